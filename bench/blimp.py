@@ -77,13 +77,14 @@ def pairs_in(folder: Path, model: MaskedLM, most_tokens: int | None, per_set: in
 
 def table(found: PairScores) -> str:
     """Accuracies as Markdown."""
-    lines = [f"| | pairs | ties | {' | '.join(found.names)} |", f"| --- | ---: | ---: |{' ---: |' * len(found.names)}"]
+    names = [entry.name for entry in found.scores]
+    lines = [f"| | pairs | ties | {' | '.join(names)} |", f"| --- | ---: | ---: |{' ---: |' * len(names)}"]
     for level in ("phenomenon", "all"):
         rows = [row for row in found.accuracy if row["level"] == level]
         for name in sorted({row["name"] for row in rows}):
             mine = {row["score"]: row for row in rows if row["name"] == name}
-            first = mine[found.names[0]]
-            cells = [_cell(mine[each]) for each in found.names]
+            first = mine[names[0]]
+            cells = [_cell(mine[each]) for each in names]
             lines.append(f"| {name} | {first['pairs']} | {first['ties']} | {' | '.join(cells)} |")
     return "\n".join(lines)
 
@@ -97,7 +98,7 @@ def _cell(row: dict[str, Any]) -> str:
 def nats_per_token(found: PairScores, model: MaskedLM) -> str:
     """Of the acceptable sentences, as Markdown."""
     lines = ["| score | nats per token | a code length? |", "| --- | ---: | --- |"]
-    for name in found.names:
+    for name in (entry.name for entry in found.scores):
         if name.startswith("energy"):
             continue
         known = [row for row in found.rows if row[f"good_{name}"] is not None]

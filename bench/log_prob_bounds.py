@@ -15,7 +15,8 @@ import time
 
 from unmask.models.masked_lm import MaskedLM
 from unmask.sampling.target import blank_template
-from unmask.scoring.annealed_importance import AnnealingPath, Question, log_mean
+from unmask.scoring.annealed_importance import AnnealingPath, log_mean
+from unmask.scoring.registry import LogProb
 
 
 def main() -> None:
@@ -36,7 +37,7 @@ def main() -> None:
     for length in map(int, given.lengths.split(",")):
         for anneals in map(int, given.anneals.split(",")):
             begun = time.perf_counter()
-            path = AnnealingPath(model, Question(blank_template(model, length), given.energy, given.chains, anneals, given.seed))
+            path = AnnealingPath(model, blank_template(model, length), LogProb(given.energy, given.chains, anneals, given.seed))
             ids, log_w = path.forward()
             log_v = path.reverse(path.settled(ids, log_w))
             (lower, lower_error), (minus_upper, upper_error) = log_mean(log_w), log_mean(-log_v)

@@ -101,7 +101,7 @@ def main() -> None:
     models = {dtype: MaskedLM.load(given.model, "cpu", dtype) for dtype in ("float32", "bfloat16", "float16")}
 
     def scored(dtype: str = "float32") -> Tensor:
-        rows = score(lines, "pll", model=models[dtype], tokens=True)
+        rows = score(lines, "pll", model=models[dtype], rows="nested")
         return torch.tensor([-token["pll_surprisal"] for row in rows for token in row.get("tokens") or ()])
 
     ways: dict[str, Callable[[], Tensor]] = {dtype: lambda dtype=dtype: scored(dtype) for dtype in models}

@@ -83,30 +83,6 @@ class Answer(TypedDict):
     odds: float
 
 
-class LibraryVariant(TypedDict):
-    """One variant of a parent."""
-
-    variant: str
-    changes: int
-    probability: float
-    log_prob: float
-    standard_error: float
-    sequence: str
-
-
-class Library(TypedDict):
-    """The completions as variants of the text: how much mass is allowed, how far apart they are, residues per site."""
-
-    sites: list[str]
-    most_changes: int | None
-    mass: list[float]
-    certain: int
-    distance: float | None
-    residues: list[int]
-    counts: dict[str, dict[str, int]]
-    variants: list[LibraryVariant]
-
-
 class ChainFilling(TypedDict):
     """The best fillings over the whole vocabulary, and what is certain about them."""
 
@@ -120,7 +96,6 @@ class ChainFilling(TypedDict):
     completions: list[ChainCompletion]
     lengths: NotRequired[list[Reading]]
     answers: NotRequired[list[Answer]]
-    library: NotRequired[Library]
 
 
 class ComparedCompletion(TypedDict):
@@ -187,10 +162,6 @@ class MeasuredScore(TypedDict):
     value: float
     low: float
     high: float
-    hits: float
-    enrichment: float
-    enrichment_low: float
-    enrichment_high: float
     best_in: float
     within: NotRequired[float]
     within_low: NotRequired[float]
@@ -206,71 +177,6 @@ class Behind(TypedDict):
     high: float
 
 
-class AdditiveFit(TypedDict):
-    """An additive regression on this many measured variants."""
-
-    measured: int
-    value: float
-    low: float
-    high: float
-
-
-class MeasuredGroup(TypedDict):
-    """A score that sees dependence minus its independent twin, in a group of variants."""
-
-    by: Literal["all", "changes", "region"]
-    group: str
-    variants: int
-    dependent: str
-    independent: str
-    dependent_value: float
-    independent_value: float
-    difference: float
-    low: float
-    high: float
-
-
-class ComparedInteractions(TypedDict):
-    """Interactions of a score against the measured ones."""
-
-    score: str
-    strength: float
-    strength_low: float
-    strength_high: float
-    signed: float
-    signed_low: float
-    signed_high: float
-    letters: int
-    pairs: int
-
-
-class Contacts(TypedDict):
-    """How well the strengths of interactions rank pairs in contact."""
-
-    score: str
-    area: float
-    low: float
-    high: float
-    contacts: int
-    among_top: int
-    pairs: int
-
-
-class Interactions(TypedDict):
-    """Interactions of pairs of residues behind a monotone curve."""
-
-    sites: list[str]
-    additive: float
-    monotone: float
-    pairs: float
-    penalty: float
-    reliability: float
-    rows: list[ComparedInteractions]
-    contacts: list[Contacts]
-    table: list[dict[str, Any]]
-    orders: dict[str, list[float]]
-
-
 class Measured(TypedDict):
     """Measured variants against every score."""
 
@@ -281,14 +187,10 @@ class Measured(TypedDict):
     column: str
     better: Literal["higher", "lower"]
     statistic: Literal["spearman", "auc"]
-    top: int
     sentence: str
     scores: list[MeasuredScore]
     behind: list[Behind]
-    fits: list[AdditiveFit]
-    groups: list[MeasuredGroup]
     notes: list[str]
-    interactions: NotRequired[Interactions]
 
 
 class Definition(TypedDict):

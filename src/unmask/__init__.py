@@ -47,6 +47,11 @@ if TYPE_CHECKING:
     from unmask.sampling.run.diagnostics import diagnose as diagnose
     from unmask.sampling.run.result import SampleRun as SampleRun
     from unmask.sampling.sample import sample as sample
+    from unmask.scoring.registry import AnyOrder as AnyOrder
+    from unmask.scoring.registry import DecoderLaw as DecoderLaw
+    from unmask.scoring.registry import LogProb as LogProb
+    from unmask.scoring.registry import OrderBounds as OrderBounds
+    from unmask.scoring.registry import PairJoint as PairJoint
     from unmask.scoring.results import PairScores as PairScores
     from unmask.scoring.results import Scores as Scores
     from unmask.scoring.score import score as score
@@ -60,7 +65,8 @@ if TYPE_CHECKING:
     from unmask.translation.translate import translate as translate
     from unmask.variants.measured import Measured as Measured
     from unmask.variants.mutants import Mutants as Mutants
-    from unmask.variants.mutants import mutants as mutants
+    from unmask.verbs.mutants import Ranking as Ranking
+    from unmask.verbs.mutants import mutants as mutants
 
 _NAMES = {
     "unmask.lab": "lab",
@@ -90,6 +96,7 @@ _NAMES = {
     "unmask.sampling.run.diagnostics": "Diagnosis diagnose",
     "unmask.sampling.run.result": "SampleRun",
     "unmask.sampling.sample": "sample",
+    "unmask.scoring.registry": "AnyOrder DecoderLaw LogProb OrderBounds PairJoint",
     "unmask.scoring.results": "PairScores Scores",
     "unmask.scoring.score": "score",
     "unmask.verbs.serve": "serve",
@@ -99,7 +106,8 @@ _NAMES = {
     "unmask.training.run": "train",
     "unmask.translation.translate": "Translations translate",
     "unmask.variants.measured": "Measured",
-    "unmask.variants.mutants": "Mutants mutants",
+    "unmask.variants.mutants": "Mutants",
+    "unmask.verbs.mutants": "Ranking mutants",
 }
 """The public names of each module."""
 _HOME = {name: module for module, names in _NAMES.items() for name in names.split()}

@@ -61,7 +61,7 @@ def logits(ids, positions):
 
 
 def scored(seed):
-    return unmask.score(["the cat sat"], "log_prob", model=MODEL, chains=2, anneals=2, seed=seed).rows
+    return unmask.score(["the cat sat"], unmask.LogProb(chains=2, anneals=2, seed=seed), model=MODEL).rows
 
 
 def same(*found):

@@ -117,7 +117,7 @@ def bases(model: str, folder: Path) -> dict[str, tuple[Callable[..., Any], dict[
     texts.write_text("the cat sat on the mat .\na dog ran under the tree .\n" * 20)
     two = "the [MASK] [MASK]"
     filling, comparison = unmask.fill(two, lm), unmask.compare(two, lm, joints="product,chain")
-    scores = unmask.score(["the cat sat", "the dog sat"], tokens=True, model=lm)
+    scores = unmask.score(["the cat sat", "the dog sat"], rows="nested", model=lm)
     mutants = unmask.mutants("the cat sat", positions=[2], alphabet=["cat", "dog"], model=lm)
     listed = [{"mutant": f"cat2{word}", "y": y} for word, y in (("dog", 1), ("mat", 2), ("tree", 4))]
     against = {"sequence": "the cat sat", "measured": listed, "alphabet": ["cat", "dog", "mat", "tree"], "scores": "singles"}

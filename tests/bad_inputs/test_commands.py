@@ -109,7 +109,6 @@ TEXTS: list[tuple[str, str]] = [
     ("mutants 'the cat sat' --measured {world}/none.csv", "does not exist"),
     ("mutants 'the cat sat' --positions 1 --column y", "column was given"),
     ("mutants 'the cat sat' --measured {world}/texts.txt --by effect", "by was given"),
-    ("mutants 'the cat sat' --measured {world}/texts.txt --regions H1", "such as H1=26-35"),
     ("mutants 'the cat sat' --measured {world}/texts.txt --scores magic", "magic"),
     ("mutants --file {world}/texts.txt --positions 1 --figure x.png", "one figure"),
     ("fill 'the [GAP:30-40] sat'", "30 tokens at their shortest and the model takes 16"),

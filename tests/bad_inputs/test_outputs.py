@@ -23,8 +23,6 @@ FILES = {
     "compare --figure": ("compare --file {input} --alphabet {words} --model {model} --figure {to}", ".png"),
     "dependence --figure": ("dependence --file {input} --alphabet {words} --model {model} --figure {to}", ".svg"),
     "dependence --out": ("dependence --profile {input} --alphabet {words} --model {model} --out {to}", ".json"),
-    "fill --library": ("fill --file {input} --positions 1 --alphabet {words} --model {model} --library {to}", ".fasta"),
-    "mutants --epistasis": ("mutants 'the cat' --measured {input} --alphabet {words} --model {model} --epistasis {to}", ".svg"),
     "mutants --figure": ("mutants 'the cat' --mutations {input} --alphabet {words} --model {model} --figure {to}", ".pdf"),
     "mutants --out": ("mutants 'the cat' --mutations {input} --alphabet {words} --model {model} --out {to}", ".parquet"),
     "translate --out": ("translate {input} --reference {words} --model {model} --out {to}", ".jsonl"),
@@ -215,8 +213,6 @@ def test_every_option_that_names_a_path_is_swept() -> None:
         "inputs",
         "profile",
         "measured",
-        "regions",
-        "pdb",
     }
     swept = {tuple(option.split()[i] for i in (0, -1)) for option in (*FILES, *FOLDERS)}
     for name in set(VERBS) - {"lab", "serve"}:

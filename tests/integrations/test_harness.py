@@ -95,10 +95,10 @@ def asked(*args):
 def test_tasks_have_the_numbers_of_score(tasks, model):
     options = {"pretrained": model, "score": "any_order", "orders": 2, "exact_tokens": 5}
     found = evaluated(tasks, "pairs", "cloze", "rolling", "writing", model_args=options)
-    settings = {"model": model, "orders": 2, "exact_tokens": 5}
+    mean = unmask.AnyOrder(orders=2, exact_tokens=5)
     responses = {name: [one["resps"] for one in samples] for name, samples in found["samples"].items()}
 
-    pairs = unmask.score([text for pair in PAIRS for text in pair], "any_order", **settings)
+    pairs = unmask.score([text for pair in PAIRS for text in pair], mean, model=model)
     given = [resp[0][0] for one in responses["our_pairs"] for resp in one]
     assert given == pytest.approx([row["any_order"] for row in pairs], abs=1e-4)
     right = [given[2 * n] > given[2 * n + 1] for n in range(len(PAIRS))]
@@ -110,11 +110,11 @@ def test_tasks_have_the_numbers_of_score(tasks, model):
         for (before, after), (_, answers) in zip(around, CLOZES, strict=True)
         for answer in answers
     ]
-    clozes = [row["any_order"] for row in unmask.score(items, "any_order", **settings)]
+    clozes = [row["any_order"] for row in unmask.score(items, mean, model=model)]
     assert [resp[0][0] for one in responses["our_cloze"] for resp in one] == pytest.approx(clozes, abs=1e-4)
     assert found["results"]["our_cloze"]["acc,none"] == 1
 
-    texts = [row["any_order"] for row in unmask.score(TEXTS, "any_order", **settings)]
+    texts = [row["any_order"] for row in unmask.score(TEXTS, mean, model=model)]
     bits = -sum(texts) / log(2) / sum(len(text.encode()) for text in TEXTS)
     assert found["results"]["our_rolling"]["bits_per_byte,none"] == pytest.approx(bits, rel=1e-4)
 

@@ -114,7 +114,6 @@ def test_exit_code_two_and_one_line():
     ("typed", "said"),
     [
         ("--targts", ": use --targets ("),
-        ("--most_changes", ": use --most-changes ("),
         ("--num-return-sequence", ": use --top ("),
         ("--qqqq", "--qqqq is not an option of fill: see unmask fill --help"),
     ],

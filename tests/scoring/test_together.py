@@ -6,15 +6,13 @@ import pytest
 
 import unmask
 from unmask.errors import InputError
-from unmask.options.scoring import ScoreOptions
 from unmask.runs.engines import Answer, OnRay
 from unmask.scoring import batch
 from unmask.scoring import score as run
-from unmask.scoring.batch import ScoreSettings
-from unmask.scoring.rows import RowShape
+from unmask.scoring.registry import PLL
+from unmask.scoring.results import RowShape
 from unmask.scoring.texts import Item, encode, encode_each
 
-PLL = ScoreOptions.given({"score": "pll"}).part(ScoreSettings)
 TEXTS = [
     "The dog ran.",
     "",
@@ -64,7 +62,7 @@ def test_the_text_begins_and_ends_where_its_words_do(request, name):
 
 def test_equal_tokens_with_other_sites_are_other_texts(pieces):
     texts = [encode(pieces.words, Item("a dog a dog", target)) for target in ((0, 5), (6, 11), None, (0, 5))]
-    found = batch.begin(pieces, texts, PLL, shares=True)()
+    found = batch.begin(pieces, texts, [PLL()], shares=True)()
     pll = found.values["pll"]
     assert pll[0] == pll[3] != pll[1] and pll[2] == pytest.approx(pll[0] + pll[1], abs=1e-5)
     assert [len(share) for share in found.shares["pll"]] == [2, 2, 4, 2]
@@ -80,12 +78,12 @@ def test_passes_are_asked_for_before_the_numbers_of_the_chunk_before_are_read(pi
 
     monkeypatch.setattr(run, "begin", begin)
     monkeypatch.setitem(run.CHUNK_TEXTS, "cpu", 2)
-    shape = RowShape()
+    shape = RowShape((PLL(),))
 
     def rows(ahead):
-        work = run.chunks(pieces, enumerate([Item(text) for text in TEXTS[:1] + TEXTS[7:]] * 2, 1), PLL, "cpu")
-        found = run.scored(pieces, work, PLL, shape, ahead=ahead)
-        return [row for chunk, scores in found for row in shape.rows(pieces.words, chunk, scores, PLL)]
+        work = run.chunks(pieces, enumerate([Item(text) for text in TEXTS[:1] + TEXTS[7:]] * 2, 1), shape.scores, "cpu")
+        found = run.scored(pieces, work, shape, False, ahead=ahead)
+        return [row for chunk, scores in found for row in shape.rows(pieces.words, chunk, scores)]
 
     one_by_one = rows(False)
     assert events == ["begin 0", "read 0", "begin 1", "read 1", "begin 2", "read 2"]

@@ -114,7 +114,7 @@ def test_dependence(client, tiny):
 
 def test_score_and_difference(client, tiny):
     found = asked(client, "score", texts=[WHOLE, "the dog sat on the mat ."], scores=["pll", "left_to_right"])
-    known = unmask.score([WHOLE, "the dog sat on the mat ."], ["pll", "left_to_right"], model=tiny, tokens=True)
+    known = unmask.score([WHOLE, "the dog sat on the mat ."], ["pll", "left_to_right"], model=tiny, rows="nested")
     assert [row["pll"] for row in found["rows"]] == pytest.approx([row["pll"] for row in known.rows], abs=1e-4)
     total = sum(row["pll_difference"] for row in found["difference"])
     assert total == pytest.approx(known.rows[0]["pll"] - known.rows[1]["pll"], abs=1e-4)

@@ -17,8 +17,8 @@ import unmask
 from unmask.cli.app import app
 from unmask.errors import InputError
 from unmask.variants.measured import compared
-from unmask.variants.reading import Variants
 from unmask.variants.signatures import OfMeasured, OfMutants
+from unmask.variants.variant_list import Variants
 
 SEQUENCE = "ACDEGACD"
 SITES = (2, 3, 4)
@@ -70,24 +70,7 @@ def test_columns_that_rank_nothing_or_equal_another_are_left_out(letters):
     assert (
         "epistasis is the same for all variants: left out" in found.notes and "pll equals singles here: left out" in found.notes
     )
-    assert not found.groups and "fewer_changes" not in found.to_frame()
-
-
-def test_a_background_is_subtracted(letters, letters_folder, scored):
-    same = unmask.mutants(
-        SEQUENCE, measured=frame(scored["pll"]), model=letters, background=str(letters_folder), scores="pll,product"
-    )
-    assert "pll-background is the same for all variants: left out" in same.notes
-    other = "GCDEGGGG"
-    found = unmask.mutants(SEQUENCE, measured=frame(scored["pll"]), model=letters, background=other, scores="pll,product")
-    moved = [{"sequence": other[0] + v[1:4] + other[4:], "y": i % 7} for i, v in enumerate(VARIANTS)]
-    there = unmask.mutants(other, measured=moved, model=letters, scores="pll,product").to_frame()
-    here = found.to_frame()
-    for name in ("pll", "product"):
-        assert here[f"{name}-background"].to_numpy() == pytest.approx((here[name] - there[name]).to_numpy(), abs=1e-5)
-        assert np.abs(here[f"{name}-background"]).max() > 0.01
-    with pytest.raises(InputError, match="background has 5 residues, and the sequence 8"):
-        unmask.mutants(SEQUENCE, measured=frame(scored["pll"]), model=letters, background="ACDEG")
+    assert "fewer_changes" not in found.to_frame()
 
 
 def synthetic(effects, values, changes=None, **options):
@@ -97,8 +80,8 @@ def synthetic(effects, values, changes=None, **options):
     for row, m in enumerate(np.full(n, 2) if changes is None else changes):
         cells[row, :m] = 1
     variants = Variants((1, 2, 3, 4), np.zeros(4, dtype=int), cells, np.asarray(values, float), "y")
-    given = {"joint": "balanced", "better": "higher", "top": 10, "seed": 0} | options
-    return compared("AAAA", [""] * n, variants, effects, None, {}, **given)
+    given = {"joint": "balanced", "better": "higher", "seed": 0} | options
+    return compared("AAAA", [""] * n, variants, effects, **given)
 
 
 def test_sentences_say_what_the_intervals_show():
@@ -144,28 +127,14 @@ def test_within_the_same_number_of_changes_a_score_of_changes_knows_nothing():
     assert by_name["knows"]["within"] > 0.999 and by_name["fewer_changes"]["within"] == 0
 
 
-def test_groups_compare_twins_where_dependence_is_planted():
-    draw = np.random.default_rng(3)
-    changes = draw.integers(1, 4, 600)
-    values = draw.normal(size=600)
-    blind = values + draw.normal(size=600) * np.where(changes == 3, 3.0, 0.1)
-    found = synthetic({"product": blind, "any_order": values}, values, changes).groups
-    by_group = {(row["by"], row["group"]): row for row in found}
-    assert set(by_group) == {("all", "all"), ("changes", "1"), ("changes", "2"), ("changes", "3")}
-    assert by_group["changes", "3"]["low"] > 0.3 and by_group["changes", "1"]["high"] < 0.05
-    for row in found:
-        assert row["difference"] == pytest.approx(row["dependent_value"] - row["independent_value"])
-        assert row["low"] <= row["difference"] <= row["high"]
-
-
 def test_the_command_prints_and_writes_what_python_returns(letters_folder, letters, scored, tmp_path):
     path = tmp_path / "list.csv"
     frame(scored["pll"]).to_csv(path, index=False)
-    options = {"scores": "singles,product,any_order", "top": 5, "regions": {"H1": "2-3"}}
+    options = {"scores": "singles,product,any_order"}
     found = unmask.mutants(
         SEQUENCE, measured=path, model=letters, out=tmp_path / "m.parquet", figure=tmp_path / "m.png", **options
     )
-    typed = ["--scores", options["scores"], "--top", "5", "--regions", "H1=2-3", "--measured", str(path)]
+    typed = ["--scores", options["scores"], "--measured", str(path)]
 
     def run(*args: str):
         return CliRunner().invoke(app, ["mutants", SEQUENCE, "--model", str(letters_folder), *args], env={"COLUMNS": "80"})
@@ -173,7 +142,7 @@ def test_the_command_prints_and_writes_what_python_returns(letters_folder, lette
     assert json.loads(run(*typed, "--json").stdout) == json.loads(json.dumps(found.to_dict()))
     printed = run(*typed)
     assert printed.exit_code == 0, printed.stderr
-    assert found.sentence in printed.stdout and "with H1" in printed.stdout
+    assert found.sentence in printed.stdout
     assert max(len(line) for line in printed.stdout.splitlines()[:-3]) <= 80
     assert pandas.read_parquet(tmp_path / "m.parquet").equals(found.to_frame()) and (tmp_path / "m.png").stat().st_size > 5_000
     assert repr(found).startswith("Measured(36 variants at 3 sites, best ") and found.sentence[:20] in found._repr_html_()
@@ -190,7 +159,6 @@ def test_the_command_prints_and_writes_what_python_returns(letters_folder, lette
         ({"measured": "nowhere.csv"}, "does not exist"),
         ({"measured": [{"m": "C2D", "y": 1}], "scores": "magic"}, "'magic' is unknown"),
         ({"measured": [{"m": "C2D", "y": 1}], "better": "more"}, "'more' is unknown"),
-        ({"measured": [{"m": v, "y": i} for i, v in enumerate(VARIANTS)], "regions": {"H": "7-8"}}, "has no residue that varies"),
         ({"measured": [{"m": v, "y": i} for i, v in enumerate(VARIANTS)], "out": "m.csv"}, "ends in .parquet"),
     ],
 )

@@ -28,7 +28,7 @@ from unmask.checks import one_of, whole
 from unmask.errors import InputError
 from unmask.models.masked_lm import MaskedLM, as_model
 from unmask.models.text.text_tokenizer import BLANK, Placed, Tokens, shortened
-from unmask.options.scoring import HarnessOptions
+from unmask.options.scoring import OWN, HarnessOptions
 from unmask.sampling.decoders.decoder import decode
 from unmask.sampling.engine.passes import Passes
 from unmask.sampling.engine.randomness import ChainStreams
@@ -36,8 +36,8 @@ from unmask.sampling.registry import KERNELS
 from unmask.sampling.run.advance import build
 from unmask.sampling.settings import SampleSettings
 from unmask.sampling.target import Target
-from unmask.scoring.batch import GPU_LOGITS, ScoreSettings, begin
-from unmask.scoring.registry import DEFAULT, SCORES
+from unmask.scoring.batch import GPU_LOGITS, begin
+from unmask.scoring.registry import DEFAULT, DEFAULT_OF_HARNESS, chosen
 from unmask.scoring.texts import Encoded, Item, encode
 from unmask.tables.revealing import logit_rows
 
@@ -71,18 +71,19 @@ class UnmaskLM(LM):
     ) -> None:
         super().__init__()
         for name in model_args:
-            one_of("model_args", name, ["pretrained", *(name for name in HarnessOptions.signature() if name != "model")])
+            one_of("model_args", name, ["pretrained", *OWN, *(name for name in HarnessOptions.signature() if name != "model")])
+        own = {name: model_args.pop(name) for name in OWN if name in model_args}
+        model_args["score"] = chosen(model_args.get("score", DEFAULT_OF_HARNESS), own)
         if str(model_args.get("device")) == HARNESS_DEVICE and not torch.cuda.is_available():
             del model_args["device"]
-        asked = self.options = HarnessOptions.given(model_args, model=pretrained)
+        options = self.options = HarnessOptions.given(model_args, model=pretrained)
         automatic = str(batch_size).startswith("auto")
         self.at_once = max_batch_size or AUTO if automatic else whole("batch_size", int(batch_size), 1, 10**9)
         self.model: MaskedLM = as_model(
-            pretrained, asked.device, asked.dtype, asked.rename, asked.lang, asked.shift, asked.mask_token
+            pretrained, options.device, options.dtype, options.rename, options.lang, options.shift, options.mask_token
         )
         self._device = self.model.device
-        self.score = SCORES[self.options.score[0]]
-        self.settings = self.options.part(ScoreSettings, long="windows")
+        (self.score,) = self.options.score
         self._written: dict[Blanks, tuple[int, ...]] = {}
 
     @property
@@ -266,10 +267,10 @@ class UnmaskLM(LM):
         return [found[place] for place in range(len(requests))]
 
     def _scores(self, texts: Sequence[Encoded]) -> list[float]:
-        found = begin(self.model, texts, self.settings)()
-        values = found.values[self.score.name].tolist()
+        scored = begin(self.model, texts, [self.score], windows=True)()
+        values = scored.values[self.score.name].tolist()
         if self.options.unscored == "refuse" and (missing := [place for place, value in enumerate(values) if isnan(value)]):
-            reason = found.reasons.get(missing[0])
+            reason = scored.reasons.get(missing[0])
             raise InputError(f"a text has no score ({reason}): give unscored=zero, or another score")
         return [-inf if isnan(value) else self.score.better * value for value in values]
 

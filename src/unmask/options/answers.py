@@ -8,7 +8,6 @@ from typing import Any, Literal
 
 from unmask.joints.registry import DEFAULT, DEFAULT_OF_DEPENDENCE, DEFAULT_OF_MUTANTS, FORMS, SEARCHED
 from unmask.options.kinds import (
-    MOST_BLANKS,
     AllowedWords,
     Alphabet,
     Choice,
@@ -21,7 +20,6 @@ from unmask.options.kinds import (
     Numbers,
     Patterns,
     Real,
-    Regions,
     Text,
     TextFile,
     VariantScores,
@@ -44,7 +42,7 @@ from unmask.options.shared import (
     grid_row,
     texts,
 )
-from unmask.variants.registry import NAMES
+from unmask.scoring.registry import NAMES_OF_VARIANTS
 
 Others = Literal["masked", "text"]
 MUTANT_NUMBERS = ("log_prob", "effect", "singles", "epistasis", "interaction")
@@ -55,10 +53,8 @@ MOST_ORDERS = 10_000
 search_row, profile_row = grouped("Search over the whole vocabulary"), grouped("Profile")
 measured_row = grouped("Measured variants")
 SCANNED, MEASURED = "--mutations or --positions", "--measured"
-OF_MEASURED = tuple(
-    "column variant skip_bad better scores orders seed background regions run engine workers epistasis pdb chain".split()
-)
-SEARCH = ("alphabet", "pieces", "lengths", "allow", "match", "differ", "most_changes", "passes", "mass", "library")
+OF_MEASURED = tuple("column variant skip_bad better scores orders seed run engine workers".split())
+SEARCH = ("alphabet", "pieces", "lengths", "allow", "match", "differ", "passes", "mass")
 DERIVED = f"How the joint is derived: {', '.join(FORMS)}."
 
 
@@ -96,20 +92,14 @@ class FillOptions(Printed, Loaded, Grid, Targets, Texts):
         None, Patterns(), "What a blank's filling must match as a whole, such as 2=.*ing."
     )
     differ: bool = search_row(False, Flag(), "Leave out the filling that stood at --positions, as a whole.")
-    most_changes: int | None = search_row(
-        None, Whole(1, MOST_BLANKS), "The most tokens of a filling that differ from those at --positions."
-    )
     passes: int | None = search_row(None, Whole(1, MOST_PASSES), "The most passes of the search.", otherwise="1,000")
     mass: float | None = search_row(None, Real(0, 1, above=True), "Search until this much probability is found, such as 0.5.")
-    library: Any = output_row(
-        None, File(), "File for the completions as variants of the text with --positions: .csv, .parquet or .fasta."
-    )
     top: int = _top("completions to show", 10)
 
     @property
     def constrained(self) -> bool:
         """Whether some fillings are left out, however probable."""
-        return bool(self.allow or self.forbid or self.match or self.differ or self.most_changes)
+        return bool(self.allow or self.forbid or self.match or self.differ)
 
 
 @dataclass(frozen=True)
@@ -179,7 +169,7 @@ class MutantsOptions(Printed, Drawn, SharedWork, Loaded, Texts):
         "unmask mutants 'the cat sat' --mutations cat2dog --alphabet cat,dog,man",
         "unmask mutants 'the cat sat' --positions all --changes 2 --alphabet the,cat,dog,sat --by epistasis",
     )
-    reads = (Reads("", {SCANNED: ("mutations", "changes", "by"), MEASURED: OF_MEASURED}), ON_RAY)
+    reads = (Reads("", {SCANNED: ("mutations", "changes", "top", "by"), MEASURED: OF_MEASURED}), ON_RAY)
     folds = (
         *Loaded.folds,
         Fold("--measured FILE", "measured variants", OF_MEASURED),
@@ -209,20 +199,11 @@ class MutantsOptions(Printed, Drawn, SharedWork, Loaded, Texts):
     scores: Any = measured_row(
         "all",
         VariantScores(),
-        f"Scores to compare: all, or some of {', '.join(NAMES)}.",
+        f"Scores to compare: all, or some of {', '.join(NAMES_OF_VARIANTS)}.",
     )
     orders: int = measured_row(8, Whole(1, MOST_ORDERS), "Sampled orders of any_order.")
-    seed: int = measured_row(0, Whole(0, LARGEST_SEED), "Seed of orders, bootstrap and regressions.")
-    background: Any = measured_row(
-        None, Text(), "A model, or a sequence of the same length, whose scores are subtracted.", python="Or a MaskedLM."
-    )
-    regions: Any = measured_row(None, Regions(), "Groups of residues, such as H1=26-35.", otherwise="each residue that varies")
+    seed: int = measured_row(0, Whole(0, LARGEST_SEED), "Seed of orders and bootstrap.")
     run: Any = measured_row(None, File(), "Folder where scores are kept as they come; the same command continues a stopped run.")
-    epistasis: Any = measured_row(
-        None, File(), "Compare interactions of pairs of residues, too, and draw them to this file (png, pdf, svg)."
-    )
-    pdb: Any = measured_row(None, File(), "With --epistasis, a structure (PDB), to see if pairs in contact interact most.")
-    chain: str | None = measured_row(None, Text(), "The chain of the sequence in --pdb.", otherwise="the only one")
     alphabet: Any = option(
         None,
         Alphabet(),
@@ -231,7 +212,7 @@ class MutantsOptions(Printed, Drawn, SharedWork, Loaded, Texts):
     )
     force: bool = option(False, Flag(), "Go on beyond 200,000 passes or five million mutants.")
     out: Any = output_row(None, File(), "Parquet file for all mutants and their numbers.")
-    top: int = _top("mutants to print, best first; of a score's best measured variants, how many count as chosen", 20)
+    top: int = _top("mutants to print, best first", 20)
     by: str = output_row("effect", Choice(MUTANT_NUMBERS), "What ranks them")
 
     @classmethod
@@ -244,12 +225,6 @@ class MutantsOptions(Printed, Drawn, SharedWork, Loaded, Texts):
 class CheckOptions(Printed, Loaded):
     """Options of `check`."""
 
-    more = (
-        "With --data, one token at a time is masked in those texts: a model that is read wrong shows in the accuracy. "
-        "A protein model's perplexities per residue are printed beside that of residue frequencies, and for each of --regions."
-    )
+    more = "With --data, one token at a time is masked in those texts: a model that is read wrong shows in the accuracy."
     examples = ("unmask check", "unmask check --model bert-base-cased --data texts.txt")
     data: Any = option(None, TextFile(), "Texts of the kind it was trained on: one per line, or .fasta; - is standard input.")
-    regions: Any = option(
-        None, File(), "Of a protein model: a table region,start,end of aligned sequences, or name,region,start,end."
-    )

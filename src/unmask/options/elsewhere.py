@@ -81,9 +81,7 @@ OF_VERB: dict[str, dict[str, str]] = {
         "match": "regex pattern",
         "pieces": "max_pieces subwords max_subwords word_pieces",
         "mass": "top_p p threshold min_prob nucleus probability",
-        "most_changes": "max_changes max_mutations num_mutations",
         "targets": "gold reference label",
-        "library": "csv fasta parquet tsv",
     },
     "compare": {
         "text": TEXT + " sequence",
@@ -106,14 +104,10 @@ OF_VERB: dict[str, dict[str, str]] = {
         "scores": "score scoring_strategy scoring metric metrics",
         "by": "sort sort_by rank_by order_by rank",
         "top": "top_k topk n top_n topn limit num count",
-        "pdb": "structure pdb_file pdb_path",
-        "chain": "chain_id",
-        "background": "germline baseline",
-        "regions": "cdrs groups",
         "run": "cache checkpoint_dir",
         "out": "dms_output",
     },
-    "check": {"data": TEXT + " file input_file dataset corpus eval_data validation path", "regions": "cdrs"},
+    "check": {"data": TEXT + " file input_file dataset corpus eval_data validation path"},
     "serve": {
         "beside": "compare second other model2 versus second_model",
         "host": "address bind listen ip hostname server_name",
@@ -234,10 +228,7 @@ SAID: dict[str, dict[str, str | tuple[str, str]]] = {
         "max_length max_new_tokens max_tokens gen_length length num_tokens": "write one [MASK] per token, or [GAP:2-5]",
         "metric score scores": "it ranks fillings by --joint; to score texts use `unmask score`",
         "remasking block_length cfg_scale": "it has no decoder; to decode use `unmask sample --kernel NAME`",
-        f"out output_dir {WRITTEN}": (
-            "print it with --json > FILE; with --positions, --library FILE.csv writes the completions as variants",
-            "use .to_frame() of the answer; with positions, library writes the completions as variants",
-        ),
+        f"out output_dir {WRITTEN}": ("print it with --json > FILE", "use .to_frame() of the answer"),
     },
     "compare": {"temperature temp seed num_samples": NO_DRAWS},
     "dependence": {

@@ -379,22 +379,7 @@ class VariantScores(Listed):
     written = "with commas"
 
     def check(self, name: str, given: Any) -> Any:
-        from unmask.variants.registry import chosen
+        from unmask.scoring.registry import chosen_of_variants
 
-        chosen(given)
+        chosen_of_variants(given)
         return given
-
-
-class Regions(Repeated):
-    """Named groups of residues."""
-
-    metavar = "NAME=PLACES"
-    python = 'Or {"H1": "26-35"}.'
-
-    def parse(self, name: str, given: Sequence[str]) -> dict[str, str]:
-        """["H1=26-35"] as {"H1": "26-35"}."""
-        for one in given:
-            region, found, places = one.partition("=")
-            if not (region.strip() and found and places.strip()):
-                raise InputError(f"{name} {one!r} is not understood: give a name and residues, such as H1=26-35")
-        return {region.strip(): places.strip() for region, _, places in (one.partition("=") for one in given)}

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from functools import partial
 from typing import Any, ClassVar, Literal, get_args
 
 from unmask.errors import InputError
@@ -29,13 +29,16 @@ from unmask.options.option import Options, Reads, grouped, like, model_row, opti
 from unmask.options.sampling import LONGEST, EnergyKind, Sampling
 from unmask.options.shared import ALPHABET, LARGEST_SEED, ON_RAY, Loaded, Printed, SharedWork
 from unmask.sampling.registry import KERNELS
-from unmask.scoring.registry import DECODER, DEFAULT, DEFAULT_OF_HARNESS, READ, SCORES, chosen
+from unmask.scoring.registry import DECODER, DEFAULT, DEFAULT_OF_HARNESS, LAWS, SCORES, Score, chosen
 
-INPUTS = ("text", "jsonl", "csv", "tsv", "fasta")
-ROWS, UNITS, FORMATS = ("texts", "words", "tokens"), ("nats", "bits"), ("jsonl", "csv", "parquet")
-MOST_EXACT = 16
-"""Sites up to which the lattice of revealed sets is offered: 65,535 passes per text."""
-score_row, pairs_row, joints_row = map(grouped, ("Of single scores", "Pairs", "Joints"))
+ROWS, UNITS, FORMATS = ("texts", "words", "tokens", "nested"), ("nats", "bits"), ("jsonl", "csv", "parquet")
+pairs_row, joints_row = map(grouped, ("Pairs", "Joints"))
+score_row = partial(
+    option, group="Of single scores", command_only=True, python="give an entry, such as unmask.AnyOrder(orders=32)"
+)
+READ = {name: tuple(field.name for field in fields(entry)) for name, entry in SCORES.items()} | dict.fromkeys(LAWS, ("seed",))
+OWN = tuple(dict.fromkeys(option for options in READ.values() for option in options))
+"""The options of single scores: fields of their entries."""
 Scheme = Literal["random", "contiguous"]
 MOST_PAIRS, MOST_STEPS = 10_000_000, 1_000_000
 MOST_TEXTS, MOST_TOKENS = 10_000_000, 100_000
@@ -59,28 +62,25 @@ class ScoreNames(Listed):
 
     written = "with commas"
 
-    def check(self, name: str, given: Any) -> tuple[str, ...]:
+    def check(self, name: str, given: Any) -> tuple[Score, ...]:
         """Each once."""
         return chosen(given)
 
 
 @dataclass(frozen=True)
 class Scoring(Options):
-    """What decides the numbers; see `unmask.scoring.batch`."""
+    """What decides the numbers; the options of single scores are fields of their entries."""
 
     reads: ClassVar[tuple[Reads, ...]] = (Reads("score", READ),)
 
-    score: tuple[str, ...] = option(
+    score: tuple[Score, ...] = option(
         DEFAULT,
         ScoreNames(),
         f"Names: {', '.join(SCORES)}, {DECODER}NAME@PASSES.",
         "-s",
-        python="As a list, or with commas between them.",
+        python="As a list, or with commas between them; or entries, such as unmask.AnyOrder(orders=32).",
     )
-    long: str = option(
-        "refuse", Choice(("refuse", "windows")), "Texts longer than the model: refuse (a row with a reason) or windows."
-    )
-    exact_tokens: int = score_row(14, Whole(0, MOST_EXACT), "Exact up to this many tokens.")
+    exact_tokens: int = score_row(14, Whole(0, 16), "Exact up to this many tokens.")
     orders: int = score_row(64, Whole(2, 10**6), "Orders sampled for longer texts.")
     joint: str = score_row(DEFAULT_JOINT, Construction(), f"How joints are derived: {', '.join(FORMS)}.", "-j")
     candidates: int = score_row(64, Whole(1, 10**6), "Tokens considered per site.", "-n")
@@ -90,11 +90,11 @@ class Scoring(Options):
     seed: int = score_row(0, Whole(0, LARGEST_SEED), "Of sampled orders and of annealing.")
 
     @classmethod
-    def chosen(cls, what: str, given: Mapping[str, Any]) -> tuple[str, ...]:
+    def chosen(cls, what: str, given: Any) -> tuple[str, ...]:
         """Several scores, or the one engine."""
         if what != "score":
             return super().chosen(what, given)
-        return tuple(name.partition("@")[0] for name in chosen(given.get("score", DEFAULT)))
+        return tuple(score.name.partition("@")[0] for score in chosen(given.get("score", DEFAULT)))
 
 
 @dataclass(frozen=True)
@@ -127,15 +127,18 @@ class ScoreOptions(Printed, SharedWork, Loaded, Scoring):
         "Minimal pairs instead of texts: .jsonl or .csv with sentence_good and sentence_bad, EWoK, entity tracking; or a folder.",
         python="Or mappings.",
     )
-    definitions: bool = option(
-        False, Flag(), "Print what each score is, and leave.", command_only=True, python="see docs/scores.md"
+    long: str = option(
+        "refuse", Choice(("refuse", "windows")), "Texts longer than the model: refuse (a row with a reason) or windows."
     )
-    input: str | None = option(None, Choice(INPUTS), f"How a file is read: {', '.join(INPUTS)}.", otherwise="as its name says")
     field: str | None = option(
-        None, Text(), "The column of a table, or the key of JSON lines, that holds the text.", otherwise="text, or sentence"
+        None,
+        Text(),
+        "The column of a table, or the key of JSON lines, that holds the text; with it, standard input has JSON lines.",
+        otherwise="text, or sentence",
     )
-    rows: str = output_row("texts", Choice(ROWS), "What a row is")
-    tokens: bool = output_row(False, Flag(), "Put each text's words and tokens into its row.")
+    rows: str = output_row(
+        "texts", Choice(ROWS), "What a row is: a text, a word, a token; nested: a text with its words and tokens"
+    )
     unit: str = output_row("nats", Choice(UNITS), "nats or bits.")
     out: Any = output_row(None, File(), "Folder of the run; the same command continues one that was stopped.")
     format: str = output_row("jsonl", Choice(FORMATS), "jsonl, csv, or (with --out) parquet.")
@@ -216,12 +219,13 @@ class FrontierOptions(Printed, Loaded):
 class OneScore(ScoreNames):
     """The name of a score."""
 
-    def check(self, name: str, given: Any) -> tuple[str, ...]:
+    def check(self, name: str, given: Any) -> tuple[Score, ...]:
         """One name."""
-        found = super().check(name, given)
-        if len(found) > 1:
-            raise InputError(f"{name} {', '.join(found)} are {len(found)} scores, and the harness takes one number: name one")
-        return found
+        scores = super().check(name, given)
+        if len(scores) > 1:
+            names = ", ".join(score.name for score in scores)
+            raise InputError(f"{name} {names} are {len(scores)} scores, and the harness takes one number: name one")
+        return scores
 
 
 @dataclass(frozen=True)
@@ -230,7 +234,7 @@ class HarnessOptions(Loaded, Scoring):
 
     reads = (*Scoring.reads, Reads("decoder", DECODERS))
 
-    score: tuple[str, ...] = like(Scoring, "score", kind=OneScore(), default=DEFAULT_OF_HARNESS, otherwise="")
+    score: tuple[Score, ...] = like(Scoring, "score", kind=OneScore(), default=DEFAULT_OF_HARNESS, otherwise="")
     unscored: str = option(
         "refuse", Choice(("refuse", "zero")), "A text without a score: refuse (one line), or zero (probability 0)."
     )

@@ -12,6 +12,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
+from dataclasses import asdict
 from functools import cache, partial
 from itertools import chain, islice
 from pathlib import Path
@@ -30,10 +31,9 @@ from unmask.runs.files import write_json
 from unmask.runs.folder import RunFolder, read_rows, refuse_foreign
 from unmask.runs.outputs import output_folder
 from unmask.runs.progress import Progress
-from unmask.scoring.batch import TEXTS, ScoreSettings, TextScores, begin
-from unmask.scoring.registry import DEFAULT, passes_of
-from unmask.scoring.results import PairScores, Scores, compare_pairs
-from unmask.scoring.rows import RowShape, TextRows, check_format, write_rows
+from unmask.scoring.batch import TEXTS, TextScores, begin
+from unmask.scoring.registry import DEFAULT, Score, ScoreNames, passes_of
+from unmask.scoring.results import PairScores, Rows, RowShape, Scores, check_format, compare_pairs, write_rows
 from unmask.scoring.texts import Item, Prepared, Texts, encode_each, items_again, pairs_of
 
 if TYPE_CHECKING:
@@ -53,24 +53,14 @@ FEWEST_READ, MOST_READ = 16, 1024
 @checked
 def score(
     texts: Texts | None = None,
-    score: str | list[str] | tuple[str, ...] = DEFAULT,
+    score: ScoreNames = DEFAULT,
     *,
     pairs: str | Path | Iterable[str | Path | Mapping[str, Any]] | None = None,
     model: MaskedLM | str | Path | None = None,
     rows: str = "texts",
-    tokens: bool = False,
     unit: str = "nats",
     long: str = "refuse",
-    input: str | None = None,
     field: str | None = None,
-    exact_tokens: int | None = None,
-    orders: int | None = None,
-    joint: str | None = None,
-    candidates: int | None = None,
-    energy: str | None = None,
-    chains: int | None = None,
-    anneals: int | None = None,
-    seed: int | None = None,
     out: str | Path | None = None,
     format: str = "jsonl",
     engine: str = "local",
@@ -91,39 +81,32 @@ def score(
 
     Arguments: help(unmask.score)
 
-    >>> found = unmask.score(["The cats sit here.", "The cats sits here."])
-    >>> found.rows[0]["pll"] > found.rows[1]["pll"]
+    >>> scores = unmask.score(["The cats sit here.", "The cats sits here."], ["pll", unmask.AnyOrder(orders=32)])
+    >>> scores.rows[0]["pll"] > scores.rows[1]["pll"]
     True
     """
-    settings = ScoreOptions.given(locals()).part(ScoreSettings)
-    shape = RowShape(rows, unit, tokens)
+    shape = RowShape(ScoreOptions.given(locals()).score, rows, unit)
     if (texts is None) == (pairs is None):
-        given_both = "neither texts nor pairs were given" if texts is None else "texts and pairs were both given"
-        raise InputError(f"{given_both}: give one of the two")
-    if pairs is not None and (rows != "texts" or tokens or sink is not None):
-        raise InputError("minimal pairs are compared by whole sentences: leave out rows, tokens and sink")
-    if tokens and rows != "texts":
-        raise InputError(f"tokens within rows and rows per {rows[:-1]} were both asked for: choose one")
+        both = "neither texts nor pairs were given" if texts is None else "texts and pairs were both given"
+        raise InputError(f"{both}: give one of the two")
+    if pairs is not None and (rows != "texts" or sink is not None):
+        raise InputError("minimal pairs are compared by whole sentences: leave out rows and sink")
     if engine == "ray" and out is None:
         raise InputError("engine ray needs an out folder, where its workers' rows are kept: give one")
-    for name, value in (("input", input), ("field", field)):
-        if value is not None and not isinstance(texts, Path):
-            raise InputError(f"{name} {value} says how a file is read, and no file was given: leave it out")
-    check_format(format, tokens, on_stream=False)
+    if field is not None and not isinstance(texts, Path):
+        raise InputError(f"field {field} says how a file is read, and no file was given: leave it out")
+    check_format(format, rows, on_stream=False)
     if out is not None:
-        if (named := Path(out).suffix) in FILES and not Path(out).exists():
+        if (suffix := Path(out).suffix) in FILES and not Path(out).exists():
             raise InputError(
-                f"out {str(out)!r} is named as a file, and is a folder with scores{named} in it: name it without {named}"
+                f"out {str(out)!r} is named as a file, and is a folder with scores{suffix} in it: name it without {suffix}"
             )
-        files = texts if isinstance(texts, Path) else None
-        refuse_foreign(output_folder("out", out, (files, pairs, model)), KIND)
+        refuse_foreign(output_folder("out", out, (texts if isinstance(texts, Path) else None, pairs, model)), KIND)
     listed = None if pairs is None else list(pairs_of(pairs))
-    given: Texts | list[Item] = (
-        [sentence for pair in listed or () for sentence in (pair.good, *pair.bad)] if texts is None else texts
-    )
-    source = items_again(given, input, field, keep=out is not None)
-    total, identity = count_and_hash(source) if not isinstance(source, Iterator) else (0, "")
-    if not total and not isinstance(source, Iterator):
+    sentences = [sentence for pair in listed or () for sentence in (pair.good, *pair.bad)]
+    items = items_again(sentences if texts is None else texts, field, keep=out is not None)
+    total, identity = count_and_hash(items) if not isinstance(items, Iterator) else (0, "")
+    if not total and not isinstance(items, Iterator):
         raise InputError(NO_TEXT)
 
     reading, on_ray = (rename, lang, shift, mask_token), None
@@ -131,33 +114,31 @@ def score(
         lm, on_ray = for_workers(model, device, dtype, reading, workers)
     else:
         lm = as_model(model, device, dtype, *reading)
+    windows = long == "windows"
     if out is None:
-        kept: list[dict[str, Any]] = []
-        take = kept.append if sink is None else sink
-        parts = stream(lm, source, settings, shape, total, progress)
+        in_memory: list[dict[str, Any]] = []
+        take = in_memory.append if sink is None else sink
+        parts = stream(lm, items, shape, windows, total, progress)
         if (first := next(parts, None)) is None:
             raise InputError(NO_TEXT)
         for part in chain([first], parts):
             for row in part:
                 take(row)
-        found = Scores(settings, shape, tuple(kept))
+        scores = Scores(shape, tuple(in_memory))
     else:
-        known = lm.fingerprint
-        asked: dict[str, Any] = settings.to_dict() | {"model": None if model is None else _shown(model), "weights": known}
-        asked |= {"texts": identity, "dtype": dtype, "rows": rows, "tokens": tokens, "unit": unit, "written_as": format}
-        with RunFolder(out, KIND, asked, model=known, same_content={"model": "weights"}) as folder:
-            run_in_folder(folder, lm, source, settings, shape, format, total, on_ray, progress)
-            found = Scores(settings, shape, folder=folder.path)
+        options = {f"{score.name} {name}": value for score in shape.scores for name, value in asdict(score).items()}
+        settings = {"scores": [score.name for score in shape.scores], **options, "long": long}
+        settings |= {"model": "given" if isinstance(model, MaskedLM) else model and str(model), "weights": lm.fingerprint}
+        settings |= {"texts": identity, "dtype": dtype, "rows": rows, "unit": unit, "written_as": format}
+        with RunFolder(out, KIND, settings, model=lm.fingerprint, same_content={"model": "weights"}) as folder:
+            run_in_folder(folder, lm, items, shape, windows, format, total, on_ray, progress)
+            scores = Scores(shape, folder=folder.path)
     if listed is None:
-        return found
-    compared = compare_pairs(listed, found.rows, settings.scores, unit)
-    if found.folder is not None:
-        write_json(found.folder / "accuracy.json", {"unit": unit, "accuracy": compared.accuracy})
+        return scores
+    compared = compare_pairs(listed, scores.rows, shape)
+    if scores.folder is not None:
+        write_json(scores.folder / "accuracy.json", {"unit": unit, "accuracy": compared.accuracy})
     return compared
-
-
-def _shown(model: MaskedLM | str | Path) -> str:
-    return "given" if isinstance(model, MaskedLM) else str(model)
 
 
 def prepared(model: MaskedLM, numbered: Sequence[tuple[int, Item]]) -> list[Prepared]:
@@ -182,10 +163,10 @@ def _no_collection() -> Iterator[None]:
             gc.enable()
 
 
-def chunks(model: MaskedLM, items: Iterable[tuple[int, Item]], settings: ScoreSettings, device: str) -> Iterator[list[Prepared]]:
+def chunks(model: MaskedLM, items: Iterable[tuple[int, Item]], scores: Sequence[Score], device: str) -> Iterator[list[Prepared]]:
     """Texts as tokens, in chunks of as much work as suits the device."""
     most_texts, most_passes = CHUNK_TEXTS[device], CHUNK_PASSES[device]
-    passes_by_sites = cache(lambda sites: passes_of(sites, settings.scores, settings))
+    passes_by_sites = cache(lambda sites: passes_of(sites, scores))
     waiting, size = iter(items), FEWEST_READ
     chunk: list[Prepared] = []
     passes = 0
@@ -204,12 +185,12 @@ def chunks(model: MaskedLM, items: Iterable[tuple[int, Item]], settings: ScoreSe
 def scored(
     model: MaskedLM,
     work: Iterable[list[Prepared]],
-    settings: ScoreSettings,
     shape: RowShape,
+    windows: bool,
     progress: Callable[[int], Progress | None] = lambda _: None,
     ahead: bool = False,
 ) -> Iterator[tuple[list[Prepared], TextScores]]:
-    """The chunks with their scores; `progress(n)` reports texts after the n that went before.
+    """The chunks with their numbers; `progress(n)` reports texts after the n that went before.
 
     ahead   ask for the passes of a chunk before the numbers of the one before are read: a GPU is busy with them while the
             caller uses those numbers, and while the next chunk is read
@@ -218,7 +199,7 @@ def scored(
     done = 0
     for chunk in work:
         texts = [text.encoded for text in chunk if text.encoded is not None]
-        begun.append((chunk, begin(model, texts, settings, progress(done), shape.by_site)))
+        begun.append((chunk, begin(model, texts, shape.scores, windows, progress(done), shape.by_site)))
         done += len(chunk)
         if len(begun) > ahead:
             before, read = begun.popleft()
@@ -227,19 +208,14 @@ def scored(
 
 
 def stream(
-    model: MaskedLM,
-    items: Iterable[Item],
-    settings: ScoreSettings,
-    shape: RowShape,
-    total: int = 0,
-    progress: Progress | None = None,
-) -> Iterator[TextRows]:
+    model: MaskedLM, items: Iterable[Item], shape: RowShape, windows: bool, total: int = 0, progress: Progress | None = None
+) -> Iterator[Rows]:
     """The rows chunk by chunk, in this process."""
-    work = chunks(model, enumerate(items, 1), settings, model.device.type)
+    work = chunks(model, enumerate(items, 1), shape.scores, model.device.type)
     done = 0
     ahead = model.device.type == "cuda" and not isinstance(items, Iterator)
-    for chunk, scores in scored(model, work, settings, shape, _among(progress, 0, total), ahead):
-        yield shape.rows(model.words, chunk, scores, settings)
+    for chunk, numbers in scored(model, work, shape, windows, _among(progress, 0, total), ahead):
+        yield shape.rows(model.words, chunk, numbers)
         done += len(chunk)
         if progress:
             progress(done, total, TEXTS)
@@ -248,36 +224,36 @@ def stream(
 def run_in_folder(
     folder: RunFolder,
     model: MaskedLM,
-    items: Sequence[Item] | Iterable[Item],
-    settings: ScoreSettings,
+    items: Iterable[Item],
     shape: RowShape,
+    windows: bool,
     format: str,
     total: int,
     workers: Workers | None = None,
     progress: Progress | None = None,
 ) -> None:
     """Score the texts that have no rows in the folder yet, and write scores.jsonl, .csv or .parquet when all are there."""
-    columns = shape.columns(settings)
+    columns = shape.columns
     marks = np.zeros(total + 1, dtype=bool)
     for part in folder.parts():
         marks[read_rows([part], columns)["item"].to_numpy()] = True
     already, done = int(marks.sum()), marks.tobytes()
     pending = ((number, item) for number, item in enumerate(items, 1) if number > total or not done[number])
     device = model.device.type if workers is None else workers.device
-    work = chunks(model, pending, settings, device)
-    finished = 0
+    work = chunks(model, pending, shape.scores, device)
+    finished = already
     if progress:
         progress(already, total, TEXTS)
     with _writing(folder, columns) as write:
         if workers is None:
-            for chunk, scores in scored(model, work, settings, shape, _among(progress, already, total), device == "cuda"):
-                write(shape.table(model.words, chunk, scores, settings), chunk[0].number)
+            for chunk, numbers in scored(model, work, shape, windows, _among(progress, already, total), device == "cuda"):
+                write(shape.table(model.words, chunk, numbers), chunk[0].number)
         else:
-            for table, first, texts in _on_ray(workers, work, settings, shape):
+            for table, first, texts in _on_ray(workers, work, shape, windows):
                 write(table, first)
                 finished += texts
                 if progress:
-                    progress(already + finished, total, TEXTS)
+                    progress(finished, total, TEXTS)
     tables = (read_rows([part], columns) for part in folder.parts())
     write_rows(folder.path / f"scores.{format}", tables, columns, format)
 
@@ -302,7 +278,7 @@ def _writing(folder: RunFolder, columns: pyarrow.Schema) -> Iterator[Callable[[p
 
 
 def _on_ray(
-    workers: Workers, work: Iterable[list[Prepared]], settings: ScoreSettings, shape: RowShape
+    workers: Workers, work: Iterable[list[Prepared]], shape: RowShape, windows: bool
 ) -> Iterator[tuple[pyarrow.Table, int, int]]:
     """Tables as they come, the number of each one's first text, and how many texts it has."""
     sent: dict[int, tuple[int, int]] = {}
@@ -312,23 +288,14 @@ def _on_ray(
             sent[place] = chunk[0].number, len(chunk)
             yield [(text.number, text.item) for text in chunk]
 
-    for place, table in results(workers.pool(partial(_worker, settings, shape))(texts())):
+    for place, table in results(workers.pool(partial(_worker, shape, windows))(texts())):
         yield table, *sent[place]
 
 
-def count_and_hash(items: Iterable[Item]) -> tuple[int, str]:
-    """The number of texts, and a hash that identifies them."""
-    whole, count = hashlib.sha256(), 0
-    for count, item in enumerate(items, 1):  # noqa: B007
-        whole.update(repr((item.text, item.target, item.id)).encode("utf-8", "surrogatepass"))
-    return count, whole.hexdigest()[:16]
-
-
-def _worker(settings: ScoreSettings, shape: RowShape, lm: MaskedLM) -> Callable[[list[tuple[int, Item]]], pyarrow.Table]:
+def _worker(shape: RowShape, windows: bool, lm: MaskedLM) -> Callable[[list[tuple[int, Item]]], pyarrow.Table]:
     def table(texts: list[tuple[int, Item]]) -> pyarrow.Table:
-        chunk = prepared(lm, texts)
-        ((_, scores),) = scored(lm, [chunk], settings, shape)
-        return shape.table(lm.words, chunk, scores, settings)
+        ((chunk, numbers),) = scored(lm, [prepared(lm, texts)], shape, windows)
+        return shape.table(lm.words, chunk, numbers)
 
     return table
 
@@ -343,3 +310,11 @@ def _among(progress: Progress | None, before: int, all_texts: int) -> Callable[[
         progress(*counts, what)
 
     return partial(partial, report)
+
+
+def count_and_hash(items: Iterable[Item]) -> tuple[int, str]:
+    """The number of texts, and a hash that identifies them."""
+    whole, count = hashlib.sha256(), 0
+    for count, item in enumerate(items, 1):  # noqa: B007
+        whole.update(repr((item.text, item.target, item.id)).encode("utf-8", "surrogatepass"))
+    return count, whole.hexdigest()[:16]

@@ -125,7 +125,7 @@ QUESTIONS = {
             "joint": Name,
         },
         {"sequence": "EVQLVESGGGLVQPGG", "positions": [3, 5], "changes": 2},
-        {"positions": NEEDED, "changes": 1},
+        {"positions": NEEDED},
     ),
     "score": Question(
         "score",

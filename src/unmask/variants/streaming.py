@@ -11,7 +11,6 @@ from __future__ import annotations
 import hashlib
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import astuple, dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,16 +21,14 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from unmask.errors import InputError
-from unmask.joints.registry import DEFAULT_OF_MUTANTS
 from unmask.models.conditional_model import ConditionalModel
 from unmask.models.workers import Workers
 from unmask.runs.engines import results
 from unmask.runs.folder import RunFolder, read_rows
 from unmask.runs.progress import Progress
-from unmask.scoring.rows import write_rows
+from unmask.scoring.results import write_rows
 from unmask.tables.candidates import MAX_PASSES
 from unmask.variants.contexts import VARIANTS, Contexts, Pair
-from unmask.variants.registry import columns_of
 
 if TYPE_CHECKING:
     import pyarrow
@@ -46,26 +43,9 @@ MOST_TOGETHER = 2**18
 """Variants of a chunk, and of a list whose passes are counted exactly before it is refused."""
 
 
-@dataclass(frozen=True)
-class Asked:
-    """The arguments of `Contexts` without the model; they travel to workers."""
-
-    ids: tuple[int, ...]
-    sites: tuple[int, ...]
-    names: tuple[str, ...]
-    allowed: tuple[int, ...]
-    orders: int = 8
-    seed: int = 0
-    joint: str = DEFAULT_OF_MUTANTS
-
-    def contexts(self, model: ConditionalModel) -> Contexts:
-        """With a model."""
-        return Contexts(model, *astuple(self))
-
-
 def refuse_many(contexts: Contexts, variants: Int[Tensor, "n k"], force: bool) -> None:
     """Refuse more than MAX_PASSES passes, unless `force`."""
-    passes = len(variants) * len(contexts.asked)
+    passes = len(variants) * len(contexts.sites_read)
     if force or passes + contexts.most_parent_passes <= MAX_PASSES:
         return
     exact = len(variants) <= MOST_TOGETHER
@@ -80,24 +60,21 @@ def refuse_many(contexts: Contexts, variants: Int[Tensor, "n k"], force: bool) -
 
 def kept_scores(
     run: str | Path,
-    model: ConditionalModel,
-    shown: str | None,
-    asked: Asked,
+    contexts: Contexts,
+    model_name: str | None,
     variants: Int[Tensor, "n k"],
     workers: Workers | None = None,
     progress: Progress | None = None,
 ) -> dict[str, Float[Tensor, " n"]]:
-    """`Contexts.scores` in the folder `run`, where the same call continues after an interrupt. `shown`: the model's name."""
+    """`contexts.scores(variants)` in the folder `run`, where the same call continues after an interrupt.
+
+    model_name   as the user gave it
+    """
+    model = contexts.model
     whole = hashlib.sha256(np.ascontiguousarray(variants.to(torch.int32).numpy()).tobytes())
-    settings = {
-        "parent": asked.ids,
-        "sites": asked.sites,
-        "scores": asked.names,
-        "alphabet": asked.allowed,
-        "orders": asked.orders,
-        "seed": asked.seed,
-        "joint": asked.joint,
-        "model": shown,
+    names = ("parent", "sites", "scores", "alphabet", "orders", "seed", "joint")
+    settings = dict(zip(names, contexts.arguments, strict=True)) | {
+        "model": model_name,
         "weights": model.fingerprint,
         "dtype": str(model.dtype).removeprefix("torch."),
         "variants": len(variants),
@@ -105,32 +82,30 @@ def kept_scores(
     }
     same = {"model": "weights"}
     with RunFolder(run, KIND, settings, model=model.fingerprint, same_content=same, option="run") as folder:
-        return scores_in_folder(folder, model, asked, variants, workers, progress)
+        return _scores_in_folder(folder, contexts, variants, workers, progress)
 
 
-def scores_in_folder(
+def _scores_in_folder(
     folder: RunFolder,
-    model: ConditionalModel,
-    asked: Asked,
+    contexts: Contexts,
     variants: Int[Tensor, "n k"],
-    workers: Workers | None = None,
-    progress: Progress | None = None,
+    workers: Workers | None,
+    progress: Progress | None,
 ) -> dict[str, Float[Tensor, " n"]]:
     """Score the variants that have no row in the folder yet; then write FILE, and return its columns."""
-    contexts = asked.contexts(model)
     columns = _schema(contexts)
     order = contexts.sorted(variants)
     tokens = variants.to(torch.int32)[order].numpy()
-    device = model.device.type if workers is None else workers.device
+    device = contexts.model.device.type if workers is None else workers.device
     chunks = _Chunks(tokens, chunk_size(contexts, tokens, device), _done(folder, columns))
     report = _rate(progress, len(tokens) - chunks.left, len(tokens))
     pairs, finished = contexts.pairs(variants), 0
 
-    def store(start: int, found: dict[str, np.ndarray]) -> int:
+    def store(start: int, scores: dict[str, np.ndarray]) -> int:
         import pyarrow as pa
 
-        numbers = order[start : start + len(next(iter(found.values())))].numpy() + 1
-        folder.store(pa.table({"variant": numbers, **found}, schema=columns), columns, f"part-{start:09d}")
+        numbers = order[start : start + len(next(iter(scores.values())))].numpy() + 1
+        folder.store(pa.table({"variant": numbers, **scores}, schema=columns), columns, f"part-{start:09d}")
         return len(numbers)
 
     if workers is None:
@@ -139,8 +114,8 @@ def scores_in_folder(
             finished += store(start, _scored(contexts, part, partial(report, finished)))
             report(finished, 0, 0)
     else:
-        for _, found in results(workers.pool(partial(_worker, asked, pairs))(chunks)):
-            finished += store(*found)
+        for _, scored in results(workers.pool(partial(_worker, contexts.arguments, pairs))(chunks)):
+            finished += store(*scored)
             report(finished, 0, 0)
     return _whole(folder, columns, len(tokens))
 
@@ -181,22 +156,21 @@ class _Chunks(Sequence[tuple[int, np.ndarray]]):
 
 
 def _worker(
-    asked: Asked, pairs: list[Pair], model: ConditionalModel
+    arguments: tuple[Any, ...], pairs: list[Pair], model: ConditionalModel
 ) -> Callable[[tuple[int, np.ndarray]], tuple[int, dict[str, np.ndarray]]]:
-    contexts = asked.contexts(model)
+    contexts = Contexts(model, *arguments)
     contexts.know(pairs)
     return lambda chunk: (chunk[0], _scored(contexts, chunk[1]))
 
 
 def _scored(contexts: Contexts, tokens: Int[np.ndarray, "n k"], progress: Progress | None = None) -> dict[str, np.ndarray]:
-    found = contexts.scores(torch.from_numpy(tokens), progress)
-    return {name: values.numpy() for name, values in found.items()}
+    return {name: values.numpy() for name, values in contexts.scores(torch.from_numpy(tokens), progress).items()}
 
 
 def _schema(contexts: Contexts) -> pyarrow.Schema:
     import pyarrow as pa
 
-    scores = [pa.field(column, pa.float64()) for column in columns_of(contexts.scored)]
+    scores = [pa.field(column, pa.float64()) for column in contexts.score_columns]
     return pa.schema([pa.field("variant", pa.int64()), *scores])
 
 
@@ -225,18 +199,18 @@ def _whole(folder: RunFolder, columns: pyarrow.Schema, n: int) -> dict[str, Floa
     import pyarrow as pa
 
     names = columns.names[1:]
-    found = {name: np.full(n, np.nan) for name in names}
+    scores = {name: np.full(n, np.nan) for name in names}
     for part in folder.parts():
         rows = read_rows([part], columns)
         places = rows["variant"].to_numpy() - 1
         for name in names:
-            found[name][places] = rows[name].to_numpy()
+            scores[name][places] = rows[name].to_numpy()
 
     def tables() -> Iterator[pyarrow.Table]:
         for start in range(0, n, MOST_TOGETHER):
             stop = min(n, start + MOST_TOGETHER)
-            values = {name: found[name][start:stop] for name in names}
+            values = {name: scores[name][start:stop] for name in names}
             yield pa.table({"variant": np.arange(start, stop) + 1, **values}, schema=columns)
 
     write_rows(folder.path / FILE, tables(), columns, "parquet")
-    return {name: torch.from_numpy(values) for name, values in found.items()}
+    return {name: torch.from_numpy(values) for name, values in scores.items()}

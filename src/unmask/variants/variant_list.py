@@ -9,11 +9,11 @@ from __future__ import annotations
 import csv
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import isfinite
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from jaxtyping import Float, Int
@@ -25,6 +25,8 @@ from unmask.runs.lines import numbered_lines, source_name
 from unmask.variants.parent import NAMED, Parent, places_of, refuse_twice
 
 Change = tuple[int, int]
+Row = tuple[str, dict[str, str]]
+"""The name of a row in messages, and its cells by column."""
 MISSING = {"", "na", "n/a", "nan", "none", "null", "<na>"}
 TRUTH = {"true": 1.0, "false": 0.0}
 WILD = {"wt", "wildtype", "wild-type", "wild type", "parent", "_wt"}
@@ -60,8 +62,7 @@ class Variants:
     def names(self, parent: Parent) -> list[str]:
         """A24G+L30V for each, WT for the parent itself."""
         old = [f"{parent.residues[place - 1]}{place}" for place in self.places]
-        changed = self.cells != self.wild
-        rows = zip(self.cells.tolist(), changed.tolist(), strict=True)
+        rows = zip(self.cells.tolist(), (self.cells != self.wild).tolist(), strict=True)
         return ["+".join(o + parent.tokens[c] for o, c, d in zip(old, row, made, strict=True) if d) or "WT" for row, made in rows]
 
 
@@ -74,31 +75,52 @@ def read_variants(
     skip_bad: bool = False,
 ) -> Variants:
     """The variants of a list; a row that cannot be read is an error with its number, or, with `skip_bad`, is left out."""
-    table = _table(measured)
+    source, header, rows = _table(measured)
+    if not rows:
+        raise InputError(f"{source} has no rows: give a header, and one variant with its value per row")
     places = None if positions is None else places_of(positions, len(parent.residues))
     notes: list[str] = []
-    column = table.value_column(column, variant, notes)
-    variant = variant or table.variant_column(column, lambda text: read_variant(text, parent, places), notes)
-    read: dict[tuple[Change, ...], list[float]] = {}
+    for option, name in (("column", column), ("variant", variant)):
+        if name is not None:
+            one_of(f"{source}: {option}", name, header)
+    numeric = [name for name in header if _is_numeric(name, rows)]
+    if column is None:
+        column = _only_column([name for name in numeric if name != variant], source, header, notes)
+    if variant is None:
+        others = [name for name in header if name != column and name not in numeric]
+        variant = _variant_column(others, source, rows[0], parent, places, notes)
+    values: dict[tuple[Change, ...], list[float]] = {}
     missing, bad = [], []
-    for where, row in table.rows:
+    for where, row in rows:
         try:
             value = number(row[column], column)
             if value is None:
                 missing.append(where)
                 continue
-            read.setdefault(read_variant(row[variant], parent, places), []).append(value)
+            values.setdefault(read_variant(row[variant], parent, places), []).append(value)
         except InputError as error:
             bad.append(f"{where}: {error}")
     if bad and not skip_bad:
         more = f"; {len(bad) - 1:,} more rows cannot be read" if len(bad) > 1 else ""
         raise InputError(f"{bad[0]}{more}: correct or remove them, or skip them with --skip-bad")
-    notes += _left_out(missing, f"without a value in {column!r}") + _left_out(
-        [line.split(": ")[0] for line in bad], "not readable"
-    )
-    averaged = _averaged(read, notes)
-    _refuse_alike(table.source, column, averaged)
-    return _variants(parent, places, averaged, column, notes)
+    for left_out, why in ((missing, f"without a value in {column!r}"), (bad, "not readable")):
+        if left_out:
+            first = left_out[0].split(": ")[0]
+            notes.append(f"{len(left_out):,} row{'s' * (len(left_out) > 1)} {why} left out (first: {first})")
+    means = _means(values, notes)
+    if len(means) < FEWEST:
+        raise InputError(f"{source} has {len(means)} variants with values: give at least {FEWEST}")
+    if len(set(means.values())) == 1:
+        raise InputError(f"{source}: {column} is {min(means.values()):g} in every row: give values, or classes, that differ")
+    sites = list(places) if places is not None else sorted({place for made in means for place, _ in made})
+    parent.refuse_foreign(sites)
+    wild = np.array([parent.index[parent.residues[place - 1]] for place in sites], dtype=int)
+    cells = np.tile(wild, (len(means), 1))
+    site_of = {place: site for site, place in enumerate(sites)}
+    for cell, made in zip(cells, means, strict=True):
+        for place, token in made:
+            cell[site_of[place]] = token
+    return Variants(tuple(sites), wild, cells, np.array(list(means.values())), column, tuple(notes))
 
 
 def read_variant(text: str, parent: Parent, places: Sequence[int] | None = None) -> tuple[Change, ...]:
@@ -113,7 +135,7 @@ def read_variant(text: str, parent: Parent, places: Sequence[int] | None = None)
         made = sorted(parent.change(part, name, silent=True) for part in parts)
         refuse_twice([place for place, _ in made], name)
     else:
-        made = _spelled_out(text, name, parent, places)
+        made = list(_spelled_out(text, name, parent, places))
     made = [(place, token) for place, token in made if parent.tokens[token] != parent.residues[place - 1]]
     for place, _ in made:
         if places is not None and place not in places:
@@ -121,20 +143,18 @@ def read_variant(text: str, parent: Parent, places: Sequence[int] | None = None)
     return tuple(made)
 
 
-def _spelled_out(text: str, name: str, parent: Parent, places: Sequence[int] | None) -> list[Change]:
+def _spelled_out(text: str, name: str, parent: Parent, places: Sequence[int] | None) -> Iterator[Change]:
     tokens = parent.spelled(text)
     every = range(1, len(parent.residues) + 1)
     at = places if places is not None and len(tokens) == len(places) else every
     if len(tokens) != len(at):
         few = f", or the {len(places)} of the positions" if places is not None else "; residues alone need --positions"
         raise InputError(f"{name} has {len(tokens)} residues: give changes such as A24G, or all {len(every)} residues{few}")
-    made = []
     for place, token in zip(at, tokens, strict=True):
         if token != parent.residues[place - 1]:
             if token in GAPS and token not in parent.index:
                 raise InputError(f"{name} has {GAPS[token]} at residue {place}: only substitutions can be scored")
-            made.append((place, parent.letter(token, name)))
-    return made
+            yield place, parent.letter(token, name)
 
 
 def number(cell: str, column: str) -> float | None:
@@ -151,139 +171,90 @@ def number(cell: str, column: str) -> float | None:
     return value
 
 
-Row = tuple[str, dict[str, str]]
+def _is_numeric(column: str, rows: Sequence[Row]) -> bool:
+    try:
+        return any([number(row[column], column) is not None for _, row in rows])
+    except InputError:
+        return False
 
 
-class Table(NamedTuple):
-    """The name of the source, its columns, and each row with its name in messages."""
+def _only_column(numeric: Sequence[str], source: str, header: Sequence[str], notes: list[str]) -> str:
+    if len(numeric) != 1:
+        some = f"columns {', '.join(numeric)} have" if numeric else f"no column of {', '.join(header)} has only"
+        raise InputError(f"{source}: {some} numbers: say which is measured with --column")
+    notes.append(f"measured values from {numeric[0]!r}, the only column of numbers")
+    return numeric[0]
 
-    source: str
-    header: list[str]
-    rows: list[Row]
 
-    def value_column(self, column: str | None, variant: str | None, notes: list[str]) -> str:
-        """The column that was named, or the only one of numbers."""
-        for name, given in (("column", column), ("variant", variant)):
-            if given is not None:
-                one_of(f"{self.source}: {name}", given, self.header)
-        if column is not None:
-            return column
-        numeric = [name for name in self.header if name != variant and self._numeric(name)]
-        if len(numeric) != 1:
-            found = (
-                f"columns {', '.join(numeric)} have" if numeric else f"no column of {', '.join(self.header)} has only"
-            ) + " numbers"
-            raise InputError(f"{self.source}: {found}: say which is measured with --column")
-        notes.append(f"measured values from {numeric[0]!r}, the only column of numbers")
-        return numeric[0]
-
-    def variant_column(self, column: str, read: Callable[[str], object], notes: list[str]) -> str:
-        """The first column whose first cell can be read as a variant."""
-        others = [name for name in self.header if name != column and not self._numeric(name)]
-        for name in others:
-            try:
-                read(self.rows[0][1][name])
-            except InputError as error:
-                refusal = error
-            else:
-                if len(others) > 1:
-                    notes.append(f"variants from {name!r}")
-                return name
-        if len(others) == 1:
-            return others[0]
-        why = f"the first row of none of {', '.join(others)} can be read ({refusal})" if others else "every column has numbers"
-        raise InputError(f"{self.source}: {why}: name the column of the variants with --variant")
-
-    def _numeric(self, column: str) -> bool:
+def _variant_column(
+    columns: Sequence[str], source: str, first: Row, parent: Parent, places: Sequence[int] | None, notes: list[str]
+) -> str:
+    """The first column whose first cell can be read as a variant."""
+    why = "every column has numbers"
+    for name in columns:
         try:
-            return any([number(row[column], column) is not None for _, row in self.rows])
-        except InputError:
-            return False
+            read_variant(first[1][name], parent, places)
+        except InputError as error:
+            why = f"the first row of none of {', '.join(columns)} can be read ({error})"
+        else:
+            if len(columns) > 1:
+                notes.append(f"variants from {name!r}")
+            return name
+    if len(columns) == 1:
+        return columns[0]
+    raise InputError(f"{source}: {why}: name the column of the variants with --variant")
 
 
-def _table(measured: Any) -> Table:
+def _table(measured: Any) -> tuple[str, list[str], list[Row]]:
+    """The name of the source, its columns and its rows."""
     if isinstance(measured, str | Path):
-        path = user_path(measured, "measured")
-        lines = numbered_lines(path)
-        _, first = next(lines, (0, ""))
-        between = max("\t;,", key=first.count)
-        header, rows = _file_rows(source_name(path), first, lines, between)
-        source = source_name(path)
-    else:
-        source = "measured"
-        listed = measured.to_dict("records") if type(measured).__name__ == "DataFrame" else measured
-        if not isinstance(listed, Sequence) or not all(isinstance(row, Mapping) for row in listed):
-            raise InputError(f"measured {shown(measured)} has no rows: give a CSV file, a pandas frame or a list of mappings")
-        header = list(dict.fromkeys(str(key) for row in listed for key in row))
-        rows = [(f"row {i}", {name: _cell(row.get(name)) for name in header}) for i, row in enumerate(listed, 1)]
-    if not rows:
-        raise InputError(f"{source} has no rows: give a header, and one variant with its value per row")
-    return Table(source, header, rows)
+        return _file_table(user_path(measured, "measured"))
+    records = measured.to_dict("records") if type(measured).__name__ == "DataFrame" else measured
+    if not isinstance(records, Sequence) or not all(isinstance(row, Mapping) for row in records):
+        raise InputError(f"measured {shown(measured)} has no rows: give a CSV file, a pandas frame or a list of mappings")
+    header = list(dict.fromkeys(str(key) for row in records for key in row))
+
+    def cell(value: object) -> str:
+        missing = value is None or isinstance(value, float) and value != value
+        return "" if missing or str(value) in ("<NA>", "NaT") else str(value)
+
+    return "measured", header, [(f"row {i}", {name: cell(row.get(name)) for name in header}) for i, row in enumerate(records, 1)]
 
 
-def _cell(value: object) -> str:
-    text = "" if value is None or isinstance(value, float) and value != value else str(value)
-    return "" if text in ("<NA>", "NaT") else text
-
-
-def _file_rows(source: str, first: str, lines: Iterable[tuple[int, str]], between: str) -> tuple[list[str], list[Row]]:
+def _file_table(path: Path) -> tuple[str, list[str], list[Row]]:
+    source, lines = source_name(path), numbered_lines(path)
+    _, first = next(lines, (0, ""))
+    between = max("\t;,", key=first.count)
     header = [name.strip() for name in next(csv.reader([first], delimiter=between), [])]
     if twice := [name for name, times in Counter(header).items() if times > 1]:
         raise InputError(f"{source} names column {twice[0]!r} twice: rename one")
-    found: list[Row] = []
-    plain = csv.reader((f"{line}\n" for _, line in lines), delimiter=between)
+    rows: list[Row] = []
+    reader = csv.reader((f"{line}\n" for _, line in lines), delimiter=between)
     while True:
-        at = plain.line_num + 2
+        where = f"{source} line {reader.line_num + 2}"
         try:
-            cells = next(plain, None)
+            cells = next(reader, None)
         except csv.Error as error:
-            raise InputError(f"{source} line {at}: {error}: correct the file") from None
+            raise InputError(f"{where}: {error}: correct the file") from None
         if cells is None:
-            return header, found
+            return source, header, rows
         if any(cell.strip() for cell in cells):
             if len(cells) != len(header):
                 raise InputError(
-                    f"{source} line {at}: {len(cells)} cells, and the header has {len(header)}: "
+                    f"{where}: {len(cells)} cells, and the header has {len(header)}: "
                     "put variants with commas in quotes, or write A24G+L30V"
                 )
-            found.append((f"{source} line {at}", dict(zip(header, cells, strict=True))))
+            rows.append((where, dict(zip(header, cells, strict=True))))
 
 
-def _left_out(where: Sequence[str], why: str) -> list[str]:
-    return [f"{len(where):,} row{'s' if len(where) > 1 else ''} {why} left out (first: {where[0]})"] if where else []
-
-
-def _averaged(read: Mapping[tuple[Change, ...], list[float]], notes: list[str]) -> dict[tuple[Change, ...], float]:
+def _means(read: Mapping[tuple[Change, ...], list[float]], notes: list[str]) -> dict[tuple[Change, ...], float]:
     """The mean value of each variant; of two classes, variants that were measured as both are left out."""
     classes = len({value for values in read.values() for value in values}) == 2
     both = {made for made, values in read.items() if classes and len(set(values)) > 1}
     repeated = [values for made, values in read.items() if len(values) > 1 and made not in both]
     if repeated:
-        notes.append(
-            f"variants that occur more than once: {len(repeated):,} ({sum(map(len, repeated)):,} rows); their values are averaged"
-        )
+        rows = sum(map(len, repeated))
+        notes.append(f"variants that occur more than once: {len(repeated):,} ({rows:,} rows); their values are averaged")
     if both:
         notes.append(f"{len(both):,} variants are in both classes: left out")
     return {made: sum(values) / len(values) for made, values in read.items() if made not in both}
-
-
-def _refuse_alike(source: str, column: str, read: Mapping[tuple[Change, ...], float]) -> None:
-    """A few variants, or those with one value, cannot be ranked."""
-    if len(read) < FEWEST:
-        raise InputError(f"{source} has {len(read)} variants with values: give at least {FEWEST}")
-    if len(set(read.values())) == 1:
-        raise InputError(f"{source}: {column} is {min(read.values()):g} in every row: give values, or classes, that differ")
-
-
-def _variants(
-    parent: Parent, places: Sequence[int] | None, read: Mapping[tuple[Change, ...], float], column: str, notes: Sequence[str]
-) -> Variants:
-    sites = list(places) if places is not None else sorted({place for made in read for place, _ in made})
-    parent.refuse_foreign(sites)
-    at = {place: i for i, place in enumerate(sites)}
-    wild = np.array([parent.index[parent.residues[place - 1]] for place in sites], dtype=int)
-    cells = np.tile(wild, (len(read), 1))
-    for row, made in enumerate(read):
-        for place, token in made:
-            cells[row, at[place]] = token
-    return Variants(tuple(sites), wild, cells, np.array(list(read.values())), column, tuple(notes))

@@ -10,7 +10,7 @@ import pytest
 
 from unmask.errors import InputError
 from unmask.variants.parent import Parent, residue_ids
-from unmask.variants.reading import number, read_variant, read_variants
+from unmask.variants.variant_list import number, read_variant, read_variants
 
 SEQUENCE = "ACDEGACD"
 
