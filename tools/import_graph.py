@@ -19,10 +19,9 @@ from pathlib import Path
 
 PACKAGE = "unmask"
 ORDER: tuple[tuple[str, ...], ...] = (
-    ("errors", "checks", "arguments", "cloze", "formats", "figures"),
+    ("errors", "checks", "signature", "results", "cloze", "formats", "figures"),
     ("runs",),
     ("registries",),
-    ("options",),
     ("models",),
     ("tables",),
     ("joints",),
@@ -32,13 +31,14 @@ ORDER: tuple[tuple[str, ...], ...] = (
     ("variants",),
     ("translation",),
     ("evaluation", "training", "lab"),
+    ("verbs",),
     ("integrations",),
     ("serving",),
     ("cli",),
 )
 """Left to right: a room may import those to its left. Rooms that share a place do not import each other, the first one's
-six plain modules excepted. `registries` are the modules `registry` of several rooms: plain lists, which name what their own
-room has and load none of it. `translation` is to the left of `training`, which distils with its beam search and fits the head
+seven plain modules excepted. `registries` are the modules `registry` of several rooms: plain lists, which name what their own
+room has and load none of it. `verbs.serve`, which starts the page, counts as serving. `translation` is to the left of `training`, which distils with its beam search and fits the head
 of its lengths."""
 DOTTED = re.compile(rf"{PACKAGE}(\.\w+)+(:\w+)?")
 SOURCE = Path(__file__).parents[1] / "src" / PACKAGE
@@ -62,6 +62,8 @@ def room(module: str) -> str:
     """ "unmask.joints.solver.balance" is in "joints", "unmask.joints.registry" in "registries"; the package itself is in ""."""
     if module.endswith(".registry"):
         return "registries"
+    if module == "unmask.verbs.serve":
+        return "serving"
     return module.split(".")[1] if "." in module else ""
 
 

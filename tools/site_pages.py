@@ -1,4 +1,8 @@
-"""For mkdocs: files of the repository that are no part of docs/ become pages of the site, and links to them lead there."""
+"""For mkdocs: pages of the site that are not files in docs/.
+
+Files of the repository become pages, and links to them lead there. `options.md` lists the options of every command, from the
+signatures of the functions; `schemas/NAME.json` is the JSON schema of a result, from its types.
+"""
 
 from __future__ import annotations
 
@@ -36,6 +40,42 @@ def with_links_of_the_site(text: str, source: str, page: str) -> str:
     return LINK.sub(moved, text)
 
 
+def option_tables() -> str:
+    """Every option of every command: the page `options.md`."""
+    from unmask.signature import summary
+    from unmask.verbs import VERBS, verb
+
+    parts = ["# Options of every command", "From the signatures; `unmask COMMAND --help` prints the same."]
+    for name in VERBS:
+        parts += [f"## unmask {name}", summary(verb(name)), option_table(verb(name))]
+    return "\n\n".join(parts) + "\n"
+
+
+def option_table(function: Any) -> str:
+    """The options of a function: name, meaning, the methods that have it."""
+    from unmask.cli.command import default_text
+    from unmask.signature import options
+
+    lines = ["| option | meaning | of |", "| --- | --- | --- |"]
+    for option in options(function):
+        name = option.name.upper() if option.positional else f"--{option.name.replace('_', '-')}"
+        meaning = (option.help + default_text(option)).replace("|", "\\|").replace("*", "\\*")
+        lines.append(f"| `{name}` | {meaning} | {', '.join(option.readers)} |")
+    return "\n".join(lines)
+
+
+def schemas() -> dict[str, str]:
+    """The JSON schema of every public result, by the name of its class."""
+    import json
+
+    import unmask
+    from unmask.results import Result, schema
+
+    values = {name: getattr(unmask, name) for name in unmask.__all__}
+    results = {name: one for name, one in values.items() if isinstance(one, type) and issubclass(one, Result)}
+    return {name: json.dumps(schema(one), indent=2) for name, one in results.items()}
+
+
 def on_files(files: Any, config: Any) -> Any:
     """Add the pages."""
     from mkdocs.structure.files import File
@@ -43,6 +83,9 @@ def on_files(files: Any, config: Any) -> Any:
     for source, page in PAGES.items():
         text = with_links_of_the_site((ROOT / source).read_text(encoding="utf-8"), source, page)
         files.append(File.generated(config, page, content=text))
+    files.append(File.generated(config, "options.md", content=option_tables()))
+    for name, text in schemas().items():
+        files.append(File.generated(config, f"schemas/{name}.json", content=text))
     return files
 
 

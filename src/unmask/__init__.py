@@ -17,17 +17,12 @@ if TYPE_CHECKING:
     from unmask import lab as lab
     from unmask.answers.chain_filling import ChainFilling as ChainFilling
     from unmask.answers.checking import Check as Check
-    from unmask.verbs.check import check as check
     from unmask.answers.comparison import Comparison as Comparison
-    from unmask.verbs.compare import compare as compare
     from unmask.answers.completion import Completion as Completion
     from unmask.answers.conditionals import conditionals as conditionals
     from unmask.answers.dependence import Dependence as Dependence
-    from unmask.verbs.dependence import dependence as dependence
     from unmask.answers.filling import Filling as Filling
-    from unmask.verbs.fill import Search as Search
-    from unmask.verbs.fill import fill as fill
-    from unmask.models.load import load as load
+    from unmask.answers.search import Search as Search
     from unmask.cloze import Cloze as Cloze
     from unmask.errors import InputError as InputError
     from unmask.errors import ModelError as ModelError
@@ -42,6 +37,7 @@ if TYPE_CHECKING:
     from unmask.joints.joint import Joint as Joint
     from unmask.joints.metrics import block_metrics as block_metrics
     from unmask.joints.registry import CONSTRUCTIONS as CONSTRUCTIONS
+    from unmask.models.load import load as load
     from unmask.models.masked_lm import MaskedLM as MaskedLM
     from unmask.sampling.run.diagnostics import Diagnosis as Diagnosis
     from unmask.sampling.run.diagnostics import diagnose as diagnose
@@ -55,7 +51,6 @@ if TYPE_CHECKING:
     from unmask.scoring.results import PairScores as PairScores
     from unmask.scoring.results import Scores as Scores
     from unmask.scoring.score import score as score
-    from unmask.verbs.serve import serve as serve
     from unmask.tables.profile import Profile as Profile
     from unmask.tables.unary import Tables as Tables
     from unmask.tables.unary import unary_tables as unary_tables
@@ -65,8 +60,13 @@ if TYPE_CHECKING:
     from unmask.translation.translate import translate as translate
     from unmask.variants.measured import Measured as Measured
     from unmask.variants.mutants import Mutants as Mutants
+    from unmask.verbs.check import check as check
+    from unmask.verbs.compare import compare as compare
+    from unmask.verbs.dependence import dependence as dependence
+    from unmask.verbs.fill import fill as fill
     from unmask.verbs.mutants import Ranking as Ranking
     from unmask.verbs.mutants import mutants as mutants
+    from unmask.verbs.serve import serve as serve
 
 _NAMES = {
     "unmask.lab": "lab",
@@ -80,7 +80,8 @@ _NAMES = {
     "unmask.answers.dependence": "Dependence",
     "unmask.verbs.dependence": "dependence",
     "unmask.answers.filling": "Filling",
-    "unmask.verbs.fill": "fill Search",
+    "unmask.answers.search": "Search",
+    "unmask.verbs.fill": "fill",
     "unmask.models.load": "load",
     "unmask.cloze": "Cloze",
     "unmask.errors": "InputError ModelError UnmaskError",

@@ -14,6 +14,7 @@ from __future__ import annotations
 import inspect
 import os
 import re
+import sys
 import types
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import MISSING, dataclass, fields, is_dataclass
@@ -193,12 +194,12 @@ class _Names(dict[str, Any]):
 def hints(declared: Callable[..., Any]) -> dict[str, Any]:
     """The evaluated annotations of a function's parameters, or of a dataclass's fields."""
     if isinstance(declared, type):
-        found: dict[str, Any] = {}
+        names, evaluated = [field.name for field in fields(declared)], dict[str, Any]()
         for base in reversed(declared.__mro__):
             own = base.__dict__.get("__annotations__", {})
-            module = getattr(import_module(base.__module__), "__dict__", {})
-            found |= _evaluated({name: hint for name, hint in own.items() if name not in found or own is not None}, module)
-        return {field.name: found[field.name] for field in fields(declared)}
+            module = vars(sys.modules[base.__module__])
+            evaluated |= _evaluated({name: own[name] for name in names if name in own}, module)
+        return {name: evaluated[name] for name in names}
     plain = inspect.unwrap(declared)
     own = {name: hint for name, hint in plain.__annotations__.items() if name != "return"}
     return _evaluated(own, plain.__globals__)
@@ -391,6 +392,7 @@ def checked(function: Function) -> Function:
                     raise unknown_argument(function, name) from None
             raise
         annotations = hints(function)
+        bound.arguments |= {name: value for name, value in _named_methods(function).items() if name not in bound.arguments}
         for name, value in bound.arguments.items():
             parameter = signature.parameters[name]
             if name in annotations and parameter.kind not in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
@@ -400,6 +402,14 @@ def checked(function: Function) -> Function:
         return function(*bound.args, **bound.kwargs)
 
     return cast(Function, call)
+
+
+@cache
+def _named_methods(function: Callable[..., Any]) -> Mapping[str, Any]:
+    """Defaults that are names of methods, which the function gets as objects."""
+    parameters, annotations = inspect.signature(function).parameters, hints(function)
+    marked = [name for name in parameters if mark(annotations.get(name), Method) is not None]
+    return {name: parameters[name].default for name in marked if parameters[name].default not in (None, inspect.Parameter.empty)}
 
 
 @dataclass_transform(frozen_default=True)

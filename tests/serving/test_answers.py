@@ -222,7 +222,7 @@ def test_blanks_as_people_type_them(client, text, kinds):
 def test_mutants(client, tiny, changes):
     found = asked(client, "mutants", sequence=WHOLE, positions=[2, 3], changes=changes)
     known = unmask.mutants(WHOLE, positions=[2, 3], changes=changes, model=tiny)
-    assert [row["mutant"] for row in found["mutants"]] == known.mutants
+    assert [row["mutant"] for row in found["mutants"]] == known.to_frame()["mutant"].tolist()
     for name in ("log_prob", "effect", "singles", "epistasis", "interaction"):
         assert [row[name] for row in found["mutants"]] == pytest.approx(known.numbers[name], abs=1e-5)
     answer = client.post("/api/mutants", json={"sequence": WHOLE, "positions": [99]})

@@ -39,7 +39,7 @@ def test_what_the_order_allows(tmp_path):
         tables__unary="import unmask.errors",
         checks="from unmask.errors import InputError",
         errors="",
-        options__fill="from unmask.joints.registry import CHAIN",
+        verbs__fill="from unmask.joints.registry import CHAIN",
         joints__registry="CHAIN = 'unmask.joints.chain:chain'",
     )
     assert TOOL["faults"](TOOL["imports"](source)) == []
@@ -54,7 +54,7 @@ def test_what_the_order_allows(tmp_path):
         ("tables__unary", "RULE = 'unmask.joints.chain:chain'", "joints is not to the left of tables"),
         ("joints__registry", "from unmask.joints.chain import chain", "joints is not to the left of registries"),
         ("joints__registry", "RULE = 'unmask.training.loop:Trainer'", "training is not to the left of registries"),
-        ("options__fill", "from unmask.joints.chain import chain", "joints is not to the left of options"),
+        ("joints__chain", "from unmask.verbs.fill import fill", "verbs is not to the left of joints"),
         ("lab__space", "from unmask.training.loop import Trainer", "training is not to the left of lab"),
         ("attic__old", "from unmask.errors import InputError", "attic, which has no place"),
     ],

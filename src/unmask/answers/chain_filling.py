@@ -38,6 +38,7 @@ from unmask.answers.completion import (
     read_answer,
     with_odds,
 )
+from unmask.answers.search import Search
 from unmask.cloze import Cloze
 from unmask.errors import InputError
 from unmask.formats import percent_at_least, percent_at_most
@@ -53,8 +54,6 @@ from unmask.tables.revealing import Conditionals, length_weights
 
 if TYPE_CHECKING:
     import pandas
-
-    from unmask.verbs.fill import Search
 
 MANY = 3
 """Fillings of this many blanks or more are searched, unless candidates or another construction are asked for."""

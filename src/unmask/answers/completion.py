@@ -26,6 +26,7 @@ import torch
 from jaxtyping import Bool
 from torch import Tensor
 
+from unmask.answers.search import Search
 from unmask.cloze import Cloze
 from unmask.errors import InputError
 from unmask.models.masked_lm import MaskedLM
@@ -35,8 +36,6 @@ from unmask.results import Result
 
 if TYPE_CHECKING:
     import pandas
-
-    from unmask.verbs.fill import Search
 
 
 class RuleName(str):

@@ -15,6 +15,7 @@ from torch import Tensor
 from unmask.answers.asking import Asked, Grid, answered, asked, for_each, look_at_first, mass_in_words
 from unmask.answers.chain_filling import ChainFilling, ChainQuestion, ask_chain, searches
 from unmask.answers.completion import Completion, complete, completions_frame
+from unmask.answers.search import Search
 from unmask.cloze import Cloze
 from unmask.joints.deriving import derive
 from unmask.joints.joint import Joint, not_converged
@@ -26,8 +27,6 @@ from unmask.runs.progress import Progress
 
 if TYPE_CHECKING:
     import pandas
-
-    from unmask.verbs.fill import Search
 
 
 @dataclass(frozen=True, repr=False)

@@ -57,7 +57,7 @@ def _help(function: Callable[..., Any]) -> str:
 def _parameter(option: Option) -> inspect.Parameter:
     """The option as cyclopts reads it: text, several texts, or a flag."""
     typed: Any = bool if _is_flag(option) else list[str] if repeats(option) else str
-    help_text = option.help + (f" [{_readers(option)}]" if option.readers else "") + _default(option)
+    help_text = option.help + (f" [{_readers(option)}]" if option.readers else "") + default_text(option)
     long = f"--{option.name.replace('_', '-')}"
     shown = Parameter(
         name=None if option.positional else [long, *([option.written.short] if option.written.short else [])],
@@ -91,7 +91,8 @@ def _readers(option: Option) -> str:
     return ", ".join(option.readers)
 
 
-def _default(option: Option) -> str:
+def default_text(option: Option) -> str:
+    """The default in words, where the help does not say it."""
     value = option.default
     if value is None or value is False or value in ((), "") or "[default:" in option.help:
         return ""

@@ -18,12 +18,13 @@ from typing import Any
 
 from unmask.answers.chain_filling import ChainFilling
 from unmask.answers.completion import read_answer
+from unmask.answers.search import Search
 from unmask.checks import one_of, whole
 from unmask.models.load import Model, as_model
 from unmask.models.masked_lm import MaskedLM
 from unmask.models.text.blanks import read_blanks
 from unmask.signature import checked
-from unmask.verbs.fill import Search, fill
+from unmask.verbs.fill import fill
 
 TASKS = ("fill-mask",)
 MOST = 10**6

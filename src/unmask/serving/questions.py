@@ -18,6 +18,7 @@ from unmask.answers.chain_filling import ChainFilling, searches
 from unmask.answers.comparison import Comparison
 from unmask.answers.filling import Filling
 from unmask.answers.plots import dependence_in_words, pair_map
+from unmask.answers.search import Search
 from unmask.cloze import Cloze
 from unmask.errors import InputError
 from unmask.formats import percent_at_least
@@ -35,7 +36,6 @@ from unmask.serving.limits import QUESTIONS
 from unmask.signature import arguments
 from unmask.tables.candidates import plan_candidates
 from unmask.tables.unary import pass_count
-from unmask.verbs.fill import Search
 
 BLANKS_AS_TYPED = r"\[MASK\]|\[WORD\]|\[GAP:[\d\s-]*\]|<mask>|_{2,}"
 """Which the page takes as blanks; the functions take the first three and the model's own mask token."""

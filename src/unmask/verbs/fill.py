@@ -2,60 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated, Literal
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
-from annotated_types import Interval
-
+from unmask.answers.search import Search
 from unmask.models.load import Model
 from unmask.runs.progress import Progress
-from unmask.signature import Written, checked, settings
+from unmask.signature import checked
 from unmask.verbs.shared import Alphabet, Candidates, Joint, Positions, Shown, Texts, Words, one_or_many
 
 if TYPE_CHECKING:
     from unmask.answers.filling import ChainFilling, Filling
-
-
-@settings
-class Search:
-    """Search over the whole vocabulary, and constraints on fillings.
-
-    Parameters
-    ----------
-    answers
-        Fillings to score beside the best, each with its rank and odds; of any length.
-    pieces
-        The most tokens of a [WORD].
-    lengths
-        How the lengths of [WORD] and [GAP:2-5] are weighed: uniform, or by how well they fit the text.
-    allow
-        The only words of a blank, such as 2=red,green.
-    forbid
-        Words that no blank may take, whatever their case.
-    match
-        What a blank's filling must match as a whole, such as 2=.*ing; without a number, at every blank.
-    differ
-        Leave out the filling that stood at the positions, as a whole.
-    passes
-        The most passes of the search [default: 1,000].
-    mass
-        Search until this much probability is found, such as 0.5.
-    """
-
-    answers: Words = None
-    pieces: Annotated[int, Interval(ge=1, le=8)] = 3
-    lengths: Literal["uniform", "fit"] = "uniform"
-    allow: Annotated[Mapping[int, Sequence[str]] | None, Written("BLANK=WORDS")] = None
-    forbid: Words = None
-    match: Annotated[str | Mapping[int, str] | None, Written("BLANK=REGEX")] = None
-    differ: bool = False
-    passes: Annotated[int, Interval(ge=1, le=10**7)] | None = None
-    mass: Annotated[float, Interval(gt=0, le=1)] | None = None
-
-    @property
-    def constrained(self) -> bool:
-        """Whether some fillings are left out, however probable."""
-        return bool(self.allow or self.forbid or self.match or self.differ)
 
 
 @one_or_many
