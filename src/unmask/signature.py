@@ -497,7 +497,7 @@ def _object_of(kind: type, value: Any) -> Any:
 def _plain(value: Any, annotation: Any) -> Any:
     """A value of NumPy, torch or pandas as Python's, and a list for a tuple, where the annotation asks for these."""
     members = [_plain_type(one) for one in _members(annotation)]
-    origins = [get_origin(one) or one for one in members]
+    origins = [get_origin(one) or getattr(one, "array_type", one) for one in members]
     if hasattr(value, "dtype") and not any(isinstance(one, type) and isinstance(value, one) for one in origins if one is not Any):
         if Any in members:
             return value
