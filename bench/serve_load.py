@@ -137,7 +137,7 @@ def beside_long_jobs(server: Server, questions: list[Question]) -> None:
         "A woman saw two birds on the roof of the house today.",
     ]
     jobs = {
-        "any_order of two sentences": ("score", {"texts": sentences, "scores": ["any_order"]}),
+        "any_order of two sentences": ("score", {"texts": sentences, "score": ["any_order"]}),
         "an exact joint": ("joint", {"text": "The [MASK] [MASK] at the casino.", "exact": True}),
     }
     for name, (path, body) in jobs.items():

@@ -126,7 +126,7 @@ def the_job(jobs):
 def test_a_job_stops_with_what_it_has(client, served, gated, events):
     thread, found = ask_in_background(client, "/api/fill/events", {"text": "the [MASK] [MASK] [MASK] .", "top": 100})
     name = the_job(served[1])
-    gated.release(24)
+    gated.release(12)
     time.sleep(0.5)
     assert client.delete(f"/api/jobs/{name}").json() == {"id": name, "stopping": True}
     gated.release(3)
