@@ -7,6 +7,7 @@ from contextlib import suppress
 from dataclasses import asdict
 from importlib.resources import files
 from inspect import signature
+from os import PathLike
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -93,7 +94,7 @@ JobName = Annotated[str, PathParameter(min_length=1, max_length=40, description=
 def create_app(
     model: MaskedLM,
     jobs: Jobs,
-    runs: Sequence[str | Path] = (),
+    runs: Sequence[str | PathLike[str]] = (),
     name: str = BUNDLED,
     options: Mapping[str, str | bool] | None = None,
     beside: FastAPI | None = None,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import isnan
+from os import PathLike
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ MEASURES = {"u_ppl": "U-PPL", "p_ppl": "P-PPL", "a_kl": "A-KL", "g_kl": "G-KL"}
 class Runs:
     """The folders by number, from 0."""
 
-    def __init__(self, folders: Sequence[str | Path]) -> None:
+    def __init__(self, folders: Sequence[str | PathLike[str]]) -> None:
         self.folders = [user_path(folder, "runs") for folder in folders]
         self.about = [self._about(number, folder) for number, folder in enumerate(self.folders)]
 
