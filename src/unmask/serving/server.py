@@ -25,8 +25,6 @@ EVERY_ADDRESS = {"0.0.0.0": LOOPBACK_HOST, "": LOOPBACK_HOST, "::": "::1"}
 MOST_CONNECTIONS = 256
 """Open at once; more are answered with 503."""
 MOST_HEADER_BYTES = 32 * 1024
-SECONDS_IDLE = 5
-SECONDS_TO_END = 1
 HOST_NAME = re.compile(r"\*|(\*\.)?[\w.-]+|\[[0-9a-fA-F:.]+\]")
 WHY = {
     errno.EADDRINUSE: "another program listens there: give another --port, or 0 for a free one",
@@ -93,8 +91,8 @@ def page_server(app: Any, jobs: Jobs) -> Server:
             headers=list(HEADERS.items()),
             limit_concurrency=MOST_CONNECTIONS,
             h11_max_incomplete_event_size=MOST_HEADER_BYTES,
-            timeout_keep_alive=SECONDS_IDLE,
-            timeout_graceful_shutdown=SECONDS_TO_END,
+            timeout_keep_alive=5,
+            timeout_graceful_shutdown=1,
         )
     )
 
