@@ -117,10 +117,10 @@ def ask_in_background(client, path, body):
 
 def the_job(jobs):
     end = time.monotonic() + 20
-    while not jobs._jobs:
+    while not jobs.under_way:
         assert time.monotonic() < end
         time.sleep(0.01)
-    return next(iter(jobs._jobs))
+    return next(iter(jobs.under_way))
 
 
 def test_a_job_stops_with_what_it_has(client, served, gated, events):
@@ -170,7 +170,7 @@ def test_a_client_that_leaves_before_the_first_line_ends_its_job(served):
     scope = {"type": "http", "method": "POST", "path": "/api/sample", "query_string": b"", "headers": headers}
     asyncio.run(app(scope, receive, send))
     end = time.monotonic() + 20
-    while len(jobs):
+    while jobs.under_way:
         assert time.monotonic() < end
         time.sleep(0.01)
 
@@ -197,7 +197,7 @@ def test_when_the_server_ends_waiting_clients_get_503_and_streams_an_error(tiny,
     threads = [threading.Thread(target=ask, args=[path]) for path in ("/api/joint", "/api/joint/events")]
     for thread in threads:
         thread.start()
-    while len(jobs) < 2:
+    while len(jobs.under_way) < 2:
         time.sleep(0.01)
     assert client.get("/healthz").json()["jobs"] == 2
     time.sleep(0.1)

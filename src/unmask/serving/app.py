@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict
+from dataclasses import asdict, fields
 from importlib.resources import files
 from inspect import signature
 from os import PathLike
@@ -29,7 +29,7 @@ from unmask.models.text.words import WordMarks
 from unmask.runs.files import as_json, read_bytes
 from unmask.runs.progress import Enough
 from unmask.sampling.registry import KERNELS
-from unmask.sampling.run.watching import watch
+from unmask.sampling.run.advance import watch
 from unmask.scoring.registry import SCORES
 from unmask.serving import limits
 from unmask.serving.jobs import ENDING, Busy, Cancelled, Emit, Jobs
@@ -116,7 +116,6 @@ def create_app(
     described = _about(model, known, name, options or {}, beside is not None)
     _add_refusals(app)
     _add_answers(app, jobs, questions)
-    _add_stop(app, jobs)
     _add_runs(app, jobs, known)
 
     @app.get("/healthz")
@@ -124,12 +123,21 @@ def create_app(
         """Whether the server answers, and how many requests are under way."""
         if jobs.closing:
             raise Cancelled
-        return {"status": "ok", "version": __version__, "jobs": len(jobs)}
+        return {"status": "ok", "version": __version__, "jobs": len(jobs.under_way)}
 
     @app.get("/api/about")
     async def about() -> dict[str, Any]:
         """The model that is served, the names of everything that can be asked for, and the limits."""
         return described
+
+    @app.delete("/api/jobs/{job}")
+    async def stop(job: JobName) -> dict[str, Any]:
+        """Stop a job: its events end with what it has, where that is an answer, else with `error`."""
+        stopped = jobs.under_way.get(job)
+        if stopped is None:
+            raise HTTPException(404, f"job {job!r} is not under way: it has ended, or never began")
+        stopped.stopping = True
+        return {"id": job, "stopping": True}
 
     @app.get("/api", include_in_schema=False)
     async def interface() -> Response:
@@ -193,17 +201,6 @@ def _add_question(app: FastAPI, jobs: Jobs, name: str, method: Callable[..., Ans
 
 def _json(answer: Any) -> Response:
     return Response(as_json(answer, indent=None), media_type="application/json")
-
-
-def _add_stop(app: FastAPI, jobs: Jobs) -> None:
-    @app.delete("/api/jobs/{job}")
-    async def stop(job: JobName) -> dict[str, Any]:
-        """Stop a job: its events end with what it has, where that is an answer, else with `error`."""
-        stopped = jobs.find(job)
-        if stopped is None:
-            raise HTTPException(404, f"job {job!r} is not under way: it has ended, or never began")
-        stopped.stopping = True
-        return {"id": job, "stopping": True}
 
 
 def _add_runs(app: FastAPI, jobs: Jobs, known: Runs) -> None:
@@ -275,20 +272,23 @@ def _about(model: MaskedLM, known: Runs, name: str, options: Mapping[str, Any], 
         "examples": examples_for(model.words),
         "default_joint": DEFAULT,
         "searched_joint": SEARCHED,
-        "constructions": _facts(CONSTRUCTIONS, "name", "label", "meaning"),
-        "kernels": _facts(KERNELS, "name", "label", "step", "invariant", "options", "decodes"),
+        "constructions": [_facts(one, "name", "label", "meaning") for one in CONSTRUCTIONS.values()],
+        "kernels": [
+            _facts(one, "name", "label", "step", "invariant", "decodes") | {"options": [option.name for option in fields(one)]}
+            for one in KERNELS.values()
+        ],
         "scores": [
-            one | {"better": "higher" if one["better"] > 0 else "lower"}
-            for one in _facts(SCORES, "name", "definition", "probability", "by_token", "better", "page_refusal")
-            if not one.pop("page_refusal")
+            _facts(one, "name", "definition", "probability", "by_token") | {"better": "higher" if one.better > 0 else "lower"}
+            for one in SCORES.values()
+            if not one.page_refusal
         ],
         "runs": known.about,
         "limits": limits.limits(),
     }
 
 
-def _facts(registry: Mapping[str, Any], *names: str) -> list[dict[str, Any]]:
-    return [{name: getattr(entry, name) for name in names} for entry in registry.values()]
+def _facts(entry: Any, *names: str) -> dict[str, Any]:
+    return {name: getattr(entry, name) for name in names}
 
 
 def examples_for(words: TextTokenizer) -> dict[str, dict[str, str]]:

@@ -135,24 +135,16 @@ def shared(model: MaskedLM, turn: FairLock) -> MaskedLM:
 
 
 class Jobs:
-    """Runs requests, each in its own thread."""
+    """Runs requests, each in its own thread; those under way are known by their names."""
 
     def __init__(self) -> None:
         self.closing = False
-        self._jobs: dict[str, Job] = {}
-
-    def __len__(self) -> int:
-        """Requests under way."""
-        return len(self._jobs)
-
-    def find(self, name: str) -> Job | None:
-        """The job of this name, while it is under way."""
-        return self._jobs.get(name)
+        self.under_way: dict[str, Job] = {}
 
     def close(self) -> None:
         """Cancel everything, and take nothing more."""
         self.closing = True
-        for job in list(self._jobs.values()):
+        for job in list(self.under_way.values()):
             job.cancelled = True
 
     async def answer(self, request: Request, work: Callable[[], Result]) -> Result:
@@ -232,17 +224,17 @@ class Jobs:
     def _start(self, run: Callable[[Job], None]) -> Job:
         if self.closing:
             raise Cancelled
-        if len(self._jobs) >= MOST_JOBS:
+        if len(self.under_way) >= MOST_JOBS:
             raise Busy
         job = Job()
-        self._jobs[job.id] = job
+        self.under_way[job.id] = job
 
         def work() -> None:
             CURRENT.set(job)
             try:
                 run(job)
             finally:
-                self._jobs.pop(job.id)
+                self.under_way.pop(job.id)
 
         threading.Thread(target=work, daemon=True).start()
         return job

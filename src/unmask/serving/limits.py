@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from annotated_types import Interval, Len
 from pydantic import BaseModel, ConfigDict, Field, create_model
@@ -151,14 +151,14 @@ QUESTIONS = {
             "template": Text,
             "init": Text,
             "kernel": Name,
-            "energy": None,
+            "energy": Literal["norm", "raw"],
             "temperature": Annotated[float, Interval(gt=0, le=100)],
             "chains": Annotated[int, Interval(ge=1, le=MOST_CHAINS)],
             "sweeps": Annotated[int, Interval(ge=1, le=MOST_SWEEPS)],
             "seed": Annotated[int, Interval(ge=0, le=2**53)],
         },
         {"template": "The old [MASK] [MASK] by the river.", "kernel": "mh", "chains": 2, "sweeps": 5},
-        {"template": NEEDED, "temperature": None, "chains": 1, "sweeps": 20},
+        {"template": NEEDED, "init": None, "temperature": None, "chains": 1, "sweeps": 20},
     ),
 }
 

@@ -33,7 +33,7 @@ from unmask.scoring.texts import spaced_words
 from unmask.serving import limits
 from unmask.serving.jobs import FairLock, shared
 from unmask.serving.limits import QUESTIONS
-from unmask.signature import arguments
+from unmask.signature import arguments, fitted, hints
 from unmask.tables.candidates import plan_candidates
 from unmask.tables.unary import pass_count
 
@@ -59,8 +59,7 @@ class Questions:
     def _result(self, verb: str, values: Values, **more: Any) -> Any:
         """The result of a verb on the served model, from values of its options; those that are None are left out."""
         function = QUESTIONS[verb].function
-        typed = {name: value for name, value in values.items() if value is not None}
-        return function(**arguments(function, typed), model=self.model, **more)
+        return function(**arguments(function, _given(values)), model=self.model, **more)
 
     def words(self, asked: Values) -> Answer:
         """The words of a text as the tokenizer cuts it, how many tokens each is, and the blanks that were typed."""
@@ -202,7 +201,11 @@ class Questions:
         what = f"{asked['chains']} chains of {asked['sweeps']} sweeps over {free} tokens are {{}} steps"
         steps = asked["chains"] * asked["sweeps"] * free
         limits.refuse_more(steps, limits.MOST_STEPS, what, f"ask for fewer chains or sweeps, or {COMMAND}")
-        return SampleSettings.given({**asked, "init": None if asked["init"] is None else (asked["init"],)})
+        function, values = QUESTIONS["sample"].function, _given(asked)
+        values |= {"init": [values["init"]]} if "init" in values else {}
+        annotations = hints(function)
+        made = arguments(function, values)
+        return SampleSettings(**{name: fitted(name, value, annotations[name]) for name, value in made.items()})
 
 
 class JointCache:
@@ -229,6 +232,10 @@ class JointCache:
             self._joints.move_to_end(key)
             while sum(cells for cells, _ in self._joints.values()) > self.cells:
                 self._joints.popitem(last=False)
+
+
+def _given(values: Values) -> Answer:
+    return {name: value for name, value in values.items() if value is not None}
 
 
 def _refuse_blanks(count: int) -> None:
