@@ -69,7 +69,6 @@ if TYPE_CHECKING:
     from unmask.scoring.registry import OrderBounds as OrderBounds
     from unmask.scoring.results import PairScores as PairScores
     from unmask.scoring.results import Scores as Scores
-    from unmask.serving.server import serve as serve
     from unmask.tables.profile import Profile as Profile
     from unmask.tables.unary import Tables as Tables
     from unmask.tables.unary import unary_tables as unary_tables
@@ -96,6 +95,7 @@ if TYPE_CHECKING:
     from unmask.verbs.mutants import mutants as mutants
     from unmask.verbs.sample import sample as sample
     from unmask.verbs.score import score as score
+    from unmask.verbs.serve import serve as serve
     from unmask.verbs.train import train as train
     from unmask.verbs.translate import translate as translate
 
@@ -140,7 +140,7 @@ _NAMES = {
     "unmask.verbs.diagnose": "diagnose",
     "unmask.scoring.results": "PairScores Scores",
     "unmask.verbs.score": "score",
-    "unmask.serving.server": "serve",
+    "unmask.verbs.serve": "serve",
     "unmask.tables.profile": "Profile",
     "unmask.tables.unary": "Tables unary_tables",
     "unmask.training.recipe": "Causal HeldOut Masked Optimisation Shape",
