@@ -201,8 +201,9 @@ def test_there_are_at_most_240_options():
     declared = set()
     for function in [*map(verb, VERBS), unmask.load, *COMMANDS.values()]:
         for option in options(function):
-            bases = option.owner.__mro__ if isinstance(option.owner, type) else ()
-            home = next((base for base in bases if option.name in base.__dict__.get("__annotations__", {})), function)
+            owner = option.owner or function
+            bases = owner.__mro__ if isinstance(owner, type) else ()
+            home = next((base for base in bases if option.name in base.__dict__.get("__annotations__", {})), owner)
             declared.add(("", "model") if option.name == "model" else (home.__name__, option.name))
     assert len(declared) <= 240
 

@@ -113,7 +113,7 @@ class TranslateSettings:
 
     kernel: Method | Greedy | Beam = field(default_factory=lambda: MaskPredict(decoding_temperature=0.0))
     sweeps: int = STEPS
-    start: Method | None = MaskPredict(decoding_temperature=0.0)  # noqa: RUF009
+    start: Method | None = field(default_factory=lambda: MaskPredict(decoding_temperature=0.0))
     lengths: int = 5
     choose: Choice = "raw"
     energy: EnergyKind = "norm"
