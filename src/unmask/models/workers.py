@@ -67,7 +67,10 @@ def model_on_ray(
     count   of workers, by default one per GPU or per two CPUs; most: items that there can be
     """
     here = on_device(model, "cpu")
-    workers = engine.ray_workers(count, model.keywords.get("device", "auto") if isinstance(model, partial) else "auto", most)
+    device = model.keywords.get("device", "auto") if isinstance(model, partial) else "auto"
+    if device != "auto" and not device.startswith("cuda"):
+        resolve_device(device)
+    workers = engine.ray_workers(count, device, most)
     return here(), workers, on_device(_absolute(model), workers.device)
 
 
