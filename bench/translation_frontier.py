@@ -78,8 +78,8 @@ class Case:
     def options(self, longest: int) -> dict[str, Any]:
         """What `unmask.translate` is given."""
         if self.bound is not None:
-            return {"decoder": self.decoder, KERNELS[self.decoder].bound: self.bound}
-        return {"decoder": GREEDY.get(self.decoder, self.decoder), "steps": self.passes or longest}
+            return {"kernel": KERNELS[self.decoder](**{KERNELS[self.decoder].bound: self.bound})}
+        return {"kernel": KERNELS[GREEDY.get(self.decoder, self.decoder)](decoding_steps=self.passes or longest)}
 
 
 def laws(passes: Sequence[int]) -> list[Case]:

@@ -22,38 +22,37 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-ONE_STEP = {"start_steps": 1}
+ONE_STEP = {"start": "mask-predict@1"}
 ROWS: dict[str, dict[str, Any]] = {
-    "mask-predict 10": {"decoder": "mask-predict", "steps": 10},
-    "one step": {"decoder": "mask-predict", "steps": 1},
-    "mask-predict 4": {"decoder": "mask-predict", "steps": 4},
-    "mask-predict 2": {"decoder": "mask-predict", "steps": 2},
-    "confidence 10": {"decoder": "confidence", "steps": 10},
-    "entropy-bound 0.5": {"decoder": "entropy-bound", "gamma": 0.5},
-    "MH norm": {"kernel": "mh", "energy": "norm", "steps": 5, **ONE_STEP},
-    "always-accept 1.0": {"kernel": "gibbs", "steps": 10, "proposal_temperature": 1.0, **ONE_STEP},
-    "MH norm from mask-predict 10": {"kernel": "mh", "energy": "norm", "steps": 5},
-    "MH raw from mask-predict 10": {"kernel": "mh", "energy": "raw", "steps": 5},
-    "annealed MH from mask-predict 10": {"kernel": "annealing", "steps": 5, "hot": 1.0, "cold": 0.1},
-    "MH raw": {"kernel": "mh", "energy": "raw", "steps": 5, **ONE_STEP},
-    "block MH (product)": {"kernel": "block", "steps": 5, "block_size": 2, **ONE_STEP},
-    "always-accept 0.5": {"kernel": "gibbs", "steps": 10, "proposal_temperature": 0.5, **ONE_STEP},
-    "always-accept 0.8": {"kernel": "gibbs", "steps": 10, "proposal_temperature": 0.8, **ONE_STEP},
-    "annealed MH": {"kernel": "annealing", "steps": 5, "hot": 1.0, "cold": 0.1, **ONE_STEP},
-    "always-accept 1.0 from mask-predict 10": {"kernel": "gibbs", "steps": 10, "proposal_temperature": 1.0},
-    "block MH (sequential)": {"kernel": "sequential-block", "steps": 5, "block_size": 2, **ONE_STEP},
+    "mask-predict 10": {"kernel": "mask-predict", "decoding_steps": 10},
+    "one step": {"kernel": "mask-predict", "decoding_steps": 1},
+    "mask-predict 4": {"kernel": "mask-predict", "decoding_steps": 4},
+    "mask-predict 2": {"kernel": "mask-predict", "decoding_steps": 2},
+    "confidence 10": {"kernel": "confidence", "decoding_steps": 10},
+    "entropy-bound 0.5": {"kernel": "entropy-bound", "gamma": 0.5},
+    "MH norm": {"kernel": "mh", "energy": "norm", "sweeps": 5, **ONE_STEP},
+    "always-accept 1.0": {"kernel": "gibbs", "sweeps": 10, "proposal_temperature": 1.0, **ONE_STEP},
+    "MH norm from mask-predict 10": {"kernel": "mh", "energy": "norm", "sweeps": 5},
+    "MH raw from mask-predict 10": {"kernel": "mh", "energy": "raw", "sweeps": 5},
+    "annealed MH from mask-predict 10": {"kernel": "annealing", "sweeps": 5, "hot": 1.0, "cold": 0.1},
+    "MH raw": {"kernel": "mh", "energy": "raw", "sweeps": 5, **ONE_STEP},
+    "block MH (product)": {"kernel": "block", "sweeps": 5, "block_size": 2, **ONE_STEP},
+    "always-accept 0.5": {"kernel": "gibbs", "sweeps": 10, "proposal_temperature": 0.5, **ONE_STEP},
+    "always-accept 0.8": {"kernel": "gibbs", "sweeps": 10, "proposal_temperature": 0.8, **ONE_STEP},
+    "annealed MH": {"kernel": "annealing", "sweeps": 5, "hot": 1.0, "cold": 0.1, **ONE_STEP},
+    "always-accept 1.0 from mask-predict 10": {"kernel": "gibbs", "sweeps": 10, "proposal_temperature": 1.0},
+    "block MH (sequential)": {"kernel": "sequential-block", "sweeps": 5, "block_size": 2, **ONE_STEP},
 }
 """In the order in which they are made; every `workers`-th by one process."""
 REVISED: dict[str, dict[str, Any]] = {
-    "mask-predict 10": {"decoder": "mask-predict", "steps": 10},
-    "revise 10": {"decoder": "revise", "steps": 10},
-    "revise 2": {"decoder": "revise", "steps": 2},
-    "one step": {"decoder": "mask-predict", "steps": 1},
-    "revise 4": {"decoder": "revise", "steps": 4},
+    "mask-predict 10": {"kernel": "mask-predict", "decoding_steps": 10},
+    "revise 10": {"kernel": "revise", "decoding_steps": 10},
+    "revise 2": {"kernel": "revise", "decoding_steps": 2},
+    "one step": {"kernel": "mask-predict", "decoding_steps": 1},
+    "revise 4": {"kernel": "revise", "decoding_steps": 4},
 }
 """Of the model that learned to correct its own output."""
-AUTOREGRESSIVE = {"greedy": {"decoder": "greedy"}, "beam 5": {"decoder": "beam", "beam": 5}}
-CHOICES = [(score, per_token) for score in ("norm", "any-order", "raw") for per_token in (True, False)]
+AUTOREGRESSIVE = {"greedy": {"kernel": "greedy"}, "beam 5": {"kernel": "beam", "beam": 5}}
 WAYS = {"causal": AUTOREGRESSIVE, "masked": ROWS, "distilled": ROWS, "refined": REVISED}
 """The models, and the ways that each translates."""
 ORDER = [(model, name) for model, ways in WAYS.items() for name in ways]
@@ -187,17 +186,21 @@ TRIAL = 150
 def train(given: argparse.Namespace, model: str, _: str) -> None:
     """Train one model for its share of the time: a trial, whose compiled code is kept, tells how many steps fit into it."""
     import unmask
+    from unmask.signature import arguments
 
     corpus = (given.data / "train.de", given.data / "train.en")
     options: dict[str, Any] = {
-        "cache": given.work / f"cache-{model}", "layers": given.layers, "width": given.width, "heads": given.width // 64 or 1,
+        "layers": given.layers, "width": given.width, "heads": given.width // 64 or 1,
         "vocab": given.vocab, "max_length": given.max_length, "batch_tokens": given.batch_tokens, "lr": given.lr, "warmup": 400,
-        "valid_share": 0.005, "licence": "research, non-commercial", "checkpoint_every": 10**6, **MODELS[model],
+        "valid_share": 0.005, **MODELS[model],
     }  # fmt: skip
     if model == "refined":
         options["init"] = given.work / "masked"
     share = min(SHARES[model] * given.seconds, left(given) - 2 * LEAST)
-    trial = unmask.train(parallel=corpus, out=given.work / f"{model}-trial", steps=TRIAL, valid_every=10**6, **options)
+    options = {name: value for name, value in options.items() if value is not None}
+    trial = unmask.train(
+        **arguments(unmask.train, {**options, "parallel": corpus, "out": given.work / f"{model}-trial", "steps": TRIAL})
+    )
     speeds = trial.to_frame()["tokens_per_second"].dropna()
     per_second = float(speeds.iloc[len(speeds) // 2 :].median()) / options["batch_tokens"]
     epoch = trial.tokens / options["batch_tokens"]
@@ -205,7 +208,8 @@ def train(given: argparse.Namespace, model: str, _: str) -> None:
     print(f"{model}: {per_second:.1f} steps per second, {steps} steps, {steps / epoch:.0f} epochs", flush=True)
     since = time.monotonic()
     teacher = {"distil": given.work / "causal"} if model == "distilled" else {}
-    made = unmask.train(parallel=corpus, out=given.work / model, steps=steps, max_minutes=1.35 * share / 60, **teacher, **options)
+    options |= {"parallel": corpus, "out": given.work / model, "steps": steps, "max_minutes": 1.35 * share / 60, **teacher}
+    made = unmask.train(**arguments(unmask.train, options))
     print(f"{made}, {time.monotonic() - since:.1f} s, {made.parameters:,} parameters", flush=True)
     keep(given, f"train-{model}", {**made.to_dict(), "epochs": steps / epoch, "seconds": time.monotonic() - since})
 
@@ -217,9 +221,8 @@ def choose(given: argparse.Namespace, model: str, _: str) -> None:
     pair = PairModel.load(given.work / model, dtype=given.dtype)
     told = choices(pair, *(lines(given.data / f"val.{side}", given.sentences) for side in ("de", "en")))
     keep(given, f"choose-{model}", told)
-    names = [f"{score}{' per token' if per_token else ''}" for score, per_token in CHOICES]
-    best = max(names, key=told["bleu"].__getitem__)
-    keep(given, f"chosen-{model}", {"choose": best.removesuffix(" per token"), "per_token": best.endswith("per token")})
+    best = max(("norm", "any-order", "raw"), key=lambda score: told["bleu"][f"{score} per token"])
+    keep(given, f"chosen-{model}", {"choose": best})
     print(model, told, flush=True)
 
 
@@ -262,21 +265,22 @@ def timing(given: argparse.Namespace, model: str, _: str) -> None:
 
 def _loaded(given: argparse.Namespace, model: str) -> Any:
     """What `unmask.translate` takes as a model."""
-    from unmask.translation.translators import PairModel
+    from unmask.translation.recipe import load_translator
 
     folder = given.work / model
-    return folder if model == "causal" else PairModel.load(folder, dtype=given.dtype)
+    return load_translator(folder, dtype=given.dtype)
 
 
 def _translated(given: argparse.Namespace, model: str, loaded: Any, name: str) -> tuple[Any, list[str]]:
     """The test set, translated in one of the ways, and its sources."""
     import unmask
+    from unmask.signature import arguments
 
     noted = [path for path in (given.out / f"chosen-{one}.json" for one in ("masked", model)) if path.exists()]
     chosen = json.loads(noted[0].read_text()) if noted and model != "causal" else {}
     sources, references = (lines(given.data / f"test_2016_flickr.{side}", given.sentences) for side in ("de", "en"))
     options = {**chosen, **WAYS[model][name]}
-    return unmask.translate(sources, reference=references, model=loaded, dtype=given.dtype, **options), sources
+    return unmask.translate(sources, reference=references, model=loaded, **arguments(unmask.translate, options)), sources
 
 
 def note_norm_energies(pair: Any, told: dict[str, Any]) -> None:
@@ -361,13 +365,13 @@ def choices(pair: Any, sources: Sequence[str], references: Sequence[str], steps:
     """
     from sacrebleu.metrics import BLEU
 
+    from unmask.sampling.registry import MaskPredict
     from unmask.sampling.run.text_statistics import stutter_rate
-    from unmask.sampling.settings import SampleSettings
     from unmask.translation.translators import Draft, Drafting
 
     ids = [tuple(one) for one in pair.spelling.encode(sources)]
     wanted = [tuple(one)[: pair.layout.longest_target] for one in pair.spelling.encode(references)]
-    settings = SampleSettings.given(kernel="mask-predict", decoding_steps=steps, decoding_temperature=0.0)
+    decoder = MaskPredict(decoding_steps=steps, decoding_temperature=0.0)
     drafting = Drafting(pair, 0)
 
     def bleu(chosen: Sequence[Draft]) -> float:
@@ -376,10 +380,10 @@ def choices(pair: Any, sources: Sequence[str], references: Sequence[str], steps:
     told = [Draft(i, source, len(target), 0.0, target) for i, (source, target) in enumerate(zip(ids, wanted, strict=True))]
     spelled = [draft for draft in told if not set(draft.tokens) & set(pair.model.special_ids)]
     nats = -sum(drafting.scores(spelled, "any-order")) / sum(draft.length for draft in spelled)
-    found = {"the reference's length": bleu(drafting.run([Draft(d.number, d.source, d.length) for d in told], settings))}
+    found = {"the reference's length": bleu(drafting.run([Draft(d.number, d.source, d.length) for d in told], decoder, "norm"))}
     likely = pair.likely_lengths(ids, LENGTHS)
     drafts = [Draft(LENGTHS * i + j, source, *one) for i, source in enumerate(ids) for j, one in enumerate(likely[i])]
-    drafts = drafting.run(drafts, settings)
+    drafts = drafting.run(drafts, decoder, "norm")
     found["likeliest length"] = bleu(drafts[::LENGTHS])
     right = [draft.length == len(wanted[i // LENGTHS]) for i, draft in enumerate(drafts)]
     groups = range(0, len(drafts), LENGTHS)

@@ -1,4 +1,4 @@
-"""The processes of Ray workers, for tests that kill them; and workers in this process, which die by themselves."""
+"""The processes of Ray workers, for tests that kill them."""
 
 from __future__ import annotations
 

@@ -57,6 +57,7 @@ if TYPE_CHECKING:
     from unmask.sampling.registry import SequentialBlock as SequentialBlock
     from unmask.sampling.registry import Tempering as Tempering
     from unmask.sampling.registry import Threshold as Threshold
+    from unmask.sampling.registry import Verified as Verified
     from unmask.sampling.run.diagnostics import Diagnosis as Diagnosis
     from unmask.sampling.run.result import SampleRun as SampleRun
     from unmask.sampling.settings import Keep as Keep
@@ -69,14 +70,19 @@ if TYPE_CHECKING:
     from unmask.scoring.registry import OrderBounds as OrderBounds
     from unmask.scoring.results import PairScores as PairScores
     from unmask.scoring.results import Scores as Scores
-    from unmask.serving.server import serve as serve
     from unmask.tables.profile import Profile as Profile
     from unmask.tables.unary import Tables as Tables
     from unmask.tables.unary import unary_tables as unary_tables
-    from unmask.training.loop import TrainingRun as TrainingRun
-    from unmask.training.run import train as train
+    from unmask.training.recipe import Causal as Causal
+    from unmask.training.recipe import HeldOut as HeldOut
+    from unmask.training.recipe import Masked as Masked
+    from unmask.training.recipe import Optimisation as Optimisation
+    from unmask.training.recipe import Shape as Shape
+    from unmask.training.run import TrainingRun as TrainingRun
+    from unmask.translation.recipe import Beam as Beam
+    from unmask.translation.recipe import Greedy as Greedy
+    from unmask.translation.recipe import load_translator as load_translator
     from unmask.translation.translate import Translations as Translations
-    from unmask.translation.translate import translate as translate
     from unmask.variants.measured import Measured as Measured
     from unmask.variants.mutants import Mutants as Mutants
     from unmask.variants.ranking import Ranking as Ranking
@@ -90,6 +96,9 @@ if TYPE_CHECKING:
     from unmask.verbs.mutants import mutants as mutants
     from unmask.verbs.sample import sample as sample
     from unmask.verbs.score import score as score
+    from unmask.verbs.serve import serve as serve
+    from unmask.verbs.train import train as train
+    from unmask.verbs.translate import translate as translate
 
 _NAMES = {
     "unmask.lab": "lab",
@@ -122,7 +131,7 @@ _NAMES = {
     "unmask.sampling.energy": "Energy",
     "unmask.sampling.registry": (
         "MH Gibbs Block SequentialBlock PairJoint Tempering Annealing Ancestral Refined MaskPredict Confidence Revise "
-        "EntropyBound Threshold LowestEntropy RandomSets Interleaved LeastDependent"
+        "EntropyBound Threshold LowestEntropy RandomSets Interleaved LeastDependent Verified"
     ),
     "unmask.sampling.run.diagnostics": "Diagnosis",
     "unmask.sampling.run.result": "SampleRun",
@@ -132,12 +141,15 @@ _NAMES = {
     "unmask.verbs.diagnose": "diagnose",
     "unmask.scoring.results": "PairScores Scores",
     "unmask.verbs.score": "score",
-    "unmask.serving.server": "serve",
+    "unmask.verbs.serve": "serve",
     "unmask.tables.profile": "Profile",
     "unmask.tables.unary": "Tables unary_tables",
-    "unmask.training.loop": "TrainingRun",
-    "unmask.training.run": "train",
-    "unmask.translation.translate": "Translations translate",
+    "unmask.training.recipe": "Causal HeldOut Masked Optimisation Shape",
+    "unmask.training.run": "TrainingRun",
+    "unmask.verbs.train": "train",
+    "unmask.translation.recipe": "Beam Greedy load_translator",
+    "unmask.translation.translate": "Translations",
+    "unmask.verbs.translate": "translate",
     "unmask.variants.measured": "Measured",
     "unmask.variants.mutants": "Mutants",
     "unmask.variants.ranking": "Ranking",

@@ -133,6 +133,7 @@ class Written:
     metavar   the value's name in the help, such as BLANK=WORDS
     read      "module:function" from the words that were typed to the value
     repeat    the option may be repeated, and `read` gets a list
+    words     how many words the option takes
     short     a one-letter name
     named     the first parameter, too, has a name and no place
     """
@@ -140,6 +141,7 @@ class Written:
     metavar: str = ""
     read: str = ""
     repeat: bool = False
+    words: int = 1
     short: str = ""
     named: bool = False
 
@@ -611,30 +613,3 @@ def _example(members: Sequence[Any]) -> str:
         if origin is not None and isinstance(origin, type) and issubclass(origin, Iterable) and inner:
             return " such as [3, 4]" if inner[0] is int else " such as ['red', 'green']" if inner[0] is str else ""
     return ""
-
-
-# ---- the request of the page, and JSON schemas ----
-
-
-@cache
-def request(function: Callable[..., Any], names: tuple[str, ...] = ()) -> Any:
-    """The options of a function (all, or these) as a model of pydantic: the body that the page posts, and its JSON schema."""
-    from pydantic import ConfigDict, Field, create_model
-
-    chosen = [option for option in options(function) if not names or option.name in names]
-    members: dict[str, Any] = {
-        option.name: (_json_type(option), Field(... if option.required else option.default, description=option.help))
-        for option in chosen
-    }
-    config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
-    return create_model(function.__name__, __config__=config, __doc__=summary(function), **members)
-
-
-def _json_type(option: Option) -> Any:
-    """The type of an option in JSON: methods by name, models and paths as text."""
-    method = mark(option.annotation, Method)
-    if method is not None:
-        return str | None
-    if mark(option.annotation, Loaded) is not None:
-        return str | None
-    return option.annotation if option.default is not None or option.required else option.annotation | None

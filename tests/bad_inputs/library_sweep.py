@@ -25,6 +25,7 @@ import numpy as np
 import torch
 from torch import nn
 
+import flat
 import unmask
 from unmask.lab import dynamics
 from unmask.models import masked_lm
@@ -107,18 +108,17 @@ def bases(model: str, folder: Path) -> dict[str, tuple[Callable[..., Any], dict[
     evaluation = unmask.evaluate(["the cat sat on the mat ."], model=lm, pairs=2, joints="product")
     joint, tables, cloze = filling.joint, filling.joint.tables, filling.cloze
     gold = [int(c[0]) for c in tables.candidates]
-    pairs = {"corpus": None, "parallel": [["the cat", "a dog"] * 20] * 2, "max_length": 32, "segment_lengths": None}
-    small = {"layers": 1, "width": 16, "heads": 1, "vocab": 80, "max_length": 16, "segment_lengths": "16", "buckets": "16"}
+    pairs = {"corpus": None, "parallel": [["the cat", "a dog"] * 20] * 2, "max_length": 32}
+    small = {"layers": 1, "width": 16, "heads": 1, "vocab": 80, "max_length": 16}
     trains = {
         **small,
         "corpus": [str(texts)],
         "batch_tokens": 128,
         "valid_share": 0.2,
         "device": "cpu",
-        "cache": folder / "cache",
     }
-    pair_model = unmask.train(**{**trains, **pairs, "buckets": None, "steps": 1, "out": folder / "pairs"}).out
-    translated = unmask.translate(["the cat"], model=pair_model, steps=1, lengths=1)
+    pair_model = flat.train(**{**trains, **pairs, "steps": 1, "out": folder / "pairs"}).out
+    translated = unmask.translate(["the cat"], model=pair_model, lengths=1)
     profile = folder / "profile.json"
     profile.write_text('{"by_distance": [0.2, 0.1], "fingerprint": "x", "texts": 9}')
     held_out = {"data": ["the cat sat", "a dog sat"], "model": lm, "length": 3, "decoders": ["random"]}

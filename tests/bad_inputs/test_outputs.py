@@ -35,7 +35,6 @@ FOLDERS = {
     "train --out": "train {input} --valid {words} --out {to}",
     "train init --out": "train {input} --init {model} --out {to}",
     "train parallel --out": "train --parallel {input} {words} --distil {model} --out {to}",
-    "train --cache": "train {input} --valid {words} --out {new} --cache {to}",
     "lab --out": "lab masking --table {input} --out {to}",
 }
 RUNS = {

@@ -23,8 +23,8 @@ SOURCE = str(Path(unmask.__file__).parents[1])
 WORDS = "the a cat dog sat ran on under mat tree".split()
 COMMANDS = {
     "train": (
-        "train {texts} --out {out} --layers 1 --width 16 --heads 2 --vocab 64 --max-length 16 --segment-lengths 16 "
-        "--batch-tokens 64 --steps 120 --checkpoint-every 20 --valid-every 1000 --device cpu --cache {cache}"
+        "train {texts} --out {out} --layers 1 --width 16 --heads 2 --vocab 64 --max-length 16 "
+        "--batch-tokens 64 --steps 120 --device cpu"
     ),
     "sample": "sample --chains 4 --sweeps 20 --length 6 --out {out} --model {model} --device cpu",
     "evaluate": "evaluate --data {texts} --pairs 40 --joints product,mrf --out {out} --model {model} --device cpu",

@@ -14,6 +14,7 @@ import torch
 from safetensors.torch import load_file, save_file
 from transformers import GPT2Config, GPT2LMHeadModel
 
+import flat
 import unmask
 from small_models import reconfigure, refusal
 from unmask.errors import UnmaskWarning
@@ -121,13 +122,13 @@ TEXTS = [f"The {who} met {n} friends." for who in ("baker", "sailor") for n in r
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory):
     """trained[objective]: a folder that `unmask train` wrote."""
-    small = {"layers": 1, "width": 16, "heads": 1, "vocab": 80, "max_length": 16, "segment_lengths": "16", "batch_tokens": 128}
+    small = {"layers": 1, "width": 16, "heads": 1, "vocab": 80, "max_length": 16, "batch_tokens": 128}
     made, folder = {}, tmp_path_factory.mktemp("trained")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UnmaskWarning)
         for name in ("masked", "causal"):
-            options = {**small, "steps": 1, "valid_share": 0.2, "device": "cpu", "objective": name, "cache": folder / "cache"}
-            made[name] = unmask.train(TEXTS, out=folder / name, **options).out
+            options = {**small, "steps": 1, "valid_share": 0.2, "device": "cpu", "objective": name}
+            made[name] = flat.train(TEXTS, out=folder / name, **options).out
     return made
 
 

@@ -26,15 +26,16 @@ LAB = "lab"
 PRINTED_BY = {
     "answers": ("fill", "compare", "dependence", "mutants", "check"),
     "evaluation": ("evaluate", "frontier"),
-    "runs": ("train", "translate", "serve"),
+    "serve": ("serve",),
     "sampling": ("sample", "diagnose"),
+    "training": ("train", "translate"),
     "score": ("score",),
 }
 """The modules that call the function of a verb and print what it returns, by functions of the verbs' names."""
 FAMILIAR_COMMANDS = {"ppl": "evaluate", "perplexity": "evaluate", "generate": "sample", "predict": "fill", "pll": "score"}
 JSON = Option("json", bool, False, "Print JSON.", "json", owner=None)
 FILE = Option("file", Path | None, None, "Texts from a file instead of TEXT, one per line or FASTA; - is standard input.", "file")
-LINES = ("translate", "serve", "train")
+LINES = ("translate", "serve")
 """Commands without --json: they print JSON lines, or nothing that JSON could hold."""
 
 

@@ -79,6 +79,10 @@ class Verified(RevealingDecoder):
         rank = torch.full_like(plain.order, self.target.sites)
         return VerifiedState(**vars(plain), rank=rank, fresh=none.bool(), sets=none, rounds=none.clone())
 
+    def choose(self, seen: Seen) -> Bool[Tensor, "n F"]:
+        """The set of the other decoder."""
+        return self.chooser.choose(seen)
+
     def step(self, state: DecodeState, rng: Randomness) -> tuple[DecodeState, Int[Tensor, " n"]]:
         """One round of all texts that have blanks; the rows that it took for each."""
         assert isinstance(state, VerifiedState)
@@ -97,8 +101,9 @@ class Verified(RevealingDecoder):
         draft = rng.tokens(text, self.conditionals(kept, site), site)
         log_u = rng.log_uniform(text, site)
         index, rows = self._rows(state, blank, pending, text, site, draft)
-        drafted_anew = index[text, rank] >= 0  # else the row is the one that d came from: p = d
-        verified = self.conditionals(torch.where(drafted_anew[:, None], rows[index[text, rank].clamp_min(0), site], kept), site)
+        row, own = index[text, rank], kept.to(rows.dtype, copy=True)  # without a row, d came from the row itself: p = d
+        own[row >= 0] = rows[row[row >= 0], site[row >= 0]]
+        verified = self.conditionals(own, site)
         numbers = verified.at(draft.tokens)
         likeliest = verified.draw(torch.full_like(log_u, 0.5)).tokens if self.options.decoding_temperature == 0 else None
         accepted = numbers.log_density - draft.log_density > log_u if likeliest is None else likeliest == draft.tokens
@@ -146,8 +151,8 @@ class Verified(RevealingDecoder):
             here = (state.sets[texts] == number).nonzero().squeeze(1)
             if (left := passes - number) > 1:
                 parts = (state.ids[texts], blank, entropy, confidence, state.order[texts])
-                chosen[here] &= self.chooser.choose(Seen(*(one[here] for one in parts), number, left))
-        rank = torch.where(chosen, entropy, torch.inf).argsort(1, stable=True).argsort(1)
+                chosen[here] &= self.choose(Seen(*(one[here] for one in parts), number, left))
+        rank = torch.where(chosen, entropy, torch.inf).argsort(dim=1, stable=True).argsort(dim=1)
         state.rank[texts] = torch.where(chosen, rank, self.target.sites)
         state.sets[texts] += 1
 
@@ -174,7 +179,8 @@ class Verified(RevealingDecoder):
         ids = state.ids[owner]
         values = ids[:, self.target.free_positions]
         ids[:, self.target.free_positions] = torch.where(state.rank[owner] < revealed[:, None], drafts[owner], values)
-        rows = self.passes.conditionals(ids, self.target.free_positions.expand(len(ids), -1))
+        every = self.target.free_positions.expand(len(ids), -1)
+        rows = self.passes.conditionals(ids, every) if len(ids) or state.kept is None else state.kept[:0]
         index = torch.full_like(needed, -1, dtype=torch.long)
         index[owner, revealed] = torch.arange(len(owner), device=owner.device)
         state.rounds += needed.any(1)

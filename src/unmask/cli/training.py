@@ -1,4 +1,4 @@
-"""Commands of runs: `train`, `translate`, `serve`."""
+"""Commands `train` and `translate`."""
 
 from __future__ import annotations
 
@@ -10,15 +10,11 @@ from unmask.runs.progress import Progress
 
 def train(given: dict[str, Any]) -> None:
     """Print where the model is, and how to continue a run that is not finished."""
-    made = terminal.answered("train", given, print, lines=True, watched=_with_plan)
-    if made.status == "interrupted":
+    run = terminal.answered("train", given, print, lines=True, watched=_with_plan)
+    if run.status == "interrupted":
         raise KeyboardInterrupt
-    if process.rank():
-        return
-    if not made.finished:
+    if not run.finished and process.rank() == 0:
         terminal.messages().print(process.RESUME)
-    elif "push_to" in given:
-        terminal.messages().print(f"pushed to {given['push_to']}")
 
 
 def _with_plan(report: Progress | None) -> Progress:
@@ -41,18 +37,9 @@ def translate(given: dict[str, Any]) -> None:
     import unmask
 
     with terminal.progress() as report:
-        made = unmask.translate(**given, progress=report)
+        translations = unmask.translate(**given, progress=report)
     if "out" not in given:
-        print(made.lines(), end="")
-    if made.figures is not None:
-        (terminal.console() if "out" in given else terminal.messages()).print(str(made.figures), soft_wrap=True, highlight=False)
-
-
-def serve(given: dict[str, Any]) -> None:
-    """Serve the page until Ctrl-C."""
-    import unmask
-
-    try:
-        unmask.serve(**given)
-    except KeyboardInterrupt:
-        process.leave_now()  # threads that are still in a pass must not hold the process
+        print(translations.lines(), end="")
+    if translations.figures is not None:
+        screen = terminal.console() if "out" in given else terminal.messages()
+        screen.print(str(translations.figures), soft_wrap=True, highlight=False)

@@ -1,0 +1,55 @@
+"""The tokenizer of a trained model: every word of its letters can be spelled, and the same bits in any process."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from unmask.models.text.word_pieces import SPECIAL_TOKENS, train_tokenizer
+
+LINES = st.lists(st.text("aabbcdé .", min_size=1, max_size=30), min_size=1, max_size=12)
+
+
+@given(lines=LINES, size=st.integers(40, 80))
+def test_special_tokens_come_first_and_every_word_of_the_letters_can_be_spelled(lines: list[str], size: int) -> None:
+    tokenizer = train_tokenizer(lambda: lines, size)
+    assert [tokenizer.id_to_token(i) for i in range(5)] == list(SPECIAL_TOKENS) and tokenizer.get_vocab_size() <= size
+    letters = sorted({letter for line in lines for letter in line if letter.isalpha()})
+    word = "".join(letters + letters[::-1])
+    encoded = tokenizer.encode(f"{word} {lines[0]}")
+    assert "[UNK]" not in encoded.tokens and (encoded.tokens[0], encoded.tokens[-1]) == ("[CLS]", "[SEP]")
+    assert tokenizer.decode(tokenizer.encode(word).ids) == word
+
+
+def test_frequent_words_become_one_token_and_rare_letters_stay_out() -> None:
+    lines = ["the baker kneads the dough"] * 20 + ["rare"]
+    assert tuple(train_tokenizer(lambda: lines, 90).encode("the baker").tokens) == ("[CLS]", "the", "baker", "[SEP]")
+    few = train_tokenizer(lambda: ["a" * 9, "b" * 8, *"cdefgh"], 15)  # a third of the tokens are letters
+    assert "[UNK]" in few.encode("h").tokens and "[UNK]" not in few.encode("abc").tokens
+
+
+def test_other_processes_with_other_hash_seeds_learn_the_same_tokenizer() -> None:
+    program = """if True:
+        import hashlib, random
+        from unmask.models.text.word_pieces import train_tokenizer
+        draw = random.Random(0)
+        words = ["".join(draw.choices("abcdefgh", k=draw.randint(1, 6))) for _ in range(800)]
+        lines = [" ".join(draw.choices(words, k=12)) + "." for _ in range(300)]
+        print(hashlib.sha256(train_tokenizer(lambda: lines, 400).to_str().encode()).hexdigest())
+    """
+    path = os.pathsep.join(p for p in sys.path if p)
+    seen = {
+        subprocess.run(
+            [sys.executable, "-c", program],
+            env={**os.environ, "PYTHONHASHSEED": seed, "PYTHONPATH": path},
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        for seed in ("0", "1", "2")
+    }
+    assert len(seen) == 1
