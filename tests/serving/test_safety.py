@@ -13,7 +13,7 @@ import torch
 
 import unmask
 from unmask.models.masked_lm import MaskedLM
-from unmask.sampling.run.advance import watch
+from unmask.sampling.run.watching import watch
 from unmask.sampling.settings import SampleSettings
 from unmask.serving import requests
 from unmask.serving.guard import Guard
