@@ -33,7 +33,8 @@ from transformers import AutoConfig, AutoModelForMaskedLM
 from unmask.cloze import Cloze
 from unmask.models.encoder.head import widen_output
 from unmask.models.masked_lm import MaskedLM
-from unmask.scoring.batch import ScoreSettings, TextBatch, score_batch
+from unmask.scoring.batch import TextBatch, score_batch
+from unmask.scoring.registry import PLL
 from unmask.tables.unary import tables_of
 
 BERT = {"hidden_size": 768, "num_hidden_layers": 12, "num_attention_heads": 12, "intermediate_size": 3072}
@@ -165,7 +166,7 @@ class Pll:
         self.rows = texts * len(self.sites)
 
     def ours(self) -> Any:
-        return score_batch(self.model, self.batch, ScoreSettings(("pll",)))
+        return score_batch(self.model, self.batch, [PLL()])
 
     def plain(self, network: Any, share: int) -> tuple[int, Callable[[], Tensor]]:
         """How many rows, and a run that gives the sums of the first texts."""

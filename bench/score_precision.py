@@ -29,7 +29,7 @@ from torch import Tensor
 from unmask.models.encoder import layers
 from unmask.models.encoder.layers import Layer
 from unmask.models.masked_lm import MaskedLM
-from unmask.scoring.score import score
+from unmask.verbs.score import score
 
 Product = Callable[[Tensor, Any], Tensor]
 """From vectors and a linear map to what the map makes of them."""
@@ -101,7 +101,7 @@ def main() -> None:
     models = {dtype: MaskedLM.load(given.model, "cpu", dtype) for dtype in ("float32", "bfloat16", "float16")}
 
     def scored(dtype: str = "float32") -> Tensor:
-        rows = score(lines, "pll", model=models[dtype], tokens=True)
+        rows = score(lines, "pll", model=models[dtype], rows="nested")
         return torch.tensor([-token["pll_surprisal"] for row in rows for token in row.get("tokens") or ()])
 
     ways: dict[str, Callable[[], Tensor]] = {dtype: lambda dtype=dtype: scored(dtype) for dtype in models}

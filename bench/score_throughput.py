@@ -29,8 +29,9 @@ import torch
 
 from unmask.models.masked_lm import MaskedLM
 from unmask.models.source import english_model_path
-from unmask.scoring.batch import ScoreSettings, TextBatch, score_batch
-from unmask.scoring.score import score
+from unmask.scoring.batch import TextBatch, score_batch
+from unmask.scoring.registry import PLL
+from unmask.verbs.score import score
 
 Side = Callable[[Sequence[str]], list[list[float]]]
 """From texts to the log-probability of each of their tokens."""
@@ -41,7 +42,7 @@ def unmask_side(names: str = "pll") -> Side:
     model = MaskedLM.load(device="cpu")
 
     def run(texts: Sequence[str]) -> list[list[float]]:
-        rows = score(list(texts), names, model=model, tokens=True)
+        rows = score(list(texts), names, model=model, rows="nested")
         return [[-token[f"{names}_surprisal"] for token in row["tokens"]] for row in rows]
 
     return run
@@ -144,7 +145,7 @@ def on_gpu(options: argparse.Namespace) -> None:
         ids = torch.randint(1000, 8000, (texts, length), device="cuda")
         regular = torch.ones_like(ids, dtype=torch.bool)
         regular[:, [0, -1]] = False
-        batch, settings = TextBatch.of(ids, regular=regular), ScoreSettings(("pll",))
+        batch, settings = TextBatch.of(ids, regular=regular), [PLL()]
         rows = texts * (length - 2)
         ours = rows / _seconds(lambda batch=batch, settings=settings: score_batch(model, batch, settings), 3)
         bare = max(_bare(model.network.base_model, ids, size) for size in (2**13 // length, 2**15 // length, 2**17 // length))

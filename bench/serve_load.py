@@ -1,12 +1,10 @@
-"""What serving costs many clients, as ratios measured side by side in one run; the server is a process of its own.
+"""What the page costs its clients, as ratios measured side by side in one run; each server is a process of its own.
 
-    python bench/serve_load.py [--requests 32] [--candidates 64] [--exact]
+    python bench/serve_load.py [--requests 16] [--candidates 64] [--against OTHER/src]
 
-- Equal kinds in a batch: the throughput of 32 clients over that of one after the other, for one-blank fills, scores, fills of two
-  blanks over candidates (whose passes fill the model's batches by themselves), and for one question asked by all.
+- One client: the median of each kind of question; with --against its ratio to the same question asked of another checkout.
+- 32 clients at once: seconds over those of one client after the other.
 - One-blank fills beside a long job (any_order of two sentences, an exact joint): their 95th percentile over that without it.
-- Mixed work of 32 clients: fills, scores, dependence and chains; the 95th percentile of each kind over its time alone.
-- Memory: the server's resident set a minute after the last request over that at the start; with --exact after an exact joint.
 """
 
 from __future__ import annotations
@@ -14,6 +12,7 @@ from __future__ import annotations
 import argparse
 import http.client
 import json
+import os
 import re
 import subprocess
 import sys
@@ -30,7 +29,6 @@ import numpy as np
 SUBJECTS = ["man", "woman", "boy", "girl", "dog", "crowd", "child", "player"]
 PLACES = ["park", "street", "house", "water", "field", "city", "garden", "crowd"]
 CLIENTS = 32
-MINUTE = 60
 Question = tuple[str, dict[str, Any]]
 
 
@@ -55,8 +53,8 @@ def kinds(count: int, candidates: int) -> dict[str, list[Question]]:
 class Server:
     """A server of the bundled model in its own process."""
 
-    def __init__(self, process: subprocess.Popen[str], port: int) -> None:
-        self.process, self.port = process, port
+    def __init__(self, port: int) -> None:
+        self.port = port
 
     def request(self, method: str, path: str, body: dict[str, Any] | None = None) -> http.client.HTTPResponse:
         """A request, whose answer has begun."""
@@ -68,8 +66,8 @@ class Server:
         """Seconds of one question."""
         start = time.perf_counter()
         answer = self.request("POST", f"/api/{question[0]}", question[1])
-        found = answer.read()
-        assert answer.status == 200, found
+        body = answer.read()
+        assert answer.status == 200, body
         return time.perf_counter() - start
 
     def load(self, questions: Sequence[Question], clients: int) -> tuple[list[float], float]:
@@ -96,45 +94,40 @@ class Server:
         self.request("DELETE", f"/api/jobs/{name[1].decode()}").read()
         reading.join()
 
-    @property
-    def memory(self) -> float:
-        """Resident set in MiB."""
-        status = Path(f"/proc/{self.process.pid}/status").read_text()
-        return int(re.findall(r"VmRSS:\s+(\d+)", status)[0]) / 1024
-
 
 @contextmanager
-def serving() -> Iterator[Server]:
-    """A server that ends with the block."""
+def serving(source: Path | None = None) -> Iterator[Server]:
+    """A server that ends with the block; `source` is the src folder of another checkout."""
     command = [sys.executable, "-m", "unmask", "serve", "--port", "0", "--device", "cpu"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+    environment = os.environ | ({} if source is None else {"PYTHONPATH": str(source.resolve())})
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment) as process:
         assert process.stdout is not None
         try:
-            yield Server(process, int(re.findall(r":(\d+)/", process.stdout.readline())[0]))
+            yield Server(int(re.findall(r":(\d+)/", process.stdout.readline())[0]))
         finally:
             process.terminate()
 
 
-def equal_kinds(server: Server, asked: dict[str, list[Question]]) -> None:
-    """Throughput of all at once over one after the other, each measured twice in turn."""
-    chosen = {name: asked[name] for name in ("fill, one blank", "score, pll", "fill, two blanks")}
-    chosen["one question of all"] = [asked["fill, two blanks"][0]] * CLIENTS
-    for name, questions in chosen.items():
-        alone, together = np.sum([[server.load(questions, n)[1] for n in (1, CLIENTS)] for _ in range(2)], axis=0) / 2
-        both = f"{len(questions)} one after the other {alone:.2f} s, together {together:.2f} s"
-        print(f"{name:22s} {both}: {alone / together:.2f} times", flush=True)
+def one_client(server: Server, other: Server | None, questions: dict[str, list[Question]]) -> None:
+    """The median of each kind; with another server, questions go to both in turn."""
+    for name, some in questions.items():
+        if other is None:
+            print(f"{name:20s} {np.median(server.load(some, 1)[0]):.3f} s", flush=True)
+            continue
+        pairs = [(server.ask(question), other.ask(question)) for question in some]
+        here, there = np.median(pairs, axis=0)
+        ratio = np.median([mine / theirs for mine, theirs in pairs])
+        print(f"{name:20s} {here:.3f} s, there {there:.3f} s: {ratio:.2f} times", flush=True)
 
 
-def mixed_work(server: Server, asked: dict[str, list[Question]]) -> None:
-    """The 95th percentile of each kind among mixed work of all clients, over its median alone."""
-    alone = {name: float(np.median(server.load(questions[:3], 1)[0])) for name, questions in asked.items()}
-    every = [(name, question) for group in zip(*asked.values(), strict=True) for name, question in zip(asked, group, strict=True)]
-    seconds, all_of_them = server.load([question for _, question in every], CLIENTS)
-    print(f"mixed work of {CLIENTS} clients: {len(every)} requests in {all_of_them:.1f} s", flush=True)
-    for name in asked:
-        mine = [took for (kind, _), took in zip(every, seconds, strict=True) if kind == name]
-        slow = float(np.quantile(mine, 0.95))
-        print(f"  {name:20s} 95 % within {slow:.2f} s, {slow / alone[name]:.1f} times the {alone[name]:.2f} s alone", flush=True)
+def all_at_once(server: Server, questions: dict[str, list[Question]]) -> None:
+    """Seconds of all clients at once over one after the other, each measured twice in turn."""
+    for name, some in questions.items():
+        alone, together = np.sum([[server.load(some, n)[1] for n in (1, CLIENTS)] for _ in range(2)], axis=0) / 2
+        print(
+            f"{name:20s} {len(some)} one after the other {alone:.2f} s, at once {together:.2f} s: {together / alone:.2f} times",
+            flush=True,
+        )
 
 
 def beside_long_jobs(server: Server, questions: list[Question]) -> None:
@@ -144,7 +137,7 @@ def beside_long_jobs(server: Server, questions: list[Question]) -> None:
         "A woman saw two birds on the roof of the house today.",
     ]
     jobs = {
-        "any_order of two sentences": ("score", {"texts": sentences, "scores": ["any_order"]}),
+        "any_order of two sentences": ("score", {"texts": sentences, "score": ["any_order"]}),
         "an exact joint": ("joint", {"text": "The [MASK] [MASK] at the casino.", "exact": True}),
     }
     for name, (path, body) in jobs.items():
@@ -164,24 +157,23 @@ def beside_long_jobs(server: Server, questions: list[Question]) -> None:
 def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--requests", type=int, default=CLIENTS)
+    parser.add_argument("--requests", type=int, default=16)
     parser.add_argument("--candidates", type=int, default=64)
-    parser.add_argument("--exact", action="store_true", help="let an exact joint end, for the memory that it leaves")
+    parser.add_argument("--against", type=Path, help="src folder of another checkout")
     options = parser.parse_args()
-    asked = kinds(options.requests, options.candidates)
+    questions = kinds(options.requests, options.candidates)
     with serving() as server:
-        for questions in asked.values():
-            server.load(questions[:4], 4)
-        at_start = server.memory
-        equal_kinds(server, asked)
-        beside_long_jobs(server, asked["fill, one blank"])
-        mixed_work(server, asked)
-        if options.exact:
-            print(f"an exact joint: {server.ask(('joint', {'text': 'The [MASK] [MASK] at the casino.', 'exact': True})):.0f} s")
-        after = server.memory
-        time.sleep(MINUTE)
-        later = server.memory
-        print(f"memory: {at_start:.0f} MiB at the start, {after:.0f} after, {later:.0f} a minute later: {later / at_start:.2f}")
+        for some in questions.values():
+            server.load(some[:4], 4)
+        if options.against is None:
+            one_client(server, None, questions)
+        else:
+            with serving(options.against) as other:
+                for some in questions.values():
+                    other.load(some[:4], 4)
+                one_client(server, other, questions)
+        all_at_once(server, questions)
+        beside_long_jobs(server, questions["fill, one blank"])
 
 
 if __name__ == "__main__":

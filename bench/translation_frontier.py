@@ -28,7 +28,7 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor
-from translation_analysis import bootstrap, lines
+from translation_table import bootstrap, lines
 
 import unmask
 from unmask.answers.profile import profile_of
@@ -78,8 +78,8 @@ class Case:
     def options(self, longest: int) -> dict[str, Any]:
         """What `unmask.translate` is given."""
         if self.bound is not None:
-            return {"decoder": self.decoder, KERNELS[self.decoder].bound: self.bound}
-        return {"decoder": GREEDY.get(self.decoder, self.decoder), "steps": self.passes or longest}
+            return {"kernel": KERNELS[self.decoder](**{KERNELS[self.decoder].bound: self.bound})}
+        return {"kernel": KERNELS[GREEDY.get(self.decoder, self.decoder)](decoding_steps=self.passes or longest)}
 
 
 def laws(passes: Sequence[int]) -> list[Case]:

@@ -21,7 +21,7 @@ import unmask
 from unmask.cli.command import value
 from unmask.errors import InputError
 from unmask.results import Result, schema
-from unmask.signature import Method, Written, arguments, checked, documentation, options, request, settings
+from unmask.signature import Method, Written, arguments, checked, documentation, options, settings
 from unmask.verbs import VERBS, verb
 
 Count = Annotated[int, Interval(ge=1, le=9)]
@@ -181,17 +181,6 @@ def test_words_of_the_command_line_become_the_values(positions, top, kind):
     assert value(by_name["top"], "x") == "x"  # for the function to refuse
 
 
-def test_a_request_has_the_options_and_their_limits():
-    body = request(work)
-    assert body.model_json_schema()["properties"]["top"] == {
-        "default": 3, "description": "How many.", "maximum": 9, "minimum": 1, "title": "Top", "type": "integer",
-    }  # fmt: skip
-    assert body.model_validate({"text": "a"}).top == 3
-    for wrong in ({"text": "a", "top": 0}, {"text": "a", "top": "3"}, {"text": "a", "other": 1}, {}):
-        with pytest.raises(ValueError):
-            body.model_validate(wrong)
-
-
 @pytest.mark.parametrize("name", VERBS)
 def test_every_verb_declares_itself(name):
     function = verb(name)
@@ -207,11 +196,11 @@ def test_every_verb_declares_itself(name):
 
 
 def test_there_are_at_most_190_options():
-    from unmask.cli.lab import studies
+    from unmask.cli.lab import COMMANDS
 
     loading = {option.name for option in options(unmask.load)} - {"name"}
     counted = sum(option.name not in loading for name in VERBS for option in options(verb(name)))
-    of_the_lab = {(option.name) for study in studies() for option in options(study)}
+    of_the_lab = {(option.name) for study in COMMANDS.values() for option in options(study)}
     assert counted + len(of_the_lab) + len(loading) <= 190
 
 

@@ -10,6 +10,7 @@ import numpy as np
 import pandas
 import pytest
 
+import flat
 import unmask
 from unmask.errors import InputError
 from unmask.sampling.run.advance import draw_samples
@@ -29,9 +30,9 @@ def scored(tiny, out):
 
 
 def trained(tiny, out, **more):
-    options = {"layers": 1, "width": 8, "heads": 2, "vocab": 64, "max_length": 16, "segment_lengths": (16,)}
-    options |= {"batch_tokens": 32, "steps": 4, "device": "cpu", "cache": out.parent / "cache", "valid": TEXTS}
-    unmask.train(TEXTS * 30, out=out, **options, **({"resume": True} | more))
+    options = {"layers": 1, "width": 8, "heads": 2, "vocab": 64, "max_length": 16}
+    options |= {"batch_tokens": 32, "steps": 4, "device": "cpu", "valid": TEXTS}
+    flat.train(TEXTS * 30, out=out, **options, **({"resume": True} | more))
     return (out / "model.safetensors").read_bytes()
 
 

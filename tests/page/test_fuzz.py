@@ -14,12 +14,13 @@ def test_every_answer_is_foreseen(tiny):
     from schemathesis.specs.openapi.checks import content_type_conformance, response_schema_conformance, status_code_conformance
 
     from unmask.serving.app import create_app
+    from unmask.serving.jobs import Jobs
 
-    guard, desk = create_app(tiny)
+    jobs = Jobs()
     checks = [schemathesis.checks.not_a_server_error]
     checks += [content_type_conformance, response_schema_conformance, status_code_conformance]
     asked = set()
-    for found in schemathesis.openapi.from_asgi("/openapi.json", guard.app).get_all_operations():
+    for found in schemathesis.openapi.from_asgi("/openapi.json", create_app(tiny, jobs)).get_all_operations():
         operation = found.ok()
 
         @given(case=operation.as_strategy())
@@ -30,5 +31,4 @@ def test_every_answer_is_foreseen(tiny):
         ask()
         asked.add(operation.path)
     assert {"/api/fill", "/api/joint", "/api/sample", "/api/runs/{number}"} <= asked
-    desk.close()
-    assert desk.model.worker.close(5)
+    jobs.close()

@@ -185,7 +185,7 @@ def test_runs_are_tables_and_figures(page):
 def test_the_interface_page_lists_every_operation(page):
     page.tab.goto(page.address + "api")
     page.tab.wait_for_selector("code:text-is('POST /api/fill')")
-    assert page.tab.locator("section.card").count() == 20
+    assert page.tab.locator("section.card").count() == 19
 
 
 def test_the_same_map_in_a_notebook(browser, english):

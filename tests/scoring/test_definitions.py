@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import pairwise, permutations, product
 from math import exp, log
 
@@ -14,12 +15,11 @@ from unmask.cloze import Cloze
 from unmask.errors import InputError
 from unmask.joints import derive
 from unmask.models.tabular import TabularMLM
-from unmask.scoring.batch import ScoreSettings, TextBatch, score_batch
-from unmask.scoring.registry import SCORES, WITH_LAW, chosen, passes_of
+from unmask.scoring.batch import TextBatch, score_batch
+from unmask.scoring.registry import LAWS, SCORES, AnyOrder, DecoderLaw, chosen, passes_of
 from unmask.tables.unary import unary_tables
 
-LAWS = [f"{name}{passes}" for name in WITH_LAW for passes in ("", "@2")]
-ENUMERATED = [*(name for name in SCORES if name != "log_prob"), *LAWS]
+ENUMERATED = [*(name for name in SCORES if name != "log_prob"), *LAWS, *(f"{name}@2" for name in LAWS)]
 """log_prob has a file of its own."""
 
 
@@ -87,7 +87,9 @@ DEFINED = {
 
 
 def scores(model, texts, names, **options):
-    found = score_batch(model, TextBatch.of(torch.tensor(texts)), ScoreSettings(tuple(names), **options))
+    """The scores by name, with those of the options that each has."""
+    entries = [replace(one, **{name: value for name, value in options.items() if hasattr(one, name)}) for one in chosen(names)]
+    found = score_batch(model, TextBatch.of(torch.tensor(texts)), entries)
     return found if len(names) > 1 else found[names[0]]
 
 
@@ -109,9 +111,10 @@ def test_scores_are_their_definitions(vocabulary, length, seed, data):
 def test_what_is_a_probability_sums_to_one_and_what_is_none_does_not(name):
     model = TabularMLM.random(3, 3, seed=11)
     texts = list(product(range(3), repeat=3))
-    total = float((SCORES[name].better * scores(model, texts, [name]).values).exp().sum())
-    assert (abs(total - 1) < 1e-10) == SCORES[name].probability
-    if not SCORES[name].probability:
+    (score,) = chosen(name)
+    total = float((score.better * scores(model, texts, [name]).values).exp().sum())
+    assert (abs(total - 1) < 1e-10) == score.probability
+    if not score.probability:
         assert abs(total - 1) > 0.01
 
 
@@ -136,7 +139,7 @@ def test_pieces_of_a_word_are_masked_with_the_earlier_ones():
     model = TabularMLM.random(3, 4, seed=4)
     text = [0, 2, 1, 1]
     batch = TextBatch.of(torch.tensor([text]), word_end=torch.tensor([[1, 3, 3, 4]]))
-    found = score_batch(model, batch, ScoreSettings(("pll_word",)))["pll_word"]
+    found = score_batch(model, batch, chosen("pll_word"))["pll_word"]
     expected = [log_q(model, text, hidden, t) for t, hidden in enumerate([{0}, {1, 2}, {2}, {3}])]
     assert found.by_site[0].tolist() == pytest.approx(expected, abs=1e-12)
     assert abs(float(found.values[0]) - pll(model, text)) > 1e-3
@@ -146,7 +149,7 @@ def test_a_target_is_scored_given_what_stands_around_it():
     model = TabularMLM.random(3, 4, seed=5)
     text = [0, 2, 1, 1]
     batch = TextBatch.of(torch.tensor([text]), sites=torch.tensor([[1, 2]]))
-    found = score_batch(model, batch, ScoreSettings(("pll", "left_to_right", "right_to_left", "any_order")))
+    found = score_batch(model, batch, chosen("pll,left_to_right,right_to_left,any_order"))
     value = {name: float(scored.values[0]) for name, scored in found.items()}
     ways = [
         log_q(model, text, {1, 2}, 1) + log_q(model, text, {2}, 2),
@@ -227,8 +230,8 @@ def test_passes_do_not_depend_on_the_order_of_the_names():
         (("order_bounds", "pll", "pair", "any_order"), 2313),
     ):
         for order in permutations(names):
-            assert passes_of(10, order, ScoreSettings(order)) == passes
-    assert passes_of(20, ["any_order"], ScoreSettings(("any_order",), orders=8)) == 160
+            assert passes_of(10, chosen(order)) == passes
+    assert passes_of(20, [AnyOrder(orders=8)]) == 160
 
 
 class CountingMLM(TabularMLM):
@@ -244,8 +247,8 @@ class CountingMLM(TabularMLM):
 @pytest.mark.parametrize("names", [("pll",), ("confident", "margin"), ("any_order", "order_bounds"), ("left_to_right",)])
 def test_passes_are_those_that_are_made(names):
     model = CountingMLM.random(3, 4, seed=3)
-    score_batch(model, TextBatch.of(torch.tensor([[0, 1, 2, 0]])), ScoreSettings(names))
-    assert model.rows == passes_of(4, names, ScoreSettings(names))
+    score_batch(model, TextBatch.of(torch.tensor([[0, 1, 2, 0]])), chosen(names))
+    assert model.rows == passes_of(4, chosen(names))
 
 
 def interleaved_in_two(model, text):
@@ -265,9 +268,7 @@ def test_the_law_of_a_decoder_is_its_definition_whatever_is_scored_beside_it():
 def test_the_law_of_a_target_is_given_its_own_context():
     model = TabularMLM.random(3, 4, seed=22)
     texts, sites = torch.tensor([[0, 1, 2, 0], [2, 2, 1, 1]]), torch.tensor([[1, 2], [0, 3]])
-    found = score_batch(model, TextBatch.of(texts, sites), ScoreSettings(("decoder:lowest-entropy@1",)))[
-        "decoder:lowest-entropy@1"
-    ]
+    found = score_batch(model, TextBatch.of(texts, sites), chosen("decoder:lowest-entropy@1"))["decoder:lowest-entropy@1"]
     by_hand = [
         sum(log_q(model, text, set(some), t) for t in some) for text, some in zip(texts.tolist(), sites.tolist(), strict=True)
     ]
@@ -299,9 +300,8 @@ def test_names_of_laws_are_checked(name, wrong):
 
 
 def test_definitions_of_laws_say_what_a_pass_reveals():
-    assert (
-        "every m-th blank" in SCORES["decoder:interleaved@4"].definition
-        and "4 passes" in SCORES["decoder:interleaved@4"].definition
-    )
-    assert "the default gamma" in SCORES["decoder:entropy-bound"].definition
-    assert passes_of(16, ["decoder:interleaved@4"], None) == 4 and passes_of(3, ["decoder:interleaved@4"], None) == 3
+    four = DecoderLaw("interleaved", 4)
+    assert chosen("decoder:interleaved@4") == (four,)
+    assert "every m-th blank" in four.definition and "4 passes" in four.definition
+    assert "the default gamma" in DecoderLaw("entropy-bound").definition
+    assert passes_of(16, [four]) == 4 and passes_of(3, [four]) == 3

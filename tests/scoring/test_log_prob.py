@@ -11,8 +11,9 @@ import torch
 import unmask
 from unmask.models.tabular import TabularMLM
 from unmask.sampling.energy import energies
-from unmask.scoring.annealed_importance import AnnealingPath, Question, log_mean, log_normaliser
-from unmask.scoring.batch import ScoreSettings, TextBatch, score_batch
+from unmask.scoring.annealed_importance import AnnealingPath, log_mean, log_normaliser
+from unmask.scoring.batch import TextBatch, score_batch
+from unmask.scoring.registry import LogProb
 
 RUNS = 1000
 
@@ -30,7 +31,7 @@ def blank(model):
 
 def weights(model, energy, seed, anneals=2):
     """log w of forward runs, and log v of reverse runs that start from exact draws of pi."""
-    path = AnnealingPath(model, Question(blank(model), energy, RUNS, anneals, seed))
+    path = AnnealingPath(model, blank(model), LogProb(energy, RUNS, anneals, seed))
     texts, minus_energy, _ = enumerated(model, energy)
     drawn = minus_energy.softmax(0).multinomial(RUNS, replacement=True, generator=torch.Generator().manual_seed(seed))
     return path.forward()[1], path.reverse(texts[drawn])
@@ -66,7 +67,7 @@ def test_runs_from_the_wrong_law_are_biased():
     """The control: reverse runs that start from uniform texts instead of pi do not give 1/Z."""
     model = TabularMLM.random(3, 3, seed=0)
     texts, _, log_z = enumerated(model, "raw")
-    path = AnnealingPath(model, Question(blank(model), "raw", RUNS, 1, 0))
+    path = AnnealingPath(model, blank(model), LogProb("raw", RUNS, 1, 0))
     uniform = torch.randint(len(texts), (RUNS,), generator=torch.Generator().manual_seed(0))
     assert abs(in_standard_errors(-path.reverse(texts[uniform]), -log_z)) > 6
 
@@ -75,7 +76,7 @@ def test_runs_from_the_wrong_law_are_biased():
 def test_bounds_hold_where_the_texts_are_too_many_to_enumerate(energy):
     model = TabularMLM.random(18, 3, seed=3, scale=0.8)
     log_z = enumerated(model, energy)[2]
-    found = [log_normaliser(model, Question(blank(model), energy, 64, 8, seed)) for seed in range(6)]
+    found = [log_normaliser(model, blank(model), LogProb(energy, 64, 8, seed)) for seed in range(6)]
     assert not any(z.exact for z in found)
     assert sum(z.low <= log_z <= z.high for z in found) >= 5
     assert median(z.high - z.low for z in found) < 1
@@ -86,7 +87,7 @@ def test_bounds_hold_where_the_texts_are_too_many_to_enumerate(energy):
 def test_log_prob_sums_to_one(energy):
     model = TabularMLM.random(3, 4, seed=6)
     texts = torch.tensor(list(product(range(3), repeat=4)))
-    found = score_batch(model, TextBatch.of(texts), ScoreSettings(("log_prob",), energy=energy))["log_prob"]
+    found = score_batch(model, TextBatch.of(texts), [LogProb(energy)])["log_prob"]
     assert float(found.values.exp().sum()) == pytest.approx(1, abs=1e-10)
     assert torch.equal(found.extra["low"], found.values) and found.extra["exact"].tolist() == [1.0] * len(texts)
 
@@ -95,7 +96,7 @@ def test_a_target_is_given_what_stands_around_it():
     model = TabularMLM.random(3, 4, seed=7)
     texts = torch.tensor([[0, a, b, 2] for a, b in product(range(3), repeat=2)])
     sites = torch.tensor([[1, 2]]).expand(9, -1)
-    found = score_batch(model, TextBatch.of(texts, sites=sites), ScoreSettings(("log_prob",)))["log_prob"].values
+    found = score_batch(model, TextBatch.of(texts, sites=sites), [LogProb()])["log_prob"].values
     assert torch.allclose(found, (-energies(model, texts, "norm")).log_softmax(0))
 
 
@@ -104,9 +105,10 @@ def test_log_mean_of_equal_weights_has_no_error():
 
 
 def test_words(tiny):
-    names = "log_prob,energy_norm"
     texts, told = ["the cat", "a dog", "the zebra", "dog", "the cat sat on a mat"], []
-    found = unmask.score(texts, names, model=tiny, chains=4, anneals=1, progress=lambda *count: told.append(count))
+    found = unmask.score(
+        texts, [LogProb(chains=4, anneals=1), "energy_norm"], model=tiny, progress=lambda *count: told.append(count)
+    )
     first, second, unknown, one, longer = found
     assert first["log_prob_exact"] and first["log_prob"] == first["log_prob_low"] == first["log_prob_high"]
     assert first["log_prob"] - second["log_prob"] == pytest.approx(second["energy_norm"] - first["energy_norm"], abs=1e-4)

@@ -10,7 +10,8 @@ from scipy.stats import binomtest
 
 import unmask
 from unmask.errors import InputError
-from unmask.scoring.results import compare_pairs, share, wilson
+from unmask.scoring.registry import chosen
+from unmask.scoring.results import RowShape, compare_pairs, share, wilson
 from unmask.scoring.texts import Item, SentencePair
 
 PAIRS = [
@@ -38,16 +39,17 @@ def test_accuracy_by_set_and_phenomenon(pieces):
 
 def test_identical_sentences_tie_by_every_score(pieces):
     same = [{"sentence_good": "the unplayed dog sat", "sentence_bad": "the unplayed dog sat"}]
-    names = "pll,pll_word,left_to_right,confident,margin,open,any_order,order_bounds"
-    found = unmask.score(pairs=same, score=names, model=pieces, exact_tokens=2, orders=4)
-    assert all(found.rows[0][f"{name}_correct"] == 0.5 for name in names.split(","))
+    names = "pll,pll_word,left_to_right,confident,margin,open"
+    sampled = [unmask.AnyOrder(exact_tokens=2, orders=4), unmask.OrderBounds(exact_tokens=2, orders=4)]
+    found = unmask.score(pairs=same, score=[*names.split(","), *sampled], model=pieces)
+    assert all(found.rows[0][f"{name}_correct"] == 0.5 for name in found.scores)
 
 
 @pytest.mark.parametrize(("good", "bad", "correct"), [(-1.0, -2.0, 1.0), (-inf, -1.0, 0.0), (-1.0, -inf, 1.0), (-inf, -inf, 0.5)])
 def test_two_impossible_sentences_tie(good, bad, correct):
     pair = SentencePair(Item("a dog"), (Item("a cat"),), "animals")
     rows = [{"pll": value, "reason": None} for value in (good, bad)]
-    assert compare_pairs([pair], rows, ["pll"], "nats").rows[0]["pll_correct"] == correct
+    assert compare_pairs([pair], rows, RowShape(chosen("pll"))).rows[0]["pll_correct"] == correct
 
 
 @pytest.mark.parametrize(("right", "n"), [(0, 5), (7, 10), (300, 300), (151, 300)])

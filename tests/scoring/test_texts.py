@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import pytest
 import torch
-from typer.testing import CliRunner
 
 import unmask
-from unmask.cli.app import app
+from commands import invoke
 from unmask.errors import InputError, UnmaskWarning
 
 
@@ -23,7 +22,7 @@ def masked_log_q(model, ids, hidden, position, regular=False):
 
 @torch.no_grad()
 def test_pieces_of_a_word(pieces):
-    found = unmask.score("The unplayed dog ran.", "pll,pll_word,left_to_right", model=pieces, tokens=True)
+    found = unmask.score("The unplayed dog ran.", "pll,pll_word,left_to_right", model=pieces, rows="nested")
     ids = pieces.words.encode("The unplayed dog ran.")
     assert [token["token"] for token in found[0]["tokens"]] == ["the", "un", "##play", "##ed", "dog", "ran", "."]
     alone = [masked_log_q(pieces, ids, [t], t) for t in range(1, 8)]
@@ -53,7 +52,7 @@ def test_a_target_between_words_is_its_part_of_the_whole(pieces):
     target = {"before": "The dog", "target": "unplayed", "after": "ran.", "id": "b7"}
     names = "pll,pll_word,left_to_right,right_to_left"
     part = unmask.score([target], names, model=pieces)[0]
-    whole = unmask.score("The dog unplayed ran.", names, model=pieces, tokens=True)[0]
+    whole = unmask.score("The dog unplayed ran.", names, model=pieces, rows="nested")[0]
     assert part["text"] == "The dog unplayed ran." and part["id"] == "b7" and part["length"] == 3
     for name in names.split(","):
         assert part[name] == pytest.approx(-sum(token[f"{name}_surprisal"] for token in whole["tokens"][2:5]), abs=1e-5)
@@ -76,7 +75,7 @@ def test_parts_are_joined_as_one_writes_them(pieces, parts, text):
 @torch.no_grad()
 def test_spaces_before_words_belong_to_the_tokens(roberta):
     text = "The old dog sat."
-    found = unmask.score([text, {"before": "The old", "target": "dog", "after": "sat."}], "pll", model=roberta, tokens=True)
+    found = unmask.score([text, {"before": "The old", "target": "dog", "after": "sat."}], "pll", model=roberta, rows="nested")
     ids = roberta.words.encode(text)
     assert "".join(token["token"] for token in found[0]["tokens"]) == text
     assert [word["word"] for word in found[0]["words"]] == ["The", "old", "dog", "sat."]
@@ -126,7 +125,7 @@ def test_long_texts_are_refused_or_scored_in_windows(pieces):
     text = "the dog sat " * 6
     refused = unmask.score(text, "pll,any_order", model=pieces)[0]
     assert refused["pll"] is None and "20 tokens and the model takes 12" in refused["reason"]
-    found = unmask.score(text, "pll,any_order", model=pieces, long="windows", tokens=True)[0]
+    found = unmask.score(text, "pll,any_order", model=pieces, long="windows", rows="nested")[0]
     assert found["any_order"] is None and "no windows" in found["reason"]
     ids = pieces.words.encode(text)
     for place in range(18):
@@ -140,17 +139,17 @@ def test_long_texts_are_refused_or_scored_in_windows(pieces):
 
 def test_numbers_do_not_depend_on_the_company(pieces):
     texts = ["The dog ran.", "a cat sat on the dog", "The dog ran.", "walks", "don't"]
-    names = "pll,confident,open,any_order,order_bounds"
-    together = unmask.score(texts, names, model=pieces, exact_tokens=3)
+    scores = ["pll", "confident", "open", unmask.AnyOrder(exact_tokens=3), unmask.OrderBounds(exact_tokens=3)]
+    together = unmask.score(texts, scores, model=pieces)
     for text, row in zip(texts, together, strict=True):
-        alone = unmask.score(text, names, model=pieces, exact_tokens=3)[0]
-        for name in names.split(","):
+        alone = unmask.score(text, scores, model=pieces)[0]
+        for name in ("pll", "confident", "open", "any_order", "order_bounds"):
             assert row[name] == pytest.approx(alone[name], abs=1e-4)
     assert together[0]["any_order"] == together[2]["any_order"]
 
 
 def test_difference_of_two_texts_adds_up(pieces):
-    found = unmask.score(["The dogs sat.", "The unplayed dog sat."], "pll,energy_raw", model=pieces, tokens=True)
+    found = unmask.score(["The dogs sat.", "The unplayed dog sat."], "pll,energy_raw", model=pieces, rows="nested")
     rows = found.difference()
     assert ("dogs", "un") in {(row["first_token"], row["second_token"]) for row in rows}
     assert (None, "##play") in {(row["first_token"], row["second_token"]) for row in rows}
@@ -163,20 +162,20 @@ def test_difference_of_two_texts_adds_up(pieces):
 @pytest.mark.filterwarnings("ignore::unmask.errors.UnmaskWarning")
 def test_a_score_that_one_of_two_texts_lacks_has_no_difference(pieces, pieces_folder):
     texts = ["The zzz sat.", "The dog sat."]
-    found = unmask.score(texts, "pll,left_to_right", model=pieces, tokens=True)
+    found = unmask.score(texts, "pll,left_to_right", model=pieces, rows="nested")
     assert found[0]["left_to_right"] is None and found[0]["pll"] is not None
     assert {key for row in found.difference() for key in row} == {"first_token", "second_token", "pll_difference"}
     with pytest.raises(unmask.InputError, match="text 1 has no score .a token that the model does not know"):
-        unmask.score(texts, "left_to_right", model=pieces, tokens=True).difference()
-    shown = CliRunner().invoke(app, ["score", *texts, "--score", "pll,left_to_right", "--model", str(pieces_folder)])
-    assert isinstance(shown.exception, SystemExit) and "first minus second, token by token" in shown.stdout
+        unmask.score(texts, "left_to_right", model=pieces, rows="nested").difference()
+    shown = invoke("score", *texts, "--score", "pll,left_to_right", "--model", pieces_folder)
+    assert shown.exit_code == 1 and "first minus second, token by token" in shown.stdout
 
 
 @pytest.mark.filterwarnings("ignore::unmask.errors.UnmaskWarning")
 @pytest.mark.parametrize("first", ["a [MASK] sat", "The zzz sat."])
 def test_columns_do_not_depend_on_what_the_first_text_lacks(pieces_folder, first):
     words = ["--rows", "words", "--score", "pll,left_to_right", "--model", str(pieces_folder)]
-    shown = CliRunner().invoke(app, ["score", first, "The dog sat.", *words], env={"COLUMNS": "200"}).stdout.splitlines()
+    shown = invoke("score", first, "The dog sat.", *words, columns=200).stdout.splitlines()
     assert shown[0].split() == "item word_number word start end length pll_surprisal left_to_right_surprisal".split()
     (dog,) = [line.split() for line in shown if "dog" in line]
     assert dog[:3] == ["2", "2", "dog"] and len(dog) == 8
@@ -197,7 +196,7 @@ def test_proteins_letter_by_letter(tmp_path):
         BertConfig(vocab_size=15, hidden_size=16, num_hidden_layers=2, num_attention_heads=2, intermediate_size=16)
     )
     model = MaskedLM(network, PreTrainedTokenizerFast(tokenizer_object=core, **names))
-    found = unmask.score("ACD EF", "pll,pll_word", model=model, tokens=True)[0]
+    found = unmask.score("ACD EF", "pll,pll_word", model=model, rows="nested")[0]
     assert [(t["token"], t["start"]) for t in found["tokens"]] == [("A", 0), ("C", 1), ("D", 2), ("E", 4), ("F", 5)]
     assert found["pll_word"] == pytest.approx(found["pll"], abs=1e-5)
 
@@ -206,18 +205,11 @@ def test_proteins_letter_by_letter(tmp_path):
     ("arguments", "told"),
     [
         ({"score": "plll"}, "did you mean pll"),
-        (
-            {"score": "pll", "orders": 8},
-            "which score pll does not use: leave it out, or use score any_order or order_bounds",
-        ),
-        ({"score": "any_order", "orders": 1}, "orders 1 is out of range"),
         ({"rows": "sentences"}, "rows 'sentences' is unknown"),
         ({"unit": "bans"}, "use one of nats, bits"),
-        ({"tokens": True, "rows": "words"}, "choose one"),
-        ({"tokens": True, "format": "csv"}, "do not fit into CSV"),
+        ({"rows": "nested", "format": "csv"}, "do not fit into CSV"),
         ({"engine": "ray"}, "needs an out folder"),
         ({"workers": 2}, "workers was given, which engine local does not use: leave it out, or use engine ray"),
-        ({"input": "jsonl"}, "no file was given"),
         ({"field": "stimulus"}, "field stimulus says how a file is read, and no file was given"),
         ({"long": "cut"}, "long 'cut' is unknown"),
     ],
@@ -230,10 +222,11 @@ def test_options_that_cannot_be(pieces, arguments, told):
 def test_nothing_to_score(pieces):
     with pytest.raises(InputError, match="at least one"):
         unmask.score([], model=pieces)
-    with pytest.raises(InputError, match="item 2 of texts: 3 is not a text"):
-        unmask.score(["a dog", 3], model=pieces)
-    with pytest.raises(InputError, match="text 2 is a int"):
-        unmask.score(iter(["a dog", 3]), model=pieces)
+    for texts in (["a dog", 3], iter(["a dog", 3])):
+        with pytest.raises(InputError, match="text 2 is a int"):
+            unmask.score(texts, model=pieces)
+    with pytest.raises(InputError, match="texts 3 is not a text or a list of texts"):
+        unmask.score(3, model=pieces)
     with pytest.raises(InputError, match="one of the two"):
         unmask.score(model=pieces)
 
@@ -245,19 +238,15 @@ def test_frame_and_notebook(pieces):
     shown = found._repr_html_()
     assert "not a probability" in shown and "a mean" not in shown and "The dog ran." in shown
     assert found.to_dict()["scores"]["pll"]["probability"] is False
-    assert [row["item"] for row in found.unscored] == [2]
 
 
-def test_sequences_of_fasta_come_back_with_their_names(pieces, pieces_folder, tmp_path):
+def test_sequences_of_fasta_come_back_with_their_names(pieces, tmp_path):
     file = tmp_path / "two.fasta"
     file.write_text(">first of two\nThe do\ng sat.\n>second\nA cat sat.\n")
     texts = ["The dog sat.", "A cat sat."]
     found = unmask.score(file, model=pieces)
     assert [(row["id"], row["text"]) for row in found] == list(zip(["first", "second"], texts, strict=True))
     assert [row["pll"] for row in found] == [row["pll"] for row in unmask.score(texts, model=pieces)]
-    command = ["score", "-", "--input", "fasta", "--format", "csv", "--model", str(pieces_folder)]
-    printed = CliRunner().invoke(app, command, input=file.read_bytes())
-    assert [line.split(",")[1] for line in printed.stdout.splitlines()] == ["id", "first", "second"]
     with pytest.raises(InputError, match="read as FASTA, without fields"):
         unmask.score(file, field="text", model=pieces)
 
@@ -295,9 +284,8 @@ def test_the_name_of_a_file_is_not_scored_as_a_text(pieces, tmp_path, monkeypatc
     for words, instead in (
         (["fill", "dog.csv"], "--file dog.csv"),
         (["dependence", "dog.csv"], "--file dog.csv"),
-        (["sample", "dog.csv", "--out", "run"], "--init dog.csv to start from its texts"),
     ):
-        refused = CliRunner().invoke(app, words)
+        refused = invoke(*words)
         assert refused.exit_code == 2 and f"is the name of a file: give {instead}" in refused.stderr.replace("\n", " ")
 
 

@@ -14,21 +14,23 @@ TWO = "the [MASK] sat on the [MASK] ."
 
 @pytest.fixture(scope="module")
 def served(tiny):
-    """(application, desk) over the tiny model."""
+    """(application, jobs) over the tiny model."""
     from unmask.serving.app import create_app
+    from unmask.serving.jobs import Jobs
 
-    app, desk = create_app(tiny)
-    yield app, desk
-    desk.close()
-    assert desk.model.worker.close(5)
+    jobs = Jobs()
+    yield create_app(tiny, jobs), jobs
+    jobs.close()
 
 
 @pytest.fixture
 def client(served):
-    """A browser's stand-in, under the name that the server answers to."""
+    """A browser's stand-in, under a name that the server answers to."""
     from fastapi.testclient import TestClient
 
-    return TestClient(served[0], base_url="http://127.0.0.1:8000")
+    from unmask.serving.guard import Guard
+
+    return TestClient(Guard(served[0]), base_url="http://127.0.0.1:8000")
 
 
 @pytest.fixture

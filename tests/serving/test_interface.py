@@ -2,66 +2,49 @@
 
 from __future__ import annotations
 
-import asyncio
-import http.client
-import json
-import socket
-import threading
-import time
-from contextlib import contextmanager
-from unittest.mock import Mock
-
 import pytest
 
 import unmask
-from unmask.serving.server import address_of
+from unmask.serving.limits import QUESTIONS, request
+from unmask.serving.server import address_of, print_address
+from unmask.signature import options
 
 TWO = "the [MASK] sat on the [MASK] ."
 
 
 @pytest.fixture(scope="module")
 def document(served):
-    return served[0].app.openapi()
+    return served[0].openapi()
 
 
-def test_every_field_is_described_and_every_request_has_an_example(document):
-    missing = []
-    for name, schema in document["components"]["schemas"].items():
-        for field, about in schema.get("properties", {}).items():
-            missing += [f"{name}.{field}"] if "description" not in json.dumps(about) and name not in FRAMEWORK else []
-    assert missing == []
+def test_every_field_of_a_request_is_described_and_has_an_example(document):
+    """Help and limits come from the verbs' signatures and one table."""
     for path, methods in document["paths"].items():
         for method, about in methods.items():
-            assert about["description"], (path, method)
+            assert about["description"] and "default" in about["responses"], (path, method)
             assert all(one.get("description") for one in about.get("parameters", ())), (path, method)
             if "requestBody" in about:
                 name = about["requestBody"]["content"]["application/json"]["schema"]["$ref"].split("/")[-1]
-                assert document["components"]["schemas"][name]["examples"], name
+                schema = document["components"]["schemas"][name]
+                assert schema["examples"] and all("description" in field for field in schema["properties"].values()), name
 
 
-FRAMEWORK = ("HTTPValidationError", "ValidationError")
+@pytest.mark.parametrize("name", QUESTIONS)
+def test_requests_are_the_options_of_verbs_within_the_limits_of_the_page(name):
+    question, body = QUESTIONS[name], request(name)
+    assert body(**question.example)
+    if question.verb:
+        known = {option.name: option for option in options(question.function)}
+        assert all(body.model_fields[field].description == known[field].help != "" for field in question.types)
 
 
-def test_400_and_405_are_declared_and_given(client, document):
-    for path, methods in document["paths"].items():
-        for about in methods.values():
-            assert {"400", "405", "422", "503"} <= set(about["responses"]), path
+def test_400_and_405_are_given(client):
     for path, method, allowed in (("/api/fill", "get", "POST"), ("/api/about", "post", "GET"), ("/healthz", "put", "GET")):
         answer = client.request(method, path)
         assert answer.status_code == 405 and allowed in answer.headers["allow"] and "another method" in answer.json()["error"]
     for body in (b'{"text": ' + b"9" * 5000 + b"}", b"[" * 30_000, b'{"text": "\xff"}'):
         answer = client.post("/api/fill", content=body, headers={"content-type": "application/json"})
         assert answer.status_code == 400 and "the body cannot be read: send JSON" in answer.json()["error"]
-
-
-@pytest.mark.parametrize(
-    "example", ["FillAsked", "JointAsked", "DependenceAsked", "ScoreAsked", "ConditionalsAsked", "SampleAsked"]
-)
-def test_the_examples_are_requests(document, example):
-    from unmask.serving import requests
-
-    (given,) = document["components"]["schemas"][example]["examples"]
-    assert getattr(requests, example)(**given)
 
 
 @pytest.mark.parametrize("wrong", [{"candidates": "5"}, {"candidates": 5.5}, {"top": True}, {"exact": "no"}, {"exact": 1}])
@@ -76,7 +59,6 @@ def test_numbers_of_thousands_of_digits_are_refused_everywhere(client, tiny):
         with pytest.raises(unmask.InputError, match="is too long"):
             unmask.fill(text, tiny)
     assert client.get(f"/api/runs/{many}").status_code == 422
-    assert client.get("/api/about", headers={"content-length": many}).status_code == 413
     body = f'{{"text": "{TWO}", "candidates": {"1" * 400}}}'
     assert client.post("/api/fill", content=body, headers={"content-type": "application/json"}).status_code == 422
     for wrong in ({"mutations": [f"t{many}a"]}, {"positions": f"1,{many}"}):
@@ -111,72 +93,17 @@ def test_healthz(client):
     ],
 )
 def test_the_address_printed_can_be_opened(capsys, host, address):
-    from unmask.serving.server import _print_address
-
     assert address_of(host, 8000) == address
-    _print_address(address, host)
+    print_address(address, host)
     said = capsys.readouterr()
     assert address in said.out and ("beyond this machine" in said.err) == (host not in ("127.0.0.1", "::1"))
 
 
-@contextmanager
-def listening(app, desk):
-    """The port of a real server in this process."""
-    from unmask.serving.guard import PageServer
-    from unmask.serving.server import listening_socket
+def test_the_server_has_limits(served):
+    from unmask.serving.server import MOST_CONNECTIONS, page_server
 
-    server, at = PageServer(app, [desk]), listening_socket("127.0.0.1", 0)
-    thread = threading.Thread(target=lambda: server.run(sockets=[at]), daemon=True)
-    thread.start()
-    try:
-        yield at.getsockname()[1]
-    finally:
-        server.should_exit = True
-        thread.join(10)
-        at.close()
-
-
-def closed_after(port, sent):
-    """Seconds until the server closes a connection on which only this was sent."""
-    with socket.create_connection(("127.0.0.1", port), timeout=20) as connection:
-        connection.sendall(sent)
-        start = time.monotonic()
-        try:
-            while connection.recv(4096):
-                pass
-        except ConnectionResetError:
-            pass
-        return time.monotonic() - start
-
-
-def test_slow_connections_are_closed(served, monkeypatch):
-    monkeypatch.setattr("unmask.serving.guard.SECONDS_TO_ASK", 0.5)
-    monkeypatch.setattr("unmask.serving.guard.SECONDS_TO_READ", 0.5)
-    head = b"POST /api/words HTTP/1.1\r\nhost: 127.0.0.1\r\ncontent-type: application/json\r\n"
-    with listening(*served) as port:
-        for sent in (b"", head, head + b'content-length: 40\r\n\r\n{"te'):
-            assert 0.3 < closed_after(port, sent) < 10
-        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=20)
-        for _ in range(2):
-            connection.request("POST", "/api/words", json.dumps({"text": "the"}), {"content-type": "application/json"})
-            answer = connection.getresponse()
-            assert answer.status == 200 and answer.read()
-            time.sleep(0.7)
-        connection.close()
-
-
-def test_a_client_that_does_not_read_is_left(monkeypatch):
-    from unmask.serving.guard import Impatient
-
-    monkeypatch.setattr("unmask.serving.guard.SECONDS_TO_READ", 0.1)
-
-    async def aborted(reads):
-        connection = Impatient.__new__(Impatient)
-        connection.loop, connection.flow, connection.transport = asyncio.get_running_loop(), Mock(), Mock()
-        connection.pause_writing()
-        if reads:
-            connection.resume_writing()
-        await asyncio.sleep(0.3)
-        return connection.transport.abort.called
-
-    assert asyncio.run(aborted(False)) and not asyncio.run(aborted(True))
+    config = page_server(*served).config
+    assert config.limit_concurrency == MOST_CONNECTIONS and config.h11_max_incomplete_event_size == 2**15
+    assert config.timeout_keep_alive == 5 and config.timeout_graceful_shutdown == 1
+    policy = dict(config.headers)["content-security-policy"]
+    assert "default-src 'none'" in policy and "unsafe" not in policy and "frame-ancestors 'none'" in policy

@@ -6,18 +6,13 @@ import asyncio
 import json
 import threading
 import time
-import weakref
 from math import comb, log
 
 import pytest
-import torch
 
 import unmask
 from unmask.runs.progress import Enough
-from unmask.serving.desk import FAILED
-from unmask.serving.questions import Questions
-from unmask.serving.requests import JointAsked, Pin
-from unmask.serving.worker import CURRENT, Job, SharedLM, _Question
+from unmask.serving.jobs import FAILED, FairLock, Jobs
 
 WHOLE = "the cat sat on the mat ."
 FIVE = "the [MASK] [MASK] [MASK] [MASK] [MASK] ."
@@ -99,18 +94,17 @@ def test_any_order_counts_its_passes(model):
 
 
 @pytest.fixture
-def gated(served, monkeypatch):
-    """The served model waits at a gate before each call; the gate is given."""
-    worker, gate, plain = served[1].model.worker, threading.Semaphore(0), served[1].model.worker._answer
+def gated(monkeypatch):
+    """Every batch waits at a gate, which is given."""
+    gate, plain = threading.Semaphore(0), FairLock.__enter__
 
-    def answer(chosen):
+    def enter(lock):
         gate.acquire(timeout=20)
-        plain(chosen)
+        plain(lock)
 
-    monkeypatch.setattr(worker, "_answer", answer)
+    monkeypatch.setattr(FairLock, "__enter__", enter)
     yield gate
-    for _ in range(10**4):
-        gate.release()
+    gate.release(10**4)
 
 
 def ask_in_background(client, path, body):
@@ -121,32 +115,27 @@ def ask_in_background(client, path, body):
     return thread, found
 
 
-def the_job(desk):
+def the_job(jobs):
     end = time.monotonic() + 20
-    while not desk._jobs:
+    while not jobs.under_way:
         assert time.monotonic() < end
         time.sleep(0.01)
-    return next(iter(desk._jobs))
+    return next(iter(jobs.under_way))
 
 
-def test_a_job_says_how_far_it_is_and_stops_with_what_it_has(client, served, gated, events):
+def test_a_job_stops_with_what_it_has(client, served, gated, events):
     thread, found = ask_in_background(client, "/api/fill/events", {"text": "the [MASK] [MASK] [MASK] .", "top": 100})
     name = the_job(served[1])
-    for _ in range(12):
-        gated.release()
-    end = time.monotonic() + 20
-    while not (told := client.get(f"/api/jobs/{name}").json())["done"] > 100:
-        assert time.monotonic() < end
-        gated.release()
-        time.sleep(0.01)
-    assert told["what"] == "passes" and told["total"] == 1000 and told["left"] > 0 and told["passes"] >= told["done"]
-    assert client.delete(f"/api/jobs/{name}").json()["stopping"] is True
-    for _ in range(3):
-        gated.release()
+    gated.release(12)
+    time.sleep(0.5)
+    assert client.delete(f"/api/jobs/{name}").json() == {"id": name, "stopping": True}
+    gated.release(3)
     thread.join(20)
-    last, answer = events(found[0])[-1]
+    *before, (last, answer) = events(found[0])
     assert last == "answer" and answer["stopped"] == "asked" and answer["completions"] and answer["passes"] < 1000
-    assert client.get(f"/api/jobs/{name}").status_code == client.delete(f"/api/jobs/{name}").status_code == 404
+    done = [value["done"] for kind, value in before if kind == "progress" and value["what"] == "passes"]
+    assert done == sorted(done) and done[-1] > 0
+    assert client.delete(f"/api/jobs/{name}").status_code == 404
 
 
 def test_a_stopped_joint_is_an_error_and_a_stopped_chain_ends(client, served, gated, events):
@@ -166,61 +155,8 @@ def test_a_stopped_joint_is_an_error_and_a_stopped_chain_ends(client, served, ga
         assert name == last and (value == {"stopped": True} if last == "end" else "was stopped" in value["error"])
 
 
-def test_a_small_question_is_not_left_out_by_new_ones(tiny):
-    """A chain has had 200 rows in a long time; questions that begin now, with their first rows, do not always go first."""
-    model = SharedLM(tiny)
-    worker, now = model.worker, time.monotonic()
-    chain, exact, fills, small = Job(apart=True), Job(), [Job() for _ in range(31)], Job(spent=20)
-    chain.spent, chain.began = 200, now - 30
-    exact.spent, exact.began = 60_000, now - 60
-    for fill in fills:
-        fill.spent, fill.began = 150, now - 3
-    small.began = now - 0.2
-    worker._waiting = [_Question(job, n, 4, call=lambda: 0) for n, job in enumerate([*fills, exact, chain, small])]
-    order = []
-    while worker._waiting:
-        order.append(worker._choose()[0].job)
-    assert order[0] is chain and order[1] is small and order[-1] is exact and set(order[2:-1]) == set(fills)
-    assert worker.close(5)
-
-
-def test_a_large_job_does_not_wait_for_one_that_is_silent(tiny):
-    """A chain whose client does not read asks for nothing: others must not be slowed down by it."""
-    model = SharedLM(tiny)
-    large, silent = Job(spent=10**6), Job()
-    for job in (large, silent):
-        model.worker.begin(job)
-    model.worker._waiting = [_Question(large, 0, 4, call=lambda: 0)]
-    assert model.worker._smaller_may_ask()
-    silent.heard -= 2
-    assert not model.worker._smaller_may_ask()
-    assert model.worker.close(5)
-
-
-def test_an_error_before_a_pass_is_that_requests_alone(tiny, monkeypatch):
-    """The thread that runs the model for all must outlive it."""
-    model, rows = SharedLM(tiny), (torch.full((2, 5), 6), torch.ones((2, 1), dtype=torch.long))
-    found = []
-
-    def ask():
-        try:
-            found.append(model.worker.rows(*rows).shape)
-        except ZeroDivisionError as error:
-            found.append(error)
-
-    for broken in (True, False):
-        with monkeypatch.context() as patch:
-            if broken:
-                patch.setattr(tiny, "rows_at_once", lambda *shape: 1 // 0)
-            thread = threading.Thread(target=ask, daemon=True)
-            thread.start()
-            thread.join(10)
-    assert isinstance(found[0], ZeroDivisionError) and found[1] == (2, 1, tiny.vocab_size)
-    assert model.worker.close(5)
-
-
 def test_a_client_that_leaves_before_the_first_line_ends_its_job(served):
-    app, desk = served
+    app, jobs = served
     body = json.dumps({"template": "the [MASK] [MASK] .", "sweeps": 400, "chains": 8}).encode()
     coming = [{"type": "http.request", "body": body, "more_body": False}]
 
@@ -234,42 +170,25 @@ def test_a_client_that_leaves_before_the_first_line_ends_its_job(served):
     scope = {"type": "http", "method": "POST", "path": "/api/sample", "query_string": b"", "headers": headers}
     asyncio.run(app(scope, receive, send))
     end = time.monotonic() + 20
-    while desk.jobs:
+    while jobs.under_way:
         assert time.monotonic() < end
         time.sleep(0.01)
 
 
-def test_a_defect_ends_a_stream_with_a_line(client, events, monkeypatch):
-    monkeypatch.setattr("unmask.serving.questions.fill", lambda **asked: 1 // 0)
-    monkeypatch.setattr(threading, "excepthook", lambda found: None)
-    found = client.post("/api/fill/events", json={"text": "the [MASK] ."})
-    assert events(found.text)[-1] == ("error", {"error": FAILED})
+def test_a_defect_ends_a_stream_with_a_line(client, events, monkeypatch, caplog):
+    monkeypatch.setattr("unmask.serving.questions.Questions._result", lambda *asked, **more: 1 // 0)
+    answer = client.post("/api/fill/events", json={"text": "the [MASK] ."})
+    assert events(answer.text)[-1] == ("error", {"error": FAILED})
+    assert "ZeroDivisionError" in caplog.text
 
 
-def test_a_large_job_asks_for_small_slices_while_there_are_others(tiny, monkeypatch):
-    model, sizes = SharedLM(tiny), []
-    monkeypatch.setattr(model.worker, "rows", lambda ids, at: (sizes.append(len(ids)), tiny.logits(ids, at))[1])
-    job, other = Job(spent=10**6), Job()
-    token = CURRENT.set(job)
-    try:
-        for one in (job, other):
-            model.worker.begin(one)
-            model.logits(torch.full((50, 5), 6), torch.ones((50, 1), dtype=torch.long))
-    finally:
-        CURRENT.reset(token)
-    assert sizes == [50, 16, 16, 16, 2]
-    assert model.worker.close(5)
-
-
-def test_when_the_server_ends_waiting_clients_get_503_and_streams_an_error(tiny, events):
+def test_when_the_server_ends_waiting_clients_get_503_and_streams_an_error(tiny, events, gated):
     from fastapi.testclient import TestClient
 
     from unmask.serving.app import create_app
 
-    app, desk = create_app(tiny)
-    client, held = TestClient(app, base_url="http://127.0.0.1"), threading.Event()
-    plain = desk.model.worker._answer
-    desk.model.worker._answer = lambda chosen: (held.wait(20), plain(chosen))
+    jobs = Jobs()
+    client = TestClient(create_app(tiny, jobs))
     answers, body = [], {"text": "the [MASK] [MASK] .", "candidates": 3}
 
     def ask(path):
@@ -278,14 +197,13 @@ def test_when_the_server_ends_waiting_clients_get_503_and_streams_an_error(tiny,
     threads = [threading.Thread(target=ask, args=[path]) for path in ("/api/joint", "/api/joint/events")]
     for thread in threads:
         thread.start()
-    while desk.jobs < 2:
+    while len(jobs.under_way) < 2:
         time.sleep(0.01)
     assert client.get("/healthz").json()["jobs"] == 2
     time.sleep(0.1)
-    desk.close()
+    jobs.close()
     for thread in threads:
         thread.join(20)
-    held.set()
     plain_one, stream = sorted(answers, key=lambda a: -a.status_code)
     assert (
         plain_one.status_code == 503 and "the server is ending" in plain_one.json()["error"] and plain_one.headers["retry-after"]
@@ -295,102 +213,3 @@ def test_when_the_server_ends_waiting_clients_get_503_and_streams_an_error(tiny,
         {"error": "the server is ending: ask again when it is back"},
     )
     assert client.post("/api/words", json={"text": WHOLE}).status_code == client.get("/healthz").status_code == 503
-    assert desk.model.worker.close(5)
-
-
-def test_equal_questions_under_way_are_computed_once(client, served, gated):
-    worker, answers = served[1].model.worker, []
-    before = worker.questions
-    body = {"text": "a [MASK] ran under the [MASK] .", "joint": "balanced"}
-    threads = [threading.Thread(target=lambda: answers.append(client.post("/api/fill", json=body).json())) for _ in range(6)]
-    for thread in threads:
-        thread.start()
-    end = time.monotonic() + 20
-    while sum(one.waiting for one in served[1]._same.values()) < 6:
-        assert time.monotonic() < end
-        time.sleep(0.01)
-    assert served[1].jobs == 1
-    for _ in range(100):
-        gated.release()
-    for thread in threads:
-        thread.join(20)
-    assert len(answers) == 6 and all(one == answers[0] for one in answers)
-    together = worker.questions - before
-    client.post("/api/fill", json=body)
-    assert worker.questions - before == 2 * together and not served[1]._same
-
-
-def test_a_joint_that_is_not_used_leaves_memory_and_comes_back(tiny, monkeypatch):
-    monkeypatch.setattr("unmask.serving.memory.SECONDS_IN_MEMORY", 0.1)
-    model = SharedLM(tiny)
-    questions = Questions(model)
-    asked = JointAsked(text="a [MASK] sat under a [MASK] .", candidates=6)
-    first = questions.joint(asked)
-    (entry,) = questions._kept._kept.values()
-    tables = weakref.ref(next(iter(entry.found.joints.values())).tables)
-    end = time.monotonic() + 20
-    while tables() is not None:
-        assert time.monotonic() < end
-        time.sleep(0.05)
-    calls = model.worker.calls
-    again = questions.joint(asked.model_copy(update={"pin": Pin(blank=0, token=first.map.axes[0].ids[0])}))
-    assert model.worker.calls == calls + 1  # the number of candidates, and no pass
-    assert again.map.given is not None
-    again.map.given = None
-    assert again == first
-    assert model.worker.close(5)
-
-
-def test_a_joint_that_cannot_be_written_whole_is_computed_again(tiny, monkeypatch):
-    """A request that changes it while it is written must not leave half a file behind, nor stop the others' move."""
-    model = SharedLM(tiny)
-    questions = Questions(model)
-    asked = JointAsked(text="a [MASK] sat under a [MASK] .", candidates=6)
-    first = questions.joint(asked)
-    monkeypatch.setattr("unmask.serving.memory.SECONDS_IN_MEMORY", 0.0)
-    kept = questions._kept
-    (entry,) = kept._kept.values()
-    entry.found.__dict__["changing"] = ChangesDict()
-    kept._move()
-    assert questions.joint(asked) == first
-    assert model.worker.close(5)
-
-
-class ChangesDict:
-    """Raises what pickle raises for a dictionary that another thread adds to."""
-
-    def __reduce__(self):
-        raise RuntimeError("dictionary changed size during iteration")
-
-
-def test_a_joint_on_its_way_to_the_disk_keeps_nobody_waiting(tiny, monkeypatch):
-    model, held, writes = SharedLM(tiny), threading.Event(), threading.Event()
-    questions = Questions(model)
-    questions.joint(JointAsked(text="a [MASK] sat under a [MASK] .", candidates=6))
-    monkeypatch.setattr("unmask.serving.memory.SECONDS_IN_MEMORY", 0.0)
-    monkeypatch.setattr("unmask.serving.memory._Writer.dump", lambda self, found: (writes.set(), held.wait(20)))
-    mover = threading.Thread(target=questions._kept._move)
-    mover.start()
-    assert writes.wait(20)
-    other = threading.Thread(target=questions.joint, args=[JointAsked(text="the [MASK] [MASK] .", candidates=6)])
-    other.start()
-    other.join(10)
-    assert not other.is_alive()
-    held.set()
-    mover.join(20)
-    assert model.worker.close(5)
-
-
-def test_memory_goes_back_once_it_is_quiet(tiny, monkeypatch):
-    from fastapi.testclient import TestClient
-
-    from unmask.serving.app import create_app
-
-    monkeypatch.setattr("unmask.serving.desk.SECONDS_QUIET", 0.1)
-    given = threading.Event()
-    monkeypatch.setattr("unmask.serving.memory.give_back", given.set)
-    app, desk = create_app(tiny)
-    assert TestClient(app, base_url="http://127.0.0.1").post("/api/words", json={"text": WHOLE}).status_code == 200
-    assert given.wait(10)
-    desk.close()
-    assert desk.model.worker.close(5)

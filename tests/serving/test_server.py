@@ -32,9 +32,9 @@ def test_runs_that_were_named_are_shown(tiny, runs):
     from fastapi.testclient import TestClient
 
     from unmask.serving.app import create_app
+    from unmask.serving.jobs import Jobs
 
-    app, desk = create_app(tiny, [runs / "chains", runs / "table"])
-    client = TestClient(app, base_url="http://localhost")
+    client = TestClient(create_app(tiny, Jobs(), [runs / "chains", runs / "table"]))
     assert [(r["name"], r["kind"]) for r in client.get("/api/runs").json()] == [("chains", "sample"), ("table", "evaluate")]
     chains, table = (client.get(f"/api/runs/{n}").json() for n in (0, 1))
     assert chains["verdict"] == unmask.diagnose(runs / "chains").verdict and len(chains["traces"]) == 2
@@ -46,8 +46,6 @@ def test_runs_that_were_named_are_shown(tiny, runs):
     assert figure.headers["content-type"] == "image/png" and figure.content.startswith(b"\x89PNG")
     for path in ("/api/runs/2", "/api/runs/0/figures/1"):
         assert client.get(path).status_code == 404 and "numbered from 0" in client.get(path).json()["error"]
-    desk.close()
-    assert desk.model.worker.close(5)
 
 
 def test_a_folder_that_is_no_run_is_refused(tmp_path):
@@ -73,6 +71,8 @@ def test_a_port_that_is_taken_and_a_host_that_is_unknown(tiny_folder):
         listening_socket("no.such.host.invalid", 0)
     with pytest.raises(unmask.InputError, match="port 70000 is out of range"):
         unmask.serve(port=70000)
+    with pytest.raises(unmask.InputError, match="without http:// and port"):
+        unmask.serve(allow_host=["http://box.local/"])
 
 
 def test_a_missing_extra_is_one_line(monkeypatch):

@@ -50,14 +50,13 @@ expected = float((torch.softmax(-energies, 0) * energies).sum())
 late = run.samples[run.samples["sweep"] > 10]["energy"]
 assert abs(late.mean() - expected) < 0.35, (late.mean(), expected)
 
-from typer.testing import CliRunner
+from command_runner import invoke
 
-from unmask.cli.app import app
 
 plain, before = unmask.fill("the [MASK] sat .", model=model), unmask.fill("[MASK] sat .", model=model, prefix="the ")
 assert before.to_dict() == plain.to_dict() != unmask.fill("[MASK] sat .", model=model).to_dict()
 typed = ["fill", "[MASK] sat .", "--prefix", "the ", "--model", sys.argv[1], "--device", "cpu", "--json"]
-assert json.loads(CliRunner().invoke(app, typed).stdout) == plain.to_dict()
+assert json.loads(invoke(typed).stdout) == plain.to_dict()
 assert "Put this before every text" in unmask.fill.__doc__
 
 run = unmask.sample("the [MASK] [MASK] .", kernel=KERNELS["leftmost"](decoding_steps=2), model=model, chains=4, sweeps=1)

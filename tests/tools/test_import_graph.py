@@ -27,11 +27,6 @@ def test_every_import_leads_to_the_left():
     assert TOOL["faults"](found) == []
 
 
-def test_every_room_has_one_place():
-    rooms = [room for place in TOOL["ORDER"] for room in place]
-    assert len(rooms) == len(set(rooms))
-
-
 def test_what_the_order_allows(tmp_path):
     source = tree(
         tmp_path,

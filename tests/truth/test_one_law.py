@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import permutations, product
 from math import exp, log
 
@@ -21,8 +22,8 @@ from unmask.sampling.energy import Energy
 from unmask.sampling.engine.passes import Passes
 from unmask.sampling.kernels.pair_joint import proposal_weights
 from unmask.sampling.target import Target
-from unmask.scoring.batch import ScoreSettings, TextBatch, score_batch
-from unmask.scoring.registry import SCORES
+from unmask.scoring.batch import TextBatch, score_batch
+from unmask.scoring.registry import SCORES, chosen
 from unmask.tables.exploration import Variant
 from unmask.tables.revealing import Conditionals
 from unmask.tables.unary import unary_tables
@@ -88,7 +89,7 @@ def searched(model, support):
 
 
 def scored(model, name, texts, **options):
-    return score_batch(model, TextBatch.of(torch.tensor(texts)), ScoreSettings((name,), **options))[name]
+    return score_batch(model, TextBatch.of(torch.tensor(texts)), [replace(*chosen(name), **options)])[name]
 
 
 @pytest.mark.parametrize("name", PROBABILITIES)

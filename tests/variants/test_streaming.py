@@ -9,16 +9,21 @@ from itertools import product
 import pytest
 import torch
 from pyarrow import parquet
-from tests.variants.all_at_once import variant_scores
 
 import unmask
 from unmask.errors import InputError
 from unmask.models.tabular import TabularMLM
 from unmask.variants import streaming
-from unmask.variants.streaming import Asked, chunk_size, kept_scores, refuse_many
+from unmask.variants.contexts import Contexts
+from unmask.variants.streaming import chunk_size, kept_scores, refuse_many
 
 LOAD = partial(TabularMLM.random, 3, 5, 4)
-ASKED = Asked((0, 2, 1, 0, 1), (4, 0, 2, 1), ("pll", "any_order", "singles", "pairs:mrf", "epistasis"), (0, 1, 2), 3, 1)
+ARGUMENTS = ((0, 2, 1, 0, 1), (4, 0, 2, 1), ("pll", "any_order", "singles", "pairs:mrf", "epistasis"), (0, 1, 2), 3, 1)
+
+
+def contexts(**changed) -> Contexts:
+    names = ("ids", "sites", "names", "allowed", "orders", "seed")
+    return Contexts(LOAD(), **dict(zip(names, ARGUMENTS, strict=True)) | changed)
 
 
 @pytest.fixture
@@ -30,9 +35,7 @@ def variants() -> torch.Tensor:
 
 @pytest.fixture
 def expected(variants) -> dict[str, torch.Tensor]:
-    asked = ASKED
-    names, allowed, orders, seed, joint = asked.names, asked.allowed, asked.orders, asked.seed, asked.joint
-    return variant_scores(LOAD(), asked.ids, asked.sites, variants, names, allowed, orders, seed, joint)
+    return contexts().scores(variants)
 
 
 @pytest.fixture(autouse=True)
@@ -43,7 +46,7 @@ def small_chunks(monkeypatch):
 
 def test_a_folder_has_the_numbers_of_one_call(tmp_path, variants, expected):
     seen = []
-    found = kept_scores(tmp_path / "run", LOAD(), "tables", ASKED, variants, progress=lambda *report: seen.append(report))
+    found = kept_scores(tmp_path / "run", contexts(), "tables", variants, progress=lambda *report: seen.append(report))
     table = parquet.read_table(tmp_path / "run" / "variants.parquet")
     assert table["variant"].to_pylist() == list(range(1, 91))
     assert list(found) == table.column_names[1:] == list(expected)
@@ -57,7 +60,7 @@ def test_a_folder_has_the_numbers_of_one_call(tmp_path, variants, expected):
 
 
 def test_a_run_that_is_killed_goes_on(tmp_path, variants, monkeypatch):
-    whole = kept_scores(tmp_path / "whole", LOAD(), "tables", ASKED, variants)
+    whole = kept_scores(tmp_path / "whole", contexts(), "tables", variants)
     scored = streaming._scored
     passed = []
 
@@ -69,80 +72,78 @@ def test_a_run_that_is_killed_goes_on(tmp_path, variants, monkeypatch):
 
     monkeypatch.setattr(streaming, "_scored", killed)
     with pytest.raises(KeyboardInterrupt):
-        kept_scores(tmp_path / "run", LOAD(), "tables", ASKED, variants)
+        kept_scores(tmp_path / "run", contexts(), "tables", variants)
     assert not (tmp_path / "run" / "variants.parquet").exists()
     before, first = sum(passed), []
     monkeypatch.setattr(streaming, "_scored", lambda c, tokens, p=None: passed.append(len(tokens)) or scored(c, tokens, p))
-    found = kept_scores(tmp_path / "run", LOAD(), "tables", ASKED, variants, progress=lambda *report: first.append(report))
+    found = kept_scores(tmp_path / "run", contexts(), "tables", variants, progress=lambda *report: first.append(report))
     assert sum(passed) == 90 and first[0] == (before, 90, "variants")
     assert {name: values.tolist() for name, values in found.items()} == {name: v.tolist() for name, v in whole.items()}
     passed.clear()
-    kept_scores(tmp_path / "run", LOAD(), "tables", ASKED, variants)
+    kept_scores(tmp_path / "run", contexts(), "tables", variants)
     assert passed == []
 
 
 def test_a_part_that_is_gone_or_of_another_size_is_filled_in(tmp_path, variants, monkeypatch):
-    whole = kept_scores(tmp_path / "run", LOAD(), "tables", ASKED, variants)
+    whole = kept_scores(tmp_path / "run", contexts(), "tables", variants)
     parts = sorted((tmp_path / "run" / "parts").iterdir())
     parts[1].unlink(), parts[2].unlink()
     monkeypatch.setattr(streaming, "CHUNK_PASSES", 1000)
-    found = kept_scores(tmp_path / "run", LOAD(), "tables", ASKED, variants)
+    found = kept_scores(tmp_path / "run", contexts(), "tables", variants)
     for name, values in whole.items():
         assert found[name].tolist() == pytest.approx(values.tolist(), abs=1e-12)
 
 
 def test_another_list_or_other_scores_are_refused(tmp_path, variants):
-    kept_scores(tmp_path / "run", LOAD(), "tables", ASKED, variants)
+    kept_scores(tmp_path / "run", contexts(), "tables", variants)
     with pytest.raises(InputError, match="holds a run with list"):
-        kept_scores(tmp_path / "run", LOAD(), "tables", ASKED, variants.flip(0))
-    other = Asked(ASKED.ids, ASKED.sites, ("pll",), ASKED.allowed)
+        kept_scores(tmp_path / "run", contexts(), "tables", variants.flip(0))
     with pytest.raises(InputError, match="holds a run with scores"):
-        kept_scores(tmp_path / "run", LOAD(), "tables", other, variants)
+        kept_scores(tmp_path / "run", contexts(names=("pll",)), "tables", variants)
 
 
 def test_chunks_are_bounded_by_their_work(variants, monkeypatch):
-    contexts = ASKED.contexts(LOAD())
-    tokens = variants[contexts.sorted(variants)].to(torch.int32).numpy()
-    size = chunk_size(contexts, tokens, "cpu")
-    assert contexts.context_count(torch.from_numpy(tokens[:size])) <= 60
-    assert contexts.context_count(torch.from_numpy(tokens[: 2 * size])) > 60
+    asked = contexts()
+    tokens = variants[asked.sorted(variants)].to(torch.int32).numpy()
+    size = chunk_size(asked, tokens, "cpu")
+    assert asked.context_count(torch.from_numpy(tokens[:size])) <= 60
+    assert asked.context_count(torch.from_numpy(tokens[: 2 * size])) > 60
     monkeypatch.setattr(TabularMLM, "multiplications", lambda self, tokens: 10**6 // 60)
-    assert chunk_size(contexts, tokens, "cpu") == size
-    assert chunk_size(contexts, tokens, "cuda") == 128
+    assert chunk_size(asked, tokens, "cpu") == size
+    assert chunk_size(asked, tokens, "cuda") == 128
 
 
 def test_sorted_neighbours_share_more(variants):
-    contexts = ASKED.contexts(LOAD())
-    order = contexts.sorted(variants)
+    asked = contexts()
+    order = asked.sorted(variants)
     rows = variants[order].tolist()
     left_to_right = [[row[1], row[3], row[2], row[0]] for row in rows]
     assert left_to_right == sorted(left_to_right)
-    assert contexts.context_count(variants[order][:20]) < contexts.context_count(variants[:20])
+    assert asked.context_count(variants[order][:20]) < asked.context_count(variants[:20])
 
 
 def test_too_many_passes_are_refused_with_their_count(variants, monkeypatch):
-    contexts = ASKED.contexts(LOAD())
-    refuse_many(contexts, variants, force=False)
-    exact = contexts.pass_count(variants)
+    asked = contexts()
+    refuse_many(asked, variants, force=False)
+    exact = asked.pass_count(variants)
     monkeypatch.setattr(streaming, "MAX_PASSES", exact)
-    refuse_many(contexts, variants, force=False)
+    refuse_many(asked, variants, force=False)
     monkeypatch.setattr(streaming, "MAX_PASSES", exact - 1)
     with pytest.raises(InputError, match=rf"90 variants need {exact:,} passes of the model \(limit {exact - 1:,}\).*--force"):
-        refuse_many(contexts, variants, force=False)
+        refuse_many(asked, variants, force=False)
     monkeypatch.setattr(streaming, "MOST_TOGETHER", 10)
     with pytest.raises(InputError, match="need up to"):
-        refuse_many(contexts, variants, force=False)
-    refuse_many(contexts, variants, force=True)
+        refuse_many(asked, variants, force=False)
+    refuse_many(asked, variants, force=True)
 
 
 def test_a_workers_numbers_are_those_of_this_process(variants):
-    contexts = ASKED.contexts(LOAD())
-    pairs = contexts.pairs(variants)
-    work = pickle.loads(pickle.dumps(partial(streaming._worker, ASKED, pairs)))(LOAD())
-    start, found = work((7, variants[:9].to(torch.int32).numpy()))
-    contexts.know(pairs)
-    assert start == 7
-    for name, values in contexts.scores(variants[:9]).items():
+    asked = contexts()
+    pairs = asked.pairs(variants)
+    setup = pickle.loads(pickle.dumps(partial(streaming._of_worker, LOAD, asked.arguments, pairs)))
+    found = streaming._scored(setup(), variants[:9].to(torch.int32).numpy())
+    asked.know(pairs)
+    for name, values in asked.scores(variants[:9]).items():
         assert values.tolist() == found[name].tolist()
 
 
@@ -152,17 +153,18 @@ NAMES = "pll,any_order,pairs"
 
 
 def test_mutants_keep_their_scores_in_a_folder(tmp_path, letters, monkeypatch):
-    asked = {"measured": ROWS, "model": letters, "scores": NAMES, "background": "ACDEGACA"}
-    plain = unmask.mutants(SEQUENCE, **asked)
-    kept = unmask.mutants(SEQUENCE, **asked, run=tmp_path / "run")
-    assert sorted(path.name for path in (tmp_path / "run").iterdir()) == ["background", "sequence"]
+    def ranked(**changed):
+        return unmask.mutants(SEQUENCE, measured=ROWS, model=letters, ranking=unmask.Ranking(**{"scores": NAMES} | changed))
+
+    plain, kept = ranked(), ranked(run=tmp_path / "run")
+    assert (tmp_path / "run" / "variants.parquet").is_file()
     for name, values in plain.numbers.items():
         assert kept.numbers[name] == pytest.approx(values, abs=1e-5)
     monkeypatch.setattr(streaming, "_scored", None)  # nothing is left to score
-    again = unmask.mutants(SEQUENCE, **asked, run=tmp_path / "run", seed=0)
+    again = ranked(run=tmp_path / "run", seed=0)
     assert again.numbers == kept.numbers and again.sentence == kept.sentence
     with pytest.raises(InputError, match="holds a run with scores .* or another --run folder"):
-        unmask.mutants(SEQUENCE, **asked | {"scores": "pll"}, run=tmp_path / "run")
+        ranked(run=tmp_path / "run", scores="pll")
 
 
 def test_folders_and_workers_that_cannot_be_are_refused(tmp_path, letters):
@@ -174,35 +176,38 @@ def test_folders_and_workers_that_cannot_be_are_refused(tmp_path, letters):
         ({"workers": 2}, "workers was given, which engine local does not use"),
     ]:
         with pytest.raises(InputError, match=message):
-            unmask.mutants(SEQUENCE, measured=ROWS, model=letters, scores=NAMES, **given)
+            unmask.mutants(SEQUENCE, measured=ROWS, model=letters, ranking=unmask.Ranking(scores=NAMES, **given))
     assert [path.name for path in tmp_path.iterdir()] == ["notes.txt"]
 
 
 def test_mutants_refuse_too_many_passes(letters, monkeypatch):
     monkeypatch.setattr(streaming, "MAX_PASSES", 50)
     with pytest.raises(InputError, match=r"the scores of 37 variants need \d+ passes of the model \(limit 50\)"):
-        unmask.mutants(SEQUENCE, measured=ROWS, model=letters, scores=NAMES)
-    found = unmask.mutants(SEQUENCE, measured=ROWS, model=letters, scores=NAMES, force=True)
+        unmask.mutants(SEQUENCE, measured=ROWS, model=letters, ranking=unmask.Ranking(scores=NAMES))
+    found = unmask.mutants(SEQUENCE, measured=ROWS, model=letters, ranking=unmask.Ranking(scores=NAMES), force=True)
     assert len(found) == 36
 
 
 @pytest.mark.slow
 def test_mutants_on_ray_give_the_same_table(ray_here, tmp_path, letters_folder):
-    asked = {"measured": ROWS, "model": letters_folder, "dtype": "float64", "device": "cpu", "scores": NAMES}
-    one = unmask.mutants(SEQUENCE, **asked, run=tmp_path / "one")
-    two = unmask.mutants(SEQUENCE, **asked, run=tmp_path / "two", engine="ray", workers=2)
+    model = partial(unmask.load, letters_folder, device="cpu", dtype="float64")
+
+    def ranked(**options):
+        return unmask.mutants(SEQUENCE, measured=ROWS, model=model, ranking=unmask.Ranking(scores=NAMES, **options))
+
+    one, two = ranked(run=tmp_path / "one"), ranked(run=tmp_path / "two", engine="ray", workers=2)
     for name, values in one.numbers.items():
         assert two.numbers[name] == pytest.approx(values, abs=1e-12)
     assert two.sentence == one.sentence
-    parts = [sorted(path.name for path in (tmp_path / run / "sequence" / "parts").iterdir()) for run in ("one", "two")]
+    parts = [sorted(path.name for path in (tmp_path / run / "parts").iterdir()) for run in ("one", "two")]
     assert parts[0] == parts[1] and len(parts[0]) > 2
 
 
 def test_chunks_that_need_no_more_passes_report_too(tmp_path, variants, monkeypatch):
     monkeypatch.setattr(streaming, "MOST_TOGETHER", 16)
-    asked, seen = Asked(ASKED.ids, ASKED.sites, ("singles", "pairs:mrf"), ASKED.allowed), []
-    found = kept_scores(tmp_path / "run", LOAD(), "tables", asked, variants, progress=lambda *report: seen.append(report))
+    asked, seen = contexts(names=("singles", "pairs:mrf")), []
+    found = kept_scores(tmp_path / "run", asked, "tables", variants, progress=lambda *report: seen.append(report))
     assert len(list((tmp_path / "run" / "parts").iterdir())) > 4 and seen[-1][:2] == (90, 90)
-    expected = asked.contexts(LOAD()).scores(variants)
+    expected = asked.scores(variants)
     for name, values in expected.items():
         assert found[name].tolist() == pytest.approx(values.tolist(), abs=1e-12)

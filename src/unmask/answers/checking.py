@@ -125,7 +125,6 @@ class Check(Result):
                     "masked token",
                     f"{found.nats:.3f} nats, uniform {found.uniform:.3f}; special tokens get {found.special_mass:.2%}",
                 ),
-                *((worth.region, worth.says()) for worth in found.residues),
             ]
         return rows
 
@@ -143,7 +142,7 @@ class Check(Result):
 
 def checked_model(model: Model, data: str | PathLike[str] | Sequence[str] | None, progress: Progress | None) -> Check:
     """The answer of `check`."""
-    texts = None if data is None else texts_of(data)[1]
+    texts = None if data is None else texts_of(data)
     with warnings.catch_warnings(record=True) as raised:
         warnings.simplefilter("always", UnmaskWarning)
         lm = model if isinstance(model, MaskedLM) else loaded_anew(model)

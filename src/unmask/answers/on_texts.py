@@ -26,18 +26,17 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 from math import ceil, log
-from pathlib import Path
+from os import PathLike
 
 import torch
 from torch import Tensor
 
 from unmask.answers.asking import mean_and_error
-from unmask.answers.on_residues import Masked, Place, Regions, RegionWorth, measure_residues, residue_ids
 from unmask.errors import InputError, UnmaskWarning
 from unmask.models.encoder.bert import ACTIVATIONS, BertMaskedLM, BertShape
 from unmask.models.masked_lm import MaskedLM
 from unmask.runs.files import user_path
-from unmask.runs.lines import FASTA, fasta_records, kind_of, plain_texts, source_name
+from unmask.runs.lines import plain_texts, source_name
 from unmask.runs.progress import Progress
 from unmask.tables.questions import of_one_key
 
@@ -48,6 +47,8 @@ ROWS = 64
 HEAD_WIDTHS = (16, 32, 64, 128)
 ERRORS = 3.0
 """Standard errors above 0 that a difference must have."""
+Place = tuple[int, int]
+"""The number of a text, and a position among its tokens."""
 
 
 @dataclass(frozen=True)
@@ -61,7 +62,6 @@ class OnTexts:
     positions         how many were masked, one at a time
     nats_error        the standard error of `nats`; `uniform`: log V
     doubts            sentences about settings of config.json with which the texts are less likely than with others
-    residues          of a protein model: figures of all residues, then of each region (`unmask.answers.on_residues`)
     """
 
     texts: int
@@ -79,34 +79,31 @@ class OnTexts:
     uniform: float
     special_mass: float
     doubts: tuple[str, ...]
-    residues: tuple[RegionWorth, ...] = ()
 
 
-def texts_of(data: str | Path | Sequence[str]) -> tuple[list[str] | None, list[str]]:
-    """(names of a FASTA file's records, texts): the first MOST_TEXTS of a list or a file."""
-    if not isinstance(data, str | Path):
+def texts_of(data: str | PathLike[str] | Sequence[str]) -> list[str]:
+    """The first MOST_TEXTS texts of a list or a file."""
+    if not isinstance(data, str | PathLike):
         found = [text for text in data if text.strip()]
         if len(found) < len(data) or not found:
             what = f"{len(data) - len(found)} of the {len(data)} texts of data are empty" if data else "data holds no text"
             raise InputError(f"{what}: give a list of texts")
-        return None, found[:MOST_TEXTS]
+        return found[:MOST_TEXTS]
     path = user_path(data, "data")
-    named = kind_of(path) in FASTA
-    records = fasta_records(path) if named else (("", text) for text in plain_texts(path))
-    read = list(islice(records, MOST_TEXTS))
+    read = list(islice(plain_texts(path), MOST_TEXTS))
     if not read:
         raise InputError(f"{source_name(path)!r} holds no text: give a file with one text per line, or FASTA")
-    return [name for name, _ in read] if named else None, [text for _, text in read]
+    return read
 
 
 @torch.no_grad()
-def measure(model: MaskedLM, texts: Sequence[str], progress: Progress | None = None, regions: Regions | None = None) -> OnTexts:
-    """The figures of `OnTexts`; `regions`: of the texts of a protein model."""
+def measure(model: MaskedLM, texts: Sequence[str], progress: Progress | None = None) -> OnTexts:
+    """The figures of `OnTexts`."""
     special, unknown_id = set(model.special_ids), model.words.unknown_id
-    rows, numbers, why, refused, too_long, unknown, tokens = [], [], None, 0, 0, 0, 0
+    rows, why, refused, too_long, unknown, tokens = [], None, 0, 0, 0, 0
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UnmaskWarning)
-        for number, text in enumerate(texts):
+        for text in texts:
             try:
                 ids = model.words.encode(text)
             except InputError as error:
@@ -116,20 +113,17 @@ def measure(model: MaskedLM, texts: Sequence[str], progress: Progress | None = N
             tokens += sum(i not in special or i == unknown_id for i in ids)
             too_long += model.max_length is not None and len(ids) > model.max_length
             rows.append(ids[: model.max_length])
-            numbers.append(number)
     places = [(row, place) for row, ids in enumerate(rows) for place, i in enumerate(ids) if i not in special]
     if not places:
         raise InputError(f"none of the {len(texts):,} texts has a token that the model knows ({why}): give texts of its own kind")
     common = Counter(rows[row][place] for row, place in places).most_common(1)[0][0]
     chosen = places[:: ceil(len(places) / MOST_POSITIONS)]
     right, mass, each = 0, 0.0, []
-    support, masked = residue_ids(model), list[Masked]()
     ruled_out = torch.tensor(sorted(special), dtype=torch.long)
-    for part, log_q, gold in _masked_one_by_one(model, rows, chosen):
+    for log_q, gold in _masked_one_by_one(model, rows, chosen):
         right += int((log_q.argmax(-1) == gold).sum())
         each += (-log_q.gather(1, gold[:, None])[:, 0]).tolist()
         mass += float(log_q[:, ruled_out].exp().sum())
-        masked += [] if support is None else _masked_residues(part, log_q, gold, support)
         if progress:
             progress(len(each), len(chosen), "masked positions")
     nats, nats_error = mean_and_error(each)
@@ -149,34 +143,24 @@ def measure(model: MaskedLM, texts: Sequence[str], progress: Progress | None = N
         uniform=log(len(model.regular_ids)),
         special_mass=mass / len(chosen),
         doubts=tuple(doubts(model, rows, places[:: ceil(len(places) / DOUBT_POSITIONS)])),
-        residues=() if support is None else tuple(measure_residues(model, rows, masked, regions, numbers, progress)),
     )
-
-
-def _masked_residues(part: Sequence[Place], log_q: Tensor, gold: Tensor, support: Sequence[int]) -> list[Masked]:
-    """Those of the masked tokens that are residues, with q over the residues alone."""
-    kept = [n for n, i in enumerate(gold.tolist()) if i in support]
-    among = log_q[kept][:, support].log_softmax(-1)
-    at = torch.tensor([support.index(i) for i in gold[kept].tolist()], dtype=torch.long)
-    nats, right = -among.gather(1, at[:, None])[:, 0], among.argmax(-1) == at
-    return [Masked(part[n], *numbers) for n, *numbers in zip(kept, nats.tolist(), right.tolist(), strict=True)]
 
 
 def _masked_one_by_one(
     model: MaskedLM, rows: Sequence[Sequence[int]], chosen: Sequence[Place]
-) -> Iterator[tuple[list[Place], Tensor, Tensor]]:
-    """Places, log q at each, which alone is masked, and the tokens there; rows of one length together."""
+) -> Iterator[tuple[Tensor, Tensor]]:
+    """log q at each place, which alone is masked, and the tokens there; rows of one length together."""
     for part in of_one_key(chosen, lambda place: len(rows[place[0]]), ROWS):
         ids, where = torch.tensor([rows[row] for row, _ in part]), torch.tensor([[place] for _, place in part])
         logits = model.logits(ids.scatter(1, where, model.mask_id), where)[:, 0]
-        yield part, logits.double().log_softmax(-1).cpu(), ids.gather(1, where)[:, 0]
+        yield logits.double().log_softmax(-1).cpu(), ids.gather(1, where)[:, 0]
 
 
 def doubts(model: MaskedLM, rows: Sequence[Sequence[int]], chosen: Sequence[Place]) -> Iterator[str]:
     """A sentence for each setting with which the texts are likelier; only for networks that `unmask` builds itself."""
 
     def log_probs(other: MaskedLM) -> Tensor:
-        return torch.cat([log_q.gather(1, gold[:, None])[:, 0] for _, log_q, gold in _masked_one_by_one(other, rows, chosen)])
+        return torch.cat([log_q.gather(1, gold[:, None])[:, 0] for log_q, gold in _masked_one_by_one(other, rows, chosen)])
 
     if not isinstance(model.network, BertMaskedLM):
         return

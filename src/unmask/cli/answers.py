@@ -25,15 +25,12 @@ if TYPE_CHECKING:
     from unmask.answers.dependence import Dependence
     from unmask.answers.filling import Filling
     from unmask.tables.profile import Profile
-    from unmask.variants.epistasis import Epistasis
     from unmask.variants.measured import Measured
     from unmask.variants.mutants import Mutants
 
 WIDEST = 10
 """The most positions whose matrix fits into 80 columns; for more, the strongest pairs are listed."""
 LISTED = 20
-BESIDE = 2
-"""Contrasts that fit beside each other."""
 
 
 def _answer(verb: str, show: Callable[[Any, Console], None], given: dict[str, Any]) -> None:
@@ -206,7 +203,7 @@ def _show_mutants(found: Mutants, console: Console) -> None:
     terminal.print_heading(console, found.sequence)
     console.print(f"{len(found):,} mutants; {found.joint} joint; {len(found.alphabet)} tokens per residue; in nats\n")
     best = found.best()
-    rows = ([name, *(f"{values[i]:.3f}" for values in best.numbers.values())] for i, name in enumerate(best.mutants))
+    rows = ([name, *(f"{values[i]:.3f}" for values in best.numbers.values())] for i, name in enumerate(best.names))
     terminal.print_table(console, ["log-prob.", "effect", "singles", "epistasis", "interaction"], rows, first="mutant")
     if len(best) < len(found):
         console.print(f"\nthe {len(best)} of largest {found.by}; --out and --json have all")
@@ -216,48 +213,21 @@ def _show_measured(found: Measured, console: Console) -> None:
     from unmask.variants.measured import HEADS, STATISTICS
 
     terminal.print_heading(console, found.sequence)
-    within = "within" in found.rows[0]
+    within = "within" in found.scores[0]
     console.print(
         f"{len(found):,} variants at {len(found.places)} sites; {STATISTICS[found.statistic]} with {found.column}, "
-        f"{found.better} is better"
-        + (";\nwithin: among variants with as many changes" if within else "")
-        + f";\nratio: share of hits among the {found.top} ranked highest against that of all variants\n",
+        f"{found.better} is better" + (";\nwithin: among variants with as many changes\n" if within else "\n"),
         soft_wrap=True,
     )
-    heads, rows = [HEADS[found.statistic], "95 % interval", *(["within", "95 % interval"] if within else []), "ratio"], []
-    for row in found.rows:
+    heads, rows = [HEADS[found.statistic], "95 % interval", *(["within", "95 % interval"] if within else [])], []
+    for row in found.scores:
         inside = [_short(row["within"]), _bracket(row, "within_")] if within else []
-        rows.append([row["score"], _short(row["value"]), _bracket(row), *inside, f"{row['enrichment']:.1f}"])
-    rows += [[f"additive fit to {fit['measured']}", _short(fit["value"]), _bracket(fit)] for fit in found.fits]
+        rows.append([row["score"], _short(row["value"]), _bracket(row), *inside])
     terminal.print_table(console, heads, rows, first="score")
-    _show_groups(found, console)
+    console.print()
     for note in found.notes:
         console.print(note, soft_wrap=True)
     console.print(found.sentence, soft_wrap=True)
-    if found.interactions is not None:
-        _show_interactions(found.interactions, console)
-
-
-def _show_interactions(found: Epistasis, console: Console) -> None:
-    console.print(f"\nInteractions of {len(found.table):,} pairs of residues: Spearman's rho with the measured ones")
-    both = ("strength", "signed")
-    rows = [[row["score"], *(s for name in both for s in (_short(row[name]), _bracket(row, f"{name}_")))] for row in found.rows]
-    terminal.print_table(console, ["strength", "95 % interval", "signed", "95 % interval"], rows, first="score")
-    if found.contacts:
-        first = found.contacts[0]
-        console.print(f"\n{first['contacts']} of {first['pairs']} pairs are in contact; area under the curve of the strengths")
-        rows = [
-            [row["score"], _short(row["area"]), _bracket(row), f"{row['among_top']} of {row['contacts']}"]
-            for row in found.contacts
-        ]
-        terminal.print_table(console, ["AUC", "95 % interval", "contacts among the strongest"], rows, first="strength")
-    if found.orders:
-        console.print("\nShare of variance by number of residues that interact (%)")
-        shown = min(4, len(found.sites))
-        orders = ((name, [*shares[:shown], sum(shares[shown:])]) for name, shares in found.orders.items())
-        rows = [[name, *(f"{100 * share:.1f}" for share in shares)] for name, shares in orders]
-        terminal.print_table(console, [*map(str, range(1, shown + 1)), "more"], rows, first="landscape")
-    console.print(f"\n{found.sentence}", soft_wrap=True)
 
 
 def _short(value: float) -> str:
@@ -267,26 +237,6 @@ def _short(value: float) -> str:
 
 def _bracket(row: Mapping[str, Any], name: str = "") -> str:
     return f"[{_short(row[f'{name}low'])}, {_short(row[f'{name}high'])}]"
-
-
-def _show_groups(found: Measured, console: Console) -> None:
-    """What dependence adds, by group; of several constructions the first."""
-    contrasts = list(dict.fromkeys((row["dependent"], row["independent"]) for row in found.groups))[:BESIDE]
-    if contrasts:
-        console.print("\nWhat dependence adds: a score minus its independent twin, on the same variants")
-        heads = [text for dependent, independent in contrasts for text in (f"{dependent}\n- {independent}", "95 % interval")]
-        rows: dict[tuple[str, str], list[str]] = {}
-        for row in found.groups:
-            if (row["dependent"], row["independent"]) in contrasts:
-                cells = rows.setdefault((row["by"], row["group"]), [f"{row['variants']:,}"])
-                cells += [_short(row["difference"]), _bracket(row)]
-        names = [
-            {"changes": f"{group} change{'s' if group != '1' else ''}", "region": f"with {group}"}.get(by, group)
-            for by, group in rows
-        ]
-        cells_by_name = ([name, *cells] for name, cells in zip(names, rows.values(), strict=True))
-        terminal.print_table(console, ["variants", *heads], cells_by_name, first="group")
-    console.print()
 
 
 fill = partial(_answer, "fill", _show_filling)

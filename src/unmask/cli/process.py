@@ -21,7 +21,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from unmask.errors import InputError, ProcessError, UnmaskError
+from unmask.errors import InputError, ModelError, UnmaskError
 
 MISTAKE, INTERRUPTED, NO_READER = 2, 130, 141
 PATIENCE = 0.5
@@ -79,8 +79,8 @@ def rank(local: bool = False) -> int:
 
 
 def is_reported_elsewhere(error: BaseException) -> bool:
-    """Whether another process of the same run prints the line of this error."""
-    return error.quiet if isinstance(error, ProcessError) else rank(local=True) > 0
+    """Whether the first process that torchrun started here prints the same line: all have the same mistake of the user."""
+    return isinstance(error, InputError | ModelError) and rank(local=True) > 0
 
 
 def interrupted() -> bool:

@@ -8,56 +8,48 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import typer
-
 from unmask.cli import terminal
 from unmask.errors import InputError
 from unmask.formats import down, up
-from unmask.options.scoring import ScoreOptions
 from unmask.runs.files import user_path
-from unmask.scoring.registry import SCORES, WITH_LAW
 
 if TYPE_CHECKING:
     from unmask.scoring.results import PairScores, Scores
 
 
-def score(given: dict[str, Any]) -> None:
-    """Print scores: as rows of a file, as tables of sentences, or as accuracies of pairs."""
-    if given.pop("definitions", False):
-        _print_definitions()
-        return
-    json, inputs = given.pop("json", False), given.pop("inputs", [])
-    asked = ScoreOptions.given(given)
-    out, rows, format = asked.out, asked.rows, asked.format
-    texts = _texts(inputs, asked.pairs)
+def score(given: dict[str, Any]) -> int:
+    """Print scores: as rows of a file, as tables of sentences, or as accuracies of pairs; 1 if a text lacks a score."""
+    json, words, pairs = given.pop("json", False), given.pop("texts", []), given.get("pairs")
+    out, rows, format = given.get("out"), given.get("rows", "texts"), given.get("format", "jsonl")
+    texts = _texts(words, pairs)
     from_file = isinstance(texts, Path)
-    given["tokens"] = asked.tokens or (not from_file and not asked.pairs and rows == "texts" and format == "jsonl")
+    if not from_file and not pairs and rows == "texts" and format == "jsonl":
+        given["rows"] = "nested"
+    lines = from_file and out is None and not json
     with terminal.progress(quiet=json, lines=out is not None) as report:
         import unmask
-        from unmask.scoring.batch import ScoreSettings
-        from unmask.scoring.rows import LineWriter, RowShape, check_format
+        from unmask.scoring.registry import DEFAULT, chosen
+        from unmask.scoring.results import LineWriter, RowShape, check_format
 
-        check_format(format, asked.tokens, on_stream=out is None)
+        check_format(format, rows, on_stream=out is None)
         seen = _Rows()
-        lines = from_file and out is None and not json
         if lines:
-            columns = RowShape(rows, asked.unit, asked.tokens).columns(asked.part(ScoreSettings))
-            seen.write = LineWriter(sys.stdout, columns.names, format)
-        found = unmask.score(texts, **given, sink=seen.see if lines else None, progress=report)
+            columns = RowShape(chosen(given.get("score", DEFAULT)), rows).columns.names
+            seen.write = LineWriter(sys.stdout, columns, format)
+        scores = unmask.score(texts, **given, sink=seen.see if lines else None, progress=report)
     if json:
-        terminal.print_json(found.to_dict())
-    elif isinstance(found, unmask.PairScores):
-        _print_pairs(found)
+        terminal.print_json(scores.to_dict())
+    elif isinstance(scores, unmask.PairScores):
+        _print_pairs(scores)
     elif not from_file and out is None:
-        _print_sentences(found, rows)
+        _print_sentences(scores)
     if not lines:
-        for number, reason in found.reasons():
+        for number, reason in scores.reasons():
             seen.note(number, reason)
-    seen.report_missing("pair" if asked.pairs else "text")
+    seen.report_missing("pair" if pairs else "text")
     if out is not None:
-        terminal.messages().print(f"rows are in {out / f'scores.{format}'}")
-    if seen.failed:
-        raise typer.Exit(1)
+        terminal.messages().print(f"rows are in {Path(out) / f'scores.{format}'}")
+    return int(seen.failed)
 
 
 class _Rows:
@@ -103,9 +95,9 @@ def _texts(inputs: Sequence[str], pairs: Sequence[Path] | None) -> Path | list[s
         return None
     if not inputs:
         raise InputError("no text was given: give a file, - for standard input, sentences, or --pairs")
-    if not all(given.strip() for given in inputs):
+    if not all(text.strip() for text in inputs):
         raise InputError("a text is empty: give a file, - for standard input, or sentences")
-    files = [given for given in inputs if given == "-" or _names_a_file(given)]
+    files = [text for text in inputs if text == "-" or _names_a_file(text)]
     if not files:
         return list(inputs)
     if len(inputs) > 1:
@@ -113,46 +105,35 @@ def _texts(inputs: Sequence[str], pairs: Sequence[Path] | None) -> Path | list[s
     return Path("-") if files[0] == "-" else user_path(files[0])
 
 
-def _names_a_file(given: str) -> bool:
+def _names_a_file(text: str) -> bool:
     """Whether a text is a file that exists, or could be the path of one: it has no space, and no part is too long for a name."""
     could_be = (
-        not any(c.isspace() for c in given.strip())
-        and max(len(part.encode(errors="replace")) for part in given.split("/")) <= 255
+        not any(c.isspace() for c in text.strip()) and max(len(part.encode(errors="replace")) for part in text.split("/")) <= 255
     )
-    return could_be or os.path.isfile(os.path.expanduser(given))
+    return could_be or os.path.isfile(os.path.expanduser(text))
 
 
-def _print_definitions() -> None:
+def _print_sentences(scores: Scores) -> None:
     console = terminal.console(at_least=80)
-    for score in (SCORES[name] for name in (*SCORES, *WITH_LAW)):
-        console.print(f"{score.name}: {score.definition}")
-        console.print(f"    {score.kind}: {score.why}\n")
-
-
-def _print_sentences(found: Scores, rows: str) -> None:
-    from unmask.scoring.results import shared_by_token
-
-    console = terminal.console(at_least=80)
-    names = found.settings.scores
-    if rows != "texts":
-        columns = found.shape.columns(found.settings).names
-        shown = [column for column in columns if column not in ("id", "reason", "position")]
-        terminal.print_table(console, shown, ([_number(row.get(column)) for column in shown] for row in found))
+    entries, unit = scores.shape.scores, scores.shape.unit
+    if "text" not in scores.shape.columns.names:
+        shown = [column for column in scores.shape.columns.names if column not in ("id", "reason", "position")]
+        terminal.print_table(console, shown, ([_number(row.get(column)) for column in shown] for row in scores))
         return
-    for place, row in enumerate(found):
+    for place, row in enumerate(scores):
         terminal.print_heading(console, row["text"])
-        each = {name: None if row[name] is None else row[name] / row["length"] for name in names}
-        cells = [[name, _number(row[name]), _number(each[name]), _error(row, name)] for name in names]
-        terminal.print_table(console, [found.shape.unit, "per token", "error or bounds"], cells, first=f"{row['length']} tokens")
-        if place + 1 < len(found):
+        each = {entry.name: None if row[entry.name] is None else row[entry.name] / row["length"] for entry in entries}
+        cells = [[name, _number(row[name]), _number(per_token), _error(row, name)] for name, per_token in each.items()]
+        terminal.print_table(console, [unit, "per token", "error or bounds"], cells, first=f"{row['length']} tokens")
+        if place + 1 < len(scores):
             console.print()
-    for name in names:
-        if SCORES[name].inexact and any(row[f"{name}_exact"] is False for row in found):
-            console.print(f"\n{name}: {SCORES[name].inexact}")
-    if len(found) == 2 and (by_token := shared_by_token(names, found.rows)):
-        console.print(f"\nfirst minus second, token by token ({found.shape.unit})")
+    for entry in entries:
+        if entry.inexact and any(row[f"{entry.name}_exact"] is False for row in scores):
+            console.print(f"\n{entry.name}: {entry.inexact}")
+    if len(scores) == 2 and (by_token := [entry.name for entry in scores.by_token()]):
+        console.print(f"\nfirst minus second, token by token ({unit})")
         lines = []
-        for row in found.difference():
+        for row in scores.difference():
             pair = dict.fromkeys([row["first_token"] or "-", row["second_token"] or "-"])
             lines.append([" / ".join(pair), *(f"{row[f'{name}_difference']:+.3f}" for name in by_token)])
         terminal.print_table(console, by_token, lines, first="first / second")
@@ -169,18 +150,18 @@ def _error(row: Mapping[str, Any], name: str) -> str:
     return "exact" if row[f"{name}_exact"] else f"{down(low)} to {up(row[f'{name}_high'])}"
 
 
-def _print_pairs(found: PairScores) -> None:
-    console = terminal.console(at_least=80)
+def _print_pairs(pairs: PairScores) -> None:
+    console, scores = terminal.console(at_least=80), list(pairs.scores)
     for level, title in (("set", "set"), ("phenomenon", "phenomenon"), ("all", "all pairs")):
-        lines = [row for row in found.accuracy if row["level"] == level]
+        lines = [row for row in pairs.accuracy if row["level"] == level]
         if not lines:
             continue
         rows = []
         for name in dict.fromkeys(row["name"] for row in lines):
             mine = {row["score"]: row for row in lines if row["name"] == name}
-            first = mine[found.names[0]]
-            rows.append([name, str(first["pairs"]), str(first["ties"]), *(_percent(mine[score]) for score in found.names)])
-        terminal.print_table(console, ["pairs", "ties", *found.names], rows, first=title)
+            first = mine[scores[0]]
+            rows.append([name, str(first["pairs"]), str(first["ties"]), *(_percent(mine[score]) for score in scores)])
+        terminal.print_table(console, ["pairs", "ties", *scores], rows, first=title)
         console.print()
     console.print("accuracy in %, with 95 % intervals; ties count half; pairs that lack a score are left out")
 

@@ -69,7 +69,6 @@ class Found:
 class ChainSearch:
     """The result of a search: fillings, best first; `bound` holds for every filling that is not among them.
 
-    inside      the fillings that are allowed, found or not, have this much probability at most; 1 if nothing is ruled out
     stopped     why it ended: "certain" (no other filling is among the best), "mass" (enough is seen), "exhausted" (nothing is
                 left to look at), "passes" or "memory" (what it may use is used up), "asked" (the model raised `Enough`)
     """
@@ -80,7 +79,6 @@ class ChainSearch:
     stopped: str
     exact: bool
     rounding: Rounding
-    inside: float = 1.0
 
     @property
     def mass(self) -> float:
@@ -243,9 +241,7 @@ class _Run:
 
     def _result(self, fillings: list[Found], bound: float, stopped: str, exact: bool) -> ChainSearch:
         ordered = sorted(fillings, key=lambda f: -f.log_prob)
-        return ChainSearch(
-            ordered, bound, self.passes, stopped, exact, self.states.rounding, 1 - self.states.outside([*self.refused])
-        )
+        return ChainSearch(ordered, bound, self.passes, stopped, exact, self.states.rounding)
 
     def _exact(self, x: int, log_prob: float) -> Found:
         state = self.states.states[x]

@@ -12,7 +12,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 from unmask.errors import InputError, UnmaskWarning
 from unmask.signature import Loaded, Written, checked
@@ -20,7 +20,7 @@ from unmask.signature import Loaded, Written, checked
 if TYPE_CHECKING:
     from unmask.models.masked_lm import MaskedLM
 
-    Model = MaskedLM | str | os.PathLike[str] | Callable[[], MaskedLM] | None
+    Model: TypeAlias = MaskedLM | str | os.PathLike[str] | Callable[[], MaskedLM] | None
 else:
     Model = Annotated[Any, Loaded("unmask.models.load:load", "MaskedLM"), Written(short="-m")]
 

@@ -12,6 +12,7 @@ from unmask.errors import InputError
 from unmask.models.load import Model, on_device
 from unmask.models.loading import resolve_device
 from unmask.models.masked_lm import MaskedLM
+from unmask.runs import engine
 from unmask.runs.engines import Item, OnRay, Result, ray_has_gpus, start_ray
 
 
@@ -56,6 +57,18 @@ def for_workers(model: Model, count: int | None) -> tuple[MaskedLM, Workers]:
     here = on_device(model, "cpu")
     on = _workers_device(model.keywords.get("device", "auto") if isinstance(model, partial) else "auto")
     return here(), Workers(on_device(_absolute(model), on), on, count)
+
+
+def model_on_ray(
+    model: Model, count: int | None = None, most: int | None = None
+) -> tuple[MaskedLM, engine.Workers, Callable[[], MaskedLM]]:
+    """Joins or starts Ray: the model on this process's CPU, the workers, and what loads the model in one of them.
+
+    count   of workers, by default one per GPU or per two CPUs; most: items that there can be
+    """
+    here = on_device(model, "cpu")
+    workers = engine.ray_workers(count, model.keywords.get("device", "auto") if isinstance(model, partial) else "auto", most)
+    return here(), workers, on_device(_absolute(model), workers.device)
 
 
 def _absolute(model: Model) -> Model:

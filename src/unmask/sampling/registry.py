@@ -541,6 +541,44 @@ class LeastDependent(Bounded):
             object.__setattr__(self, "profile", as_profile("profile", self.profile))
 
 
+@settings
+class Verified(InSteps):
+    """A new text: sets of blanks drafted together, verified, and drawn again from the first rejection on.
+
+    Parameters
+    ----------
+    decoding_steps
+        Steps to a whole text; of verified sets, their number.
+    sets
+        The decoder that chooses the sets.
+    profile
+        Dependence by distance: a file of `unmask dependence --profile` [default: the model's own].
+    """
+
+    name, label, colour = "verified", "verified sets", "#225522"
+    computed_by = "decoders.verified:Verified"
+    invariant = OWN_LAW
+    verdict = (
+        "Independent draws with exact log-probabilities (at temperature 0 the law is one text); no chain, so nothing has to mix. "
+        "The law is that of one token per pass, in the order of the sets: nothing is lost by drafting together."
+    )
+    law = "one token per pass in the order of sets that are drafted together and verified"
+    decoding_steps: Steps = 4
+    sets: Literal["least-dependent", "interleaved", "random", "lowest-entropy"] = "least-dependent"
+    profile: Annotated[Any, Written(metavar="PATH")] = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.profile is not None:
+            from unmask.tables.profile import as_profile
+
+            object.__setattr__(self, "profile", as_profile("profile", self.profile))
+
+    def conditionals_at_once(self, sites: int) -> int:
+        """Every row of a set has those of all sites."""
+        return sites * (-(-sites // self.decoding_steps) + 2)
+
+
 KERNELS: dict[str, type[Method]] = {
     one.name: one for one in list(globals().values()) if isinstance(one, type) and issubclass(one, Method) and one.name
 }

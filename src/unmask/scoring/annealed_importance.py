@@ -26,7 +26,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import log, prod
-from typing import NamedTuple
 from weakref import WeakKeyDictionary
 
 import torch
@@ -43,7 +42,8 @@ from unmask.sampling.enumeration import MOST_TEXTS, all_texts
 from unmask.sampling.kernels.kernel import ChainState
 from unmask.sampling.kernels.metropolis import MetropolisHastings
 from unmask.sampling.target import Target
-from unmask.scoring.batch import Scored, ScoreSettings, TextBatch
+from unmask.scoring.batch import Scored, TextBatch
+from unmask.scoring.registry import LogProb
 
 STANDARD_ERRORS = 2.0
 """By how many of its standard errors each bound is moved outwards."""
@@ -54,20 +54,19 @@ DRAW, FORWARD, RESAMPLE, SETTLE, REVERSE = range(5)
 
 
 def score_log_prob(
-    model: ConditionalModel, batch: TextBatch, names: Sequence[str], settings: ScoreSettings, progress: Progress | None = None
+    model: ConditionalModel, batch: TextBatch, scores: Sequence[LogProb], progress: Progress | None = None
 ) -> dict[str, Scored]:
     """The score `log_prob`; its normaliser is kept as long as the model lives."""
-    energy = energies(model, batch.ids, Energy(settings.energy)).cpu()  # type: ignore[arg-type]
-    asked = [
-        Question(tuple(template), settings.energy, settings.chains, settings.anneals, settings.seed)
-        for template in batch.ids.scatter(1, batch.sites, model.mask_id).tolist()
-    ]
-    found = [log_normaliser(model, question, progress) for question in asked]
+    (score,) = scores
+    energy = energies(model, batch.ids, Energy(score.energy)).cpu()
+    templates = batch.ids.scatter(1, batch.sites, model.mask_id).tolist()
+    normalisers = [log_normaliser(model, tuple(template), score, progress) for template in templates]
     value, low, high = (
-        -energy - torch.tensor([getattr(z, bound) for z in found], dtype=torch.float64) for bound in ("log_z", "high", "low")
+        -energy - torch.tensor([getattr(z, bound) for z in normalisers], dtype=torch.float64)
+        for bound in ("log_z", "high", "low")
     )
-    exact = torch.tensor([float(z.exact) for z in found], dtype=torch.float64)
-    return {"log_prob": Scored(value, extra={"low": low, "high": high, "exact": exact})}
+    exact = torch.tensor([float(z.exact) for z in normalisers], dtype=torch.float64)
+    return {score.name: Scored(value, extra={"low": low, "high": high, "exact": exact})}
 
 
 @dataclass(frozen=True)
@@ -80,38 +79,31 @@ class LogNormaliser:
     exact: bool
 
 
-class Question(NamedTuple):
-    """Which normaliser, and how: a text with blanks, the energy, m = `chains` runs, `anneals` distributions on the way."""
-
-    template: tuple[int, ...]
-    energy: str
-    chains: int
-    anneals: int
-    seed: int
-
-
-def log_normaliser(model: ConditionalModel, asked: Question, progress: Progress | None = None) -> LogNormaliser:
+def log_normaliser(
+    model: ConditionalModel, template: tuple[int, ...], score: LogProb, progress: Progress | None = None
+) -> LogNormaliser:
     """log Z over the fillings of the template's blanks with regular tokens: enumerated if they are few, else annealed.
 
     It is computed once per model. `progress` counts annealing steps.
     """
-    known = _KEPT.setdefault(model, {})
-    if asked not in known:
-        known[asked] = _log_normaliser(model, asked, progress)
-    return known[asked]
+    known = _KNOWN.setdefault(model, {})
+    if (template, score) not in known:
+        known[template, score] = _log_normaliser(model, template, score, progress)
+    return known[template, score]
 
 
-_KEPT: WeakKeyDictionary[ConditionalModel, dict[Question, LogNormaliser]] = WeakKeyDictionary()
+_KNOWN: WeakKeyDictionary[ConditionalModel, dict[tuple[tuple[int, ...], LogProb], LogNormaliser]] = WeakKeyDictionary()
 
 
-def _log_normaliser(model: ConditionalModel, asked: Question, progress: Progress | None) -> LogNormaliser:
-    energy = Energy(asked.energy)  # type: ignore[arg-type]
-    target = Target(model, asked.template, energy)
+def _log_normaliser(
+    model: ConditionalModel, template: tuple[int, ...], score: LogProb, progress: Progress | None
+) -> LogNormaliser:
+    target = Target(model, template, Energy(score.energy))
     texts = prod(target.support.sum(1).tolist())
     if texts <= MOST_TEXTS:
-        log_z = float((-energies(model, all_texts(target), energy)).logsumexp(0))
+        log_z = float((-energies(model, all_texts(target), Energy(score.energy))).logsumexp(0))
         return LogNormaliser(log_z, log_z, log_z, True)
-    path = AnnealingPath(model, asked, progress)
+    path = AnnealingPath(model, template, score, progress)
     ids, log_w = path.forward()
     log_v = path.reverse(path.settled(ids, log_w))
     lower, lower_error = log_mean(log_w)
@@ -131,15 +123,16 @@ def log_mean(log_w: Float[Tensor, " m"]) -> tuple[float, float]:
 class AnnealingPath:
     """m runs side by side over the blanks of one template, in `anneals` sweeps' worth of steps."""
 
-    def __init__(self, model: ConditionalModel, asked: Question, progress: Progress | None = None) -> None:
-        template, energy, chains, anneals, seed = asked
+    def __init__(
+        self, model: ConditionalModel, template: Sequence[int], score: LogProb, progress: Progress | None = None
+    ) -> None:
         self.passes = Passes(model)
         self.share = 1.0
-        self.target = Target(model, template, Energy(energy, user_terms=(self._base_term,)))  # type: ignore[arg-type]
+        self.target = Target(model, template, Energy(score.energy, user_terms=(self._base_term,)))
         self.kernel = MetropolisHastings(self.target, self.passes)
-        self.streams = ChainStreams(seed, range(chains))
-        self.chains, self.steps = chains, anneals * self.target.sites
-        self.settling = max(1, anneals // SETTLING_SHARE) * self.target.sites
+        self.streams = ChainStreams(score.seed, range(score.chains))
+        self.chains, self.steps = score.chains, score.anneals * self.target.sites
+        self.settling = max(1, score.anneals // SETTLING_SHARE) * self.target.sites
         self.done, self.progress = 0, progress
         self._known: dict[tuple[int, ...], float] = {}
 

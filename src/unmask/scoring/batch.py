@@ -10,7 +10,7 @@ numbers are read later: in between, the process can write the texts before and t
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from importlib import import_module
 from itertools import chain
 from typing import Any
@@ -21,29 +21,13 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from unmask.models.conditional_model import ConditionalModel
-from unmask.options.scoring import Scoring
 from unmask.runs.fingerprint import content_hash
 from unmask.runs.progress import Enough, Progress
-from unmask.scoring.registry import SCORES, Family, families
+from unmask.scoring.registry import SCORES, Score, sharing
 from unmask.scoring.texts import Encoded
 
 GPU_LOGITS = 2**31
 """Bytes of logits of one call on a GPU; rows are made call by call, so memory does not grow with the text or their number."""
-
-
-@dataclass(frozen=True)
-class ScoreSettings(Scoring):
-    """The options of `unmask score` that decide its numbers."""
-
-    @property
-    def scores(self) -> tuple[str, ...]:
-        """The names of the scores."""
-        return self.score
-
-    def to_dict(self) -> dict[str, Any]:
-        """The entries of a run folder's settings: the options that the scores read."""
-        read = {"long", *(option for name in self.scores for option in SCORES[name].options)}
-        return {"scores": self.scores, **{name: value for name, value in asdict(self).items() if name in read}}
 
 
 @dataclass(frozen=True)
@@ -111,38 +95,43 @@ class Scored:
     reasons: Mapping[int, str] = field(default_factory=dict)
 
 
-ScoreFunction = Callable[[ConditionalModel, TextBatch, Sequence[str], ScoreSettings, Progress | None], dict[str, Scored]]
-"""Computes scores of one family for a batch, from shared passes; reports progress of work that is long within a batch."""
+ScoreFunction = Callable[[ConditionalModel, TextBatch, Sequence[Any], Progress | None], dict[str, Scored]]
+"""Computes scores of equal options for a batch, from shared passes; reports progress of work that is long within a batch."""
 
 
 def score_batch(
-    model: ConditionalModel, batch: TextBatch, settings: ScoreSettings, progress: Progress | None = None
+    model: ConditionalModel,
+    batch: TextBatch,
+    scores: Sequence[Score],
+    windows: bool = False,
+    progress: Progress | None = None,
 ) -> dict[str, Scored]:
-    """All scores of `settings`, each family run once; twice if texts have tokens that only some of its scores accept.
+    """All scores by name, each group of `sharing` computed once; twice if texts have tokens that only some of its scores accept.
 
-    Scores that are left when the model raises `Enough` are missing, with that as the reason.
+    With `windows`, scores that have windows score texts longer than the model. Scores that are left when the model raises
+    `Enough` are missing, with that as the reason.
     """
     impossible = outside_support(model, batch)
     batch = batch.to(model.device)
-    found: dict[str, Scored] = {}
+    scored: dict[str, Scored] = {}
     limit = model.max_length
     too_long = limit is not None and batch.ids.shape[1] > limit
     try:
-        for family, names in families(settings.scores).items():
-            fits = [name for name in names if not too_long or (SCORES[name].windows and settings.long == "windows")]
-            found.update({name: _too_long(batch, name, limit) for name in names if name not in fits})
-            some = [name for name in fits if impossible and not SCORES[name].unknown]
-            every = [name for name in fits if name not in some]
+        for group in sharing(scores):
+            fits = [score for score in group if not too_long or (score.windows and windows)]
+            scored.update({score.name: _too_long(batch, score, limit) for score in group if score not in fits})
+            some = [score for score in fits if impossible and not score.unknown]
+            every = [score for score in fits if score not in some]
             if every:
-                found.update(_function(family)(model, batch, every, settings, progress))
+                scored.update(_function(group[0])(model, batch, every, progress))
             if some:
                 possible = [row for row in range(len(batch)) if row not in impossible]
-                part = _function(family)(model, batch.part(possible), some, settings, progress) if possible else {}
-                found.update({name: _among(batch, possible, part.get(name), name, impossible) for name in some})
+                part = _function(group[0])(model, batch.part(possible), some, progress) if possible else {}
+                scored.update({score.name: _among(batch, possible, part.get(score.name), score, impossible) for score in some})
     except Enough:
         reasons = dict.fromkeys(range(len(batch)), "the work was stopped before this score: ask again")
-        found |= {name: _among(batch, [], None, name, reasons) for name in settings.scores if name not in found}
-    return {name: found[name] for name in settings.scores}
+        scored |= {score.name: _among(batch, [], None, score, reasons) for score in scores if score.name not in scored}
+    return {score.name: scored[score.name] for score in scores}
 
 
 def outside_support(model: ConditionalModel, batch: TextBatch) -> dict[int, str]:
@@ -153,7 +142,7 @@ def outside_support(model: ConditionalModel, batch: TextBatch) -> dict[int, str]
     return dict.fromkeys(rows, f"a token that the model does not know is outside the support of this score: use {instead}")
 
 
-def _among(batch: TextBatch, rows: list[int], part: Scored | None, name: str, reasons: Mapping[int, str]) -> Scored:
+def _among(batch: TextBatch, rows: list[int], part: Scored | None, score: Score, reasons: Mapping[int, str]) -> Scored:
     """The score of `rows` among all texts of the batch; the others have none, for these reasons."""
 
     def spread(values: Tensor) -> Tensor:
@@ -163,19 +152,19 @@ def _among(batch: TextBatch, rows: list[int], part: Scored | None, name: str, re
 
     if part is None:
         none = torch.full((len(batch),), torch.nan, dtype=torch.float64)
-        return Scored(none, None, {suffix: none.clone() for suffix in (*SCORES[name].extra, *SCORES[name].flags)}, reasons)
+        return Scored(none, None, {suffix: none.clone() for suffix in (*score.extra, *score.flags)}, reasons)
     by_site = None if part.by_site is None else spread(part.by_site)
     return Scored(spread(part.values), by_site, {suffix: spread(values) for suffix, values in part.extra.items()}, reasons)
 
 
-def _too_long(batch: TextBatch, name: str, limit: int | None) -> Scored:
-    advice = "shorten it, or ask for windows" if SCORES[name].windows else "shorten it; this score has no windows"
+def _too_long(batch: TextBatch, score: Score, limit: int | None) -> Scored:
+    advice = "shorten it, or ask for windows" if score.windows else "shorten it; this score has no windows"
     reason = f"the text has {batch.ids.shape[1]} tokens and the model takes {limit}: {advice}"
-    return _among(batch, [], None, name, dict.fromkeys(range(len(batch)), reason))
+    return _among(batch, [], None, score, dict.fromkeys(range(len(batch)), reason))
 
 
-def _function(family: Family) -> ScoreFunction:
-    module, attribute = family.function.split(":")
+def _function(score: Score) -> ScoreFunction:
+    module, attribute = score.function.split(":")
     loaded: ScoreFunction = getattr(import_module(module), attribute)
     return loaded
 
@@ -206,7 +195,8 @@ class TextScores:
 def begin(
     model: ConditionalModel,
     texts: Sequence[Encoded],
-    settings: ScoreSettings,
+    scores: Sequence[Score],
+    windows: bool = False,
     progress: Progress | None = None,
     shares: bool = False,
 ) -> Callable[[], TextScores]:
@@ -218,12 +208,12 @@ def begin(
     for index, (ids, sites) in enumerate(known):
         shapes.setdefault((len(ids), len(sites)), []).append(index)
     count = np.bincount(same)
-    by_word = any(SCORES[name].by_word for name in settings.scores)
+    by_word = any(score.by_word for score in scores)
     groups: list[tuple[list[int], dict[str, Scored]]] = []
     done = 0
     for _, members in sorted(shapes.items()):
         batch = batch_of([texts[first[index]] for index in members], by_word)
-        groups.append((members, score_batch(model, batch, settings, progress)))
+        groups.append((members, score_batch(model, batch, scores, windows, progress)))
         done += int(count[members].sum())
         if progress:
             progress(done, len(texts), TEXTS)

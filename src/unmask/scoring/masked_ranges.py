@@ -25,44 +25,45 @@ from torch import Tensor
 
 from unmask.models.conditional_model import ConditionalModel
 from unmask.runs.progress import Progress
-from unmask.scoring.batch import GPU_LOGITS, Scored, ScoreSettings, TextBatch
-from unmask.scoring.registry import SCORES
+from unmask.scoring.batch import GPU_LOGITS, Scored, TextBatch
+from unmask.scoring.registry import MaskedRange
 from unmask.tables.revealing import logit_rows, lost_nats, outside, regular_tokens
 
 
 def score_ranges(
-    model: ConditionalModel, batch: TextBatch, names: Sequence[str], settings: ScoreSettings, progress: Progress | None = None
+    model: ConditionalModel, batch: TextBatch, scores: Sequence[MaskedRange], progress: Progress | None = None
 ) -> dict[str, Scored]:
-    """The scores `names` of every text; one pass per distinct term."""
+    """The scores of every text; one pass per distinct term."""
     n, k = batch.sites.shape
     text = torch.arange(n, device=batch.ids.device).unsqueeze(1).expand(n, k)
-    asked = torch.stack([torch.stack([text, *masked_range(batch, name), batch.sites], -1) for name in names]).flatten(0, 2)
-    if len(names) > 1:
-        terms, term_of = asked.unique(dim=0, return_inverse=True)
+    ranges = [torch.stack([text, *masked_range(batch, score.masks), batch.sites], -1) for score in scores]
+    wanted = torch.stack(ranges).flatten(0, 2)
+    if len(scores) > 1:
+        terms, term_of = wanted.unique(dim=0, return_inverse=True)
     else:  # one score's terms differ; to sort them would wait for a GPU
-        terms, term_of = asked, torch.arange(len(asked), device=asked.device)
-    over_regular = any("special" in SCORES[name].extra for name in names)
+        terms, term_of = wanted, torch.arange(len(wanted), device=wanted.device)
+    over_regular = any("special" in score.extra for score in scores)
     special = outside(model, regular_tokens(model)) if over_regular else None
     log_q, logit, lost = _read(model, batch, terms, special)
-    found = {}
-    for part, name in zip(term_of.reshape(len(names), n, k), names, strict=True):
-        by_site = SCORES[name].better * (logit if name == "energy_raw" else log_q)[part]
-        if "special" in SCORES[name].extra:
+    scored = {}
+    for part, score in zip(term_of.reshape(len(scores), n, k), scores, strict=True):
+        by_site = score.better * (logit if score.reads == "logit" else log_q)[part]
+        if "special" in score.extra:
             by_site = by_site + lost[part]
-            found[name] = Scored(by_site.sum(1), by_site, {"special": lost[part].sum(1)})
+            scored[score.name] = Scored(by_site.sum(1), by_site, {"special": lost[part].sum(1)})
         else:
-            found[name] = Scored(by_site.sum(1), by_site)
-    return found
+            scored[score.name] = Scored(by_site.sum(1), by_site)
+    return scored
 
 
-def masked_range(batch: TextBatch, name: str) -> tuple[Int[Tensor, "n k"], Int[Tensor, "n k"]]:
+def masked_range(batch: TextBatch, masks: str) -> tuple[Int[Tensor, "n k"], Int[Tensor, "n k"]]:
     """For each site the first position that is masked with it, and the first after those."""
     sites, length = batch.sites, batch.ids.shape[1]
-    if name == "left_to_right":
+    if masks == "after":
         return sites, torch.full_like(sites, length)
-    if name == "right_to_left":
+    if masks == "before":
         return torch.zeros_like(sites), sites + 1
-    return sites, batch.word_end if name == "pll_word" else sites + 1
+    return sites, batch.word_end if masks == "word" else sites + 1
 
 
 def _read(
@@ -72,7 +73,7 @@ def _read(
 
     q is over the whole vocabulary; the third row has the nats that the tokens `special` take of it.
     """
-    log_q, logit, lost = found = torch.zeros((3, len(terms)), dtype=torch.float64, device=terms.device)
+    log_q, logit, lost = numbers = torch.zeros((3, len(terms)), dtype=torch.float64, device=terms.device)
     at_once = logit_rows(model, 1, GPU_LOGITS)
     for start in range(0, len(terms), at_once):
         text, first, after, position = terms[start : start + at_once].unbind(1)
@@ -87,7 +88,7 @@ def _read(
         log_q[start : start + at_once] = (chosen - total).double()
         if special is not None:
             lost[start : start + at_once] = lost_nats(logits, special, total).double()
-    return found
+    return numbers
 
 
 def _places(

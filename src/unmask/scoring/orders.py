@@ -38,8 +38,8 @@ from unmask.sampling.engine.passes import Passes
 from unmask.sampling.engine.randomness import ChainStreams
 from unmask.sampling.registry import entry_of
 from unmask.sampling.target import Target
-from unmask.scoring.batch import GPU_LOGITS, Scored, ScoreSettings, TextBatch, text_seed
-from unmask.scoring.registry import decoder_of
+from unmask.scoring.batch import GPU_LOGITS, Scored, TextBatch, text_seed
+from unmask.scoring.registry import AnyOrder, DecoderLaw, OrderBounds, Score
 from unmask.tables.lattice import along_orders_and_lost, lattice, log_mean_of_sampled, random_orders
 from unmask.tables.revealing import Conditionals, logit_rows, lost_nats, outside, regular_tokens
 
@@ -66,15 +66,15 @@ RULES: dict[str, Rule] = {"confident": _confidence, "margin": _margin, "open": _
 
 
 def score_adaptive(
-    model: ConditionalModel, batch: TextBatch, names: Sequence[str], settings: ScoreSettings, progress: Progress | None = None
+    model: ConditionalModel, batch: TextBatch, scores: Sequence[Score], progress: Progress | None = None
 ) -> dict[str, Scored]:
-    """The scores `names`; k passes per text and rule."""
+    """The scores of RULES; k passes per text and rule."""
     at_once = logit_rows(model, batch.sites.shape[1], GPU_LOGITS)
-    found = {}
-    for name in names:
-        by_site, lost = torch.cat([along_rule(model, part, RULES[name]) for part in batch.parts(at_once)], 1)
-        found[name] = Scored(by_site.sum(1), by_site, {"special": lost.sum(1)})
-    return found
+    scored = {}
+    for score in scores:
+        by_site, lost = torch.cat([along_rule(model, part, RULES[score.name]) for part in batch.parts(at_once)], 1)
+        scored[score.name] = Scored(by_site.sum(1), by_site, {"special": lost.sum(1)})
+    return scored
 
 
 def along_rule(model: ConditionalModel, batch: TextBatch, rule: Rule) -> Float[Tensor, "2 n k"]:
@@ -82,7 +82,7 @@ def along_rule(model: ConditionalModel, batch: TextBatch, rule: Rule) -> Float[T
     n, k = batch.sites.shape
     rows = batch.ids.scatter(1, batch.sites, model.mask_id)
     hidden = torch.arange(k, device=batch.ids.device).repeat(n, 1)
-    found = torch.empty((2, n, k), dtype=torch.float64, device=batch.ids.device)
+    terms = torch.empty((2, n, k), dtype=torch.float64, device=batch.ids.device)
     special = outside(model, regular_tokens(model))
     for _ in range(k):
         positions = batch.sites.gather(1, hidden)
@@ -95,10 +95,10 @@ def along_rule(model: ConditionalModel, batch: TextBatch, rule: Rule) -> Float[T
         token = batch.ids.gather(1, position)
         texts = torch.arange(n, device=place.device).unsqueeze(1)
         read = torch.stack([log_q[texts, place, token], nats[texts, place]])
-        found.scatter_(2, site.expand(2, -1, -1), read.double())
+        terms.scatter_(2, site.expand(2, -1, -1), read.double())
         rows = rows.scatter(1, position, token)
         hidden = _without(hidden, place)
-    return found
+    return terms
 
 
 def _without(values: Int[Tensor, "n h"], place: Int[Tensor, "n 1"]) -> Int[Tensor, "n g"]:
@@ -107,25 +107,22 @@ def _without(values: Int[Tensor, "n h"], place: Int[Tensor, "n 1"]) -> Int[Tenso
     return values[keep].reshape(len(values), -1)
 
 
-def score_laws(
-    model: ConditionalModel, batch: TextBatch, names: Sequence[str], settings: ScoreSettings, progress: Progress | None = None
+def score_law(
+    model: ConditionalModel, batch: TextBatch, scores: Sequence[DecoderLaw], progress: Progress | None = None
 ) -> dict[str, Scored]:
-    """The scores `names`; as many passes per text as the decoder makes."""
+    """The law of a decoder; as many passes per text as it makes."""
+    (score,) = scores
     n, k = batch.sites.shape
     passes = Passes(model, keeps="logits")
-    found = {}
-    for name in names:
-        kernel, steps = decoder_of(name)
-        method = entry_of(kernel)(**({} if steps is None else {"decoding_steps": steps}))
-        by_site, special = torch.zeros((2, n, k), dtype=torch.float64, device=model.device)
-        for rows, target in _alike(model, batch):
-            decoder = method.on(target, passes)
-            for part in rows.split(logit_rows(model, k, GPU_LOGITS)):
-                same = ChainStreams(settings.seed, [0] * len(part), model.device).at(0, 0)
-                one: Law = law(decoder, batch.ids[part], same)
-                by_site[part], special[part] = one.log_q, one.special
-        found[name] = Scored(by_site.sum(1), by_site, {"special": special.sum(1)})
-    return found
+    method = entry_of(score.decoder)(**({} if score.passes is None else {"decoding_steps": score.passes}))
+    by_site, special = torch.zeros((2, n, k), dtype=torch.float64, device=model.device)
+    for rows, target in _alike(model, batch):
+        decoder = method.on(target, passes)
+        for part in rows.split(logit_rows(model, k, GPU_LOGITS)):
+            same = ChainStreams(score.seed, [0] * len(part), model.device).at(0, 0)
+            one: Law = law(decoder, batch.ids[part], same)
+            by_site[part], special[part] = one.log_q, one.special
+    return {score.name: Scored(by_site.sum(1), by_site, {"special": special.sum(1)})}
 
 
 def _alike(model: ConditionalModel, batch: TextBatch) -> Iterator[tuple[Int[Tensor, " m"], Target]]:
@@ -139,45 +136,44 @@ def _alike(model: ConditionalModel, batch: TextBatch) -> Iterator[tuple[Int[Tens
 
 
 def score_orders(
-    model: ConditionalModel, batch: TextBatch, names: Sequence[str], settings: ScoreSettings, progress: Progress | None = None
+    model: ConditionalModel, batch: TextBatch, scores: Sequence[AnyOrder | OrderBounds], progress: Progress | None = None
 ) -> dict[str, Scored]:
     """any_order and order_bounds from the same passes."""
-    exact = batch.sites.shape[1] <= settings.exact_tokens
-    per_text = 2 ** batch.sites.shape[1] if exact else settings.orders
+    options, names = scores[0], [score.name for score in scores]
+    exact = batch.sites.shape[1] <= options.exact_tokens
+    per_text = 2 ** batch.sites.shape[1] if exact else options.orders
     at_once = max(1, ROWS_TOGETHER // per_text)
     passes = len(batch) * (per_text - 1 if exact else per_text * batch.sites.shape[1])
     conditionals = Conditionals(model, regular_tokens(model), progress, passes)
-    found = [
-        _exact(conditionals, part, names) if exact else _sampled(conditionals, part, settings) for part in batch.parts(at_once)
+    parts = [
+        _exact(conditionals, part, names) if exact else _sampled(conditionals, part, options) for part in batch.parts(at_once)
     ]
-    return {name: _joined([part[name] for part in found]) for name in names}
+    return {name: _joined([part[name] for part in parts]) for name in names}
 
 
 def _exact(conditionals: Conditionals, batch: TextBatch, names: Sequence[str]) -> dict[str, Scored]:
     orders = lattice(conditionals, batch.ids, batch.sites)
     scored = {}
-    if "any_order" in names:
+    if AnyOrder.name in names:
         log_mean = orders.log_mean
         extra = {"se": torch.zeros_like(log_mean), "mean_log": orders.mean_log, "special": log_mean - orders.whole.log_mean}
-        scored["any_order"] = Scored(log_mean, extra=extra)
-    if "order_bounds" in names:
-        scored["order_bounds"] = _order_bounds(orders.best()[0], orders.worst()[0], exact=True)
+        scored[AnyOrder.name] = Scored(log_mean, extra=extra)
+    if OrderBounds.name in names:
+        scored[OrderBounds.name] = _order_bounds(orders.best()[0], orders.worst()[0], exact=True)
     return scored
 
 
-def _sampled(conditionals: Conditionals, batch: TextBatch, settings: ScoreSettings) -> dict[str, Scored]:
+def _sampled(conditionals: Conditionals, batch: TextBatch, options: AnyOrder | OrderBounds) -> dict[str, Scored]:
     drawn = [
-        random_orders(
-            1, settings.orders, batch.sites.shape[1], torch.Generator().manual_seed(text_seed(settings.seed, ids, sites))
-        )
+        random_orders(1, options.orders, batch.sites.shape[1], torch.Generator().manual_seed(text_seed(options.seed, ids, sites)))
         for ids, sites in zip(batch.ids, batch.sites, strict=True)
     ]
     log_p, lost = along_orders_and_lost(conditionals, batch.ids, batch.sites, torch.cat(drawn).to(conditionals.model.device))
     log_mean, se = log_mean_of_sampled(log_p)
     extra = {"se": se, "mean_log": log_p.mean(1), "special": log_mean - log_mean_of_sampled(log_p - lost)[0]}
     return {
-        "any_order": Scored(log_mean, extra=extra),
-        "order_bounds": _order_bounds(log_p.amax(1), log_p.amin(1), exact=False),
+        AnyOrder.name: Scored(log_mean, extra=extra),
+        OrderBounds.name: _order_bounds(log_p.amax(1), log_p.amin(1), exact=False),
     }
 
 

@@ -24,25 +24,27 @@ from unmask.joints.deriving import derive
 from unmask.joints.joint import Joint
 from unmask.models.conditional_model import ConditionalModel
 from unmask.runs.progress import Progress
-from unmask.scoring.batch import Scored, ScoreSettings, TextBatch
+from unmask.scoring.batch import Scored, TextBatch
+from unmask.scoring.registry import AdjacentPairs
 from unmask.tables.candidates import find_candidates, plan_candidates
 from unmask.tables.revealing import Conditionals, regular_tokens
 from unmask.tables.unary import tables_of
 
 
 def score_pairs(
-    model: ConditionalModel, batch: TextBatch, names: Sequence[str], settings: ScoreSettings, progress: Progress | None = None
+    model: ConditionalModel, batch: TextBatch, scores: Sequence[AdjacentPairs], progress: Progress | None = None
 ) -> dict[str, Scored]:
     """The score `pair`; about 2 `candidates` passes per pair."""
+    (score,) = scores
     if batch.sites.shape[1] == 1:
         masked, tokens = batch.ids.scatter(1, batch.sites, model.mask_id), batch.ids.gather(1, batch.sites)
-        return {"pair": Scored(Conditionals(model, regular_tokens(model)).log_q(masked, batch.sites, tokens)[:, 0])}
-    values = [float(pair_score(model, ids, sites, settings)) for ids, sites in zip(batch.ids, batch.sites, strict=True)]
-    return {"pair": Scored(torch.tensor(values, dtype=torch.float64))}
+        return {score.name: Scored(Conditionals(model, regular_tokens(model)).log_q(masked, batch.sites, tokens)[:, 0])}
+    values = [float(pair_score(model, ids, sites, score)) for ids, sites in zip(batch.ids, batch.sites, strict=True)]
+    return {score.name: Scored(torch.tensor(values, dtype=torch.float64))}
 
 
 def pair_score(
-    model: ConditionalModel, ids: Int[Tensor, " T"], sites: Int[Tensor, " k"], settings: ScoreSettings
+    model: ConditionalModel, ids: Int[Tensor, " T"], sites: Int[Tensor, " k"], score: AdjacentPairs
 ) -> Float[Tensor, ""]:
     """pair(x) of one text of two sites or more; the passes of its pairs run together."""
     clozes = []
@@ -50,12 +52,12 @@ def pair_score(
         block = sites[place : place + 2]
         masked = ids.scatter(0, block, model.mask_id).tolist()
         clozes.append(Cloze(tuple(masked), tuple(block.tolist()), tuple(ids[block].tolist())))
-    candidates = find_candidates(model, [plan_candidates(model, cloze, settings.candidates, force=True) for cloze in clozes])
-    read = [
-        _logs(derive(tables, settings.joint), cloze.gold or ())
+    candidates = find_candidates(model, [plan_candidates(model, cloze, score.candidates, force=True) for cloze in clozes])
+    logs = [
+        _logs(derive(tables, score.joint), cloze.gold or ())
         for tables, cloze in zip(tables_of(model, clozes, candidates), clozes, strict=True)
     ]
-    joint, left, right = torch.tensor(read, dtype=torch.float64).unbind(1)
+    joint, left, right = torch.tensor(logs, dtype=torch.float64).unbind(1)
     return joint.sum() - (right[:-1] + left[1:]).sum() / 2
 
 

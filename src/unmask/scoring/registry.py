@@ -1,4 +1,6 @@
-"""The scores by name: what each is, whether it is a probability, and where it is computed.
+"""The scores: one entry each, a frozen dataclass. Its fields are the score's own options, its class variables the facts.
+
+    unmask.score(texts, ["pll", unmask.AnyOrder(orders=32)])           unmask score FILE --score pll,any_order --orders 32
 
 Write q(x_i | x_S) for the model's probability of token x_i where the tokens of S are revealed and all other sites masked.
 "A probability" means that exp(score) sums to 1 over all texts of the same length in regular tokens, so that scores of one length
@@ -7,297 +9,399 @@ can be compared as odds and divided by log 2 to give bits; any other score can r
 A model gives some probability to special tokens, which cannot occur in a text. So q is normalised over the regular tokens in all
 chain rules and joints, as in `fill`; NAME_special is by how many nats a score is lower with q over the whole vocabulary.
 Pseudo-likelihoods and energies keep the whole vocabulary, as they are published and as other tools compute them.
-Nothing here imports torch: the function of a family is loaded when it is used.
+Nothing here imports torch: the function that computes a score is loaded when it is used.
+
+Variants x of a parent w differ from it at some of k sites, and every other token is the parent's. Their scores (OF_VARIANTS) are
+those of texts, with t over the sites and q over the alphabet, and a few that need the parent's neighbours only. Such a score is a
+list of chains. A chain is one term (S, t) per site t, with the sites of S (a bit mask) revealed and the others masked; its value
+is sum_t log q(x_t | x_S). Terms with the same S share their passes, whichever score asks, and so do variants with the same x_S.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
-from functools import cache, partial
-from typing import Any
+from collections.abc import Iterable, Sequence
+from dataclasses import astuple
+from typing import Annotated, Any, ClassVar, Literal
+
+from annotated_types import Interval
 
 from unmask.checks import one_of, whole
 from unmask.errors import InputError
+from unmask.joints.registry import DEFAULT as DEFAULT_JOINT
+from unmask.joints.registry import DEFAULT_OF_MUTANTS, named
 from unmask.sampling.registry import KERNELS, refuse_no_law
+from unmask.signature import PYTHON_ONLY, Method, Written, settings
+
+Seed = Annotated[int, Interval(ge=0, le=2**63 - 1)]
+Chain = list[tuple[int, int]]
 
 
-def _one_per_token(sites: int, settings: Any) -> int:
-    return sites
-
-
-@dataclass(frozen=True)
-class Family:
-    """Scores that one function computes, so that they share passes.
-
-    function   "module:function"; see `unmask.scoring.batch.ScoreFunction`
-    passes     about how many passes a text with this many sites takes with these settings; what depends on its length
-               alone, such as a normaliser, is not counted
-    shared     whether the passes of one score give all of them; otherwise each score is counted
-    """
-
-    function: str
-    passes: Callable[[int, Any], int] = _one_per_token
-    shared: bool = False
-
-
-@dataclass(frozen=True)
+@settings
 class Score:
-    """One score.
+    """A score. A subclass is an entry, whose first paragraph is the definition; an object of it is the score with its options."""
 
-    definition    a sentence with its formula, and what q is normalised over
-    probability   whether exp(score) sums to 1 over the texts of a length
-    why           in a few words, why that is so
-    family        how it is computed
-    unknown       whether texts with tokens that the model does not know have one
-    by_token      whether it is a sum over tokens, so that each token and word has its share
-    by_word       whether it needs the tokenizer's words
-    windows       whether texts longer than the model can be scored in windows
-    better        1 if a higher value means a better text, -1 if a lower one does
-    options       arguments of `score` that it reads
-    extra         further columns of numbers that come with it, named NAME_suffix
-    flags         further columns of yes or no, after those
-    inexact       printed below values whose flag `exact` is no
-    page_refusal  why the page does not offer it; empty if it does
-    in_minicons   its name there, where it has one
-    """
+    name: ClassVar[str]  # as it is typed, and its column
+    definition: ClassVar[str]  # a sentence with its formula, and what q is normalised over
+    probability: ClassVar[bool] = False  # whether exp(score) sums to 1 over the texts of a length
+    why: ClassVar[str]  # in a few words, why that is so
+    function: ClassVar[str]  # "module:function" (`batch.ScoreFunction`); with equal options, its scores share passes
+    shared: ClassVar[bool] = False  # whether the passes of one of these give all of them; otherwise each counts
+    unknown: ClassVar[bool] = False  # whether texts with tokens that the model does not know have one
+    by_token: ClassVar[bool] = False  # whether it is a sum over tokens, so that each token and word has its share
+    by_word: ClassVar[bool] = False  # whether it needs the tokenizer's words
+    windows: ClassVar[bool] = False  # whether texts longer than the model can be scored in windows
+    better: ClassVar[int] = 1  # 1 if a higher value means a better text, -1 if a lower one does
+    extra: ClassVar[tuple[str, ...]] = ()  # further columns of numbers that come with it, named NAME_suffix
+    flags: ClassVar[tuple[str, ...]] = ()  # further columns of yes or no, after those
+    inexact: ClassVar[str] = ""  # printed below values whose flag `exact` is no
+    page_refusal: ClassVar[str] = ""  # why the page does not offer it; empty if it does
 
-    name: str
-    definition: str
-    probability: bool
-    why: str
-    family: Family
-    unknown: bool = False
-    by_token: bool = False
-    by_word: bool = False
-    windows: bool = False
-    better: int = 1
-    options: tuple[str, ...] = ()
-    extra: tuple[str, ...] = ()
-    flags: tuple[str, ...] = ()
-    inexact: str = ""
-    page_refusal: str = ""
-    in_minicons: str = ""
+    def __init_subclass__(cls) -> None:
+        if isinstance(vars(cls).get("name"), str):
+            cls.definition = " ".join((cls.__doc__ or "").partition("\n\n")[0].split())
 
     @property
-    def kind(self) -> str:
-        """Whether it is a probability, as it is printed."""
-        return "a probability" if self.probability else "not a probability"
+    def columns(self) -> dict[str, bool]:
+        """Its columns, and whether each is a yes or no."""
+        suffixes = {**dict.fromkeys(self.extra, False), **dict.fromkeys(self.flags, True)}
+        return {self.name: False} | {f"{self.name}_{suffix}": is_flag for suffix, is_flag in suffixes.items()}
+
+    @property
+    def share_column(self) -> str:
+        """The column of a token's or a word's share: minus its part of the score, or an energy's part itself."""
+        return self.name if self.better < 0 else f"{self.name}_surprisal"
+
+    def cost(self, sites: int) -> int:
+        """About how many passes a text with this many sites takes, without what depends on its length alone."""
+        return sites
+
+    @classmethod
+    def variant_chains(cls, sites: int, orders: Sequence[Sequence[int]]) -> list[Chain]:
+        """Its chains over the sites of variants, `orders` being sampled; none if it is not a sum over contexts."""
+        return []
 
 
-def _over_orders(sites: int, settings: Any) -> int:
-    return int(2**sites - 1 if sites <= settings.exact_tokens else sites * settings.orders)
+def _along(order: Sequence[int]) -> Chain:
+    """The chain rule in one order."""
+    return [(sum(1 << site for site in order[:place]), site) for place, site in enumerate(order)]
 
 
-_RANGES = Family("unmask.scoring.masked_ranges:score_ranges")
-_ADAPTIVE = Family("unmask.scoring.orders:score_adaptive")
-_ORDERS = Family("unmask.scoring.orders:score_orders", _over_orders, shared=True)
-_PAIRS = Family("unmask.scoring.pair_joints:score_pairs", lambda sites, settings: 2 * settings.candidates * sites)
-_NORMALISED = Family("unmask.scoring.annealed_importance:score_log_prob")
-_UNNORMALISED = "exp(-E) has no normaliser"
-_REGULAR, _WHOLE = "q over the regular tokens", "q over the whole vocabulary"
-_SPECIAL = ("special",)
-_NO_LOOK = "the rule sees the revealed tokens only, so each step is a conditional probability of the next"
+class MaskedRange(Score):
+    """Scores whose every term masks one range of positions."""
 
-_ENERGIES = {
-    "energy_raw": "- sum over t of the logit f_t(x_t), position t masked alone",
-    "energy_norm": f"- sum over t of log q(x_t | all other tokens) = -pll, {_WHOLE}",
-}
-_FIXED_ORDERS = {
-    "left_to_right": "from the first token to the last: sum over t of log q(x_t | x_1 .. x_{t-1})",
-    "right_to_left": "from the last token to the first: sum over t of log q(x_t | x_{t+1} .. x_T)",
-}
-_ADAPTIVE_ORDERS = {
-    "confident": "likeliest token has the highest probability",
-    "margin": "two likeliest tokens lie furthest apart in probability",
-    "open": "distribution has the highest entropy",
-}
+    function = "unmask.scoring.masked_ranges:score_ranges"
+    masks: ClassVar[Literal["token", "word", "after", "before"]] = "token"  # what is masked with a token: its word's later pieces
+    reads: ClassVar[Literal["log_q", "logit"]] = "log_q"  # what the term of a token is
+    by_token, windows = True, True
+
+
+@settings
+class PLL(MaskedRange):
+    """pseudo-log-likelihood: sum over t of log q(x_t | all other tokens), q over the whole vocabulary"""
+
+    name, unknown = "pll", True
+    why = "the conditionals overlap; two tokens that always agree count each other's information twice"
+
+    @classmethod
+    def variant_chains(cls, sites: int, orders: Sequence[Sequence[int]]) -> list[Chain]:
+        """Every site given all others."""
+        return [[((1 << sites) - 1 - (1 << t), t) for t in range(sites)]]
+
+
+@settings
+class PLLWord(MaskedRange):
+    """as pll, with the later pieces of the same word masked along with x_t (Kauf & Ivanova 2023), q over the whole vocabulary"""
+
+    name, unknown, masks, by_word = "pll_word", True, "word", True
+    why = "within a word it is a chain rule, between words the conditionals overlap as those of pll"
+
+
+@settings
+class EnergyRaw(MaskedRange):
+    """E(x) = - sum over t of the logit f_t(x_t), position t masked alone; lower is better"""
+
+    name, reads, better = "energy_raw", "logit", -1
+    why = "exp(-E) has no normaliser"
+
+
+@settings
+class EnergyNorm(MaskedRange):
+    """E(x) = - sum over t of log q(x_t | all other tokens) = -pll, q over the whole vocabulary; lower is better"""
+
+    name, better = "energy_norm", -1
+    why = "exp(-E) has no normaliser"
+
+
+class FixedOrder(MaskedRange):
+    """Chain rules whose order is the same for all texts."""
+
+    probability, extra = True, ("special",)
+    why = "the chain rule in a fixed order"
+
+
+@settings
+class LeftToRight(FixedOrder):
+    """chain rule from the first token to the last: sum over t of log q(x_t | x_1 .. x_{t-1}), q over the regular tokens"""
+
+    name, masks = "left_to_right", "after"
+
+    @classmethod
+    def variant_chains(cls, sites: int, orders: Sequence[Sequence[int]]) -> list[Chain]:
+        """Every site given those before it."""
+        return [_along(range(sites))]
+
+
+@settings
+class RightToLeft(FixedOrder):
+    """chain rule from the last token to the first: sum over t of log q(x_t | x_{t+1} .. x_T), q over the regular tokens"""
+
+    name, masks = "right_to_left", "before"
+
+
+class AdaptiveOrder(Score):
+    """Chain rules whose next site a rule chooses from what is revealed."""
+
+    function = "unmask.scoring.orders:score_adaptive"
+    probability, by_token, extra = True, True, ("special",)
+    why = "the rule sees the revealed tokens only, so each step is a conditional probability of the next"
+
+
+@settings
+class Confident(AdaptiveOrder):
+    """chain rule, next the hidden site whose likeliest token has the highest probability, q over the regular tokens"""
+
+    name = "confident"
+
+
+@settings
+class Margin(AdaptiveOrder):
+    """chain rule, next the hidden site whose two likeliest tokens lie furthest apart in probability, q over the regular tokens"""
+
+    name = "margin"
+
+
+@settings
+class Open(AdaptiveOrder):
+    """chain rule, next the hidden site whose distribution has the highest entropy, q over the regular tokens"""
+
+    name = "open"
+
+
+@settings
+class AllOrders(Score):
+    """Scores over all orders.
+
+    Parameters
+    ----------
+    exact_tokens
+        Exact up to this many tokens, in 2^k - 1 passes for k tokens.
+    orders
+        Orders sampled for longer texts.
+    seed
+        Seed of the sampled orders.
+    """
+
+    exact_tokens: Annotated[int, Interval(ge=0, le=16)] = 14
+    orders: Annotated[int, Interval(ge=2, le=10**6)] = 64
+    seed: Seed = 0
+
+    function, shared = "unmask.scoring.orders:score_orders", True
+
+    def cost(self, sites: int) -> int:
+        """Passes of the lattice of revealed sets, or of the sampled orders."""
+        return 2**sites - 1 if sites <= self.exact_tokens else sites * self.orders
+
+
+@settings
+class AnyOrder(AllOrders):
+    """log of the mean over all orders of the chain rule's probability, q over the regular tokens; any_order_mean_log: mean of the
+    logs
+    """
+
+    name, probability, extra = "any_order", True, ("se", "mean_log", "special")
+    why = "a mean of probabilities"
+
+    @classmethod
+    def variant_chains(cls, sites: int, orders: Sequence[Sequence[int]]) -> list[Chain]:
+        """Every site given those before it, in each order."""
+        return [_along(order) for order in orders]
+
+
+@settings
+class OrderBounds(AllOrders):
+    """chain rule in the best order; order_bounds_worst in the worst; any_order lies between; q over the regular tokens"""
+
+    name, extra, flags = "order_bounds", ("worst",), ("exact",)
+    why = "which order is best depends on the hidden tokens"
+
+
+@settings
+class AdjacentPairs(Score):
+    """sum of log mu_i(x_i, x_{i+1}) over adjacent pairs minus log of their shared marginals, mu_i a derived joint, q over the
+    regular tokens
+
+    Parameters
+    ----------
+    joint
+        Construction of the joints.
+    candidates
+        Tokens considered per site.
+    """
+
+    joint: Annotated[str, Written(metavar="NAME", short="-j")] = DEFAULT_JOINT
+    candidates: Annotated[int, Interval(ge=1, le=10**6), Written(short="-n")] = 64
+
+    name = "pair"
+    why = "the pairs' contexts overlap, as those of pll do"
+    function = "unmask.scoring.pair_joints:score_pairs"
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "joint", named(self.joint, "joint").name)
+
+    def cost(self, sites: int) -> int:
+        """Two rows of each candidate."""
+        return 2 * self.candidates * sites
+
+
+@settings
+class LogProb(Score):
+    """-E(x) - log Z over the texts of this length in regular tokens, log Z by enumeration or between annealed importance
+    sampling's bounds; E as in energy_raw or energy_norm
+
+    Parameters
+    ----------
+    energy
+        Energy that is normalised.
+    chains
+        Annealing runs in each direction.
+    anneals
+        Distributions between the chain rule and exp(-E), in sweeps; more make tighter bounds.
+    seed
+        Seed of the annealing.
+    """
+
+    energy: Literal["norm", "raw"] = "norm"
+    chains: Annotated[int, Interval(ge=2, le=10**6)] = 32
+    anneals: Annotated[int, Interval(ge=1, le=10**6)] = 20
+    seed: Seed = 0
+
+    name, probability, extra, flags = "log_prob", True, ("low", "high"), ("exact",)
+    why = "normalised by Z, within the bounds log_prob_low and log_prob_high"
+    function = "unmask.scoring.annealed_importance:score_log_prob"
+    # against enumeration with the default settings; docs/scores.md has the counts
+    inexact = "bounds less than 2 nats apart miss about 1 time in 50, wider ones 1 time in 3"
+    page_refusal = "takes minutes for one text"
+
+
 DECODER = "decoder:"
 """Before the name of a decoder whose law is the score; @N after it gives the number of passes."""
 USUAL_PASSES, MOST_PASSES = 10, 10**6
 
 
-class Registry(dict[str, Score]):
-    """Scores by name; the laws of decoders, which have any number of passes in their names, are made when they are asked for."""
+@settings
+class DecoderLaw(Score):
+    """Law of a decoder: the log-probability that it fills all blanks with the text's tokens; typed as decoder:NAME@PASSES.
 
-    def __missing__(self, name: str) -> Score:
-        return law_of(name)
+    Parameters
+    ----------
+    decoder
+        Decoder that chooses positions before it draws their tokens.
+    passes
+        Passes in which it fills a text. By default its bound decides, or there are 10.
+    seed
+        Seed of a random order, which is the same for all texts of a length.
+    """
+
+    decoder: Annotated[str, PYTHON_ONLY]
+    passes: Annotated[int | None, PYTHON_ONLY] = None
+    seed: Seed = 0
+
+    probability, by_token, extra = True, True, ("special",)
+    why = "positions are chosen from the revealed tokens only, so each pass is a conditional probability of the tokens it reveals"
+    function = "unmask.scoring.orders:score_law"
+
+    def __post_init__(self) -> None:
+        refuse_no_law(f"score {DECODER}{self.decoder}", self.decoder)
+        one_of("score", f"{DECODER}{self.decoder}", LAWS)
+        if self.passes is not None:
+            whole(f"the number of passes of score {DECODER}{self.decoder}", self.passes, 1, MOST_PASSES)
+
+    @property
+    def name(self) -> str:  # type: ignore[override]
+        return f"{DECODER}{self.decoder}" + ("" if self.passes is None else f"@{self.passes}")
+
+    @property
+    def definition(self) -> str:  # type: ignore[override]
+        entry = KERNELS[self.decoder]
+        usual = f"the default {entry.bound}" if entry.bound else f"{USUAL_PASSES} passes"
+        passes = usual if self.passes is None else f"{self.passes} passes" if self.passes > 1 else "1 pass"
+        return (
+            f"law of the decoder {self.decoder}: a pass reveals {entry.law}, "
+            f"each token with log q(x_i | what was revealed before), {passes}, q over the regular tokens"
+        )
+
+    def cost(self, sites: int) -> int:
+        """The decoder's own passes."""
+        return min(sites, self.passes or USUAL_PASSES)
 
 
-SCORES: dict[str, Score] = Registry(
-    (score.name, score)
-    for score in (
-        Score(
-            "pll",
-            f"pseudo-log-likelihood: sum over t of log q(x_t | all other tokens), {_WHOLE}",
-            False,
-            "the conditionals overlap; two tokens that always agree count each other's information twice",
-            _RANGES,
-            unknown=True,
-            by_token=True,
-            windows=True,
-            in_minicons="original",
-        ),
-        Score(
-            "pll_word",
-            f"as pll, with the later pieces of the same word masked along with x_t (Kauf & Ivanova 2023), {_WHOLE}",
-            False,
-            "within a word it is a chain rule, between words the conditionals overlap as those of pll",
-            _RANGES,
-            unknown=True,
-            by_token=True,
-            by_word=True,
-            windows=True,
-            in_minicons="within_word_l2r",
-        ),
-        *(
-            Score(name, f"E(x) = {what}; lower is better", False, _UNNORMALISED, _RANGES, by_token=True, windows=True, better=-1)
-            for name, what in _ENERGIES.items()
-        ),
-        *(
-            Score(
-                name,
-                f"chain rule {way}, {_REGULAR}",
-                True,
-                "the chain rule in a fixed order",
-                _RANGES,
-                by_token=True,
-                windows=True,
-                extra=_SPECIAL,
-            )
-            for name, way in _FIXED_ORDERS.items()
-        ),
-        *(
-            Score(
-                name,
-                f"chain rule, next the hidden site whose {which}, {_REGULAR}",
-                True,
-                _NO_LOOK,
-                _ADAPTIVE,
-                by_token=True,
-                extra=_SPECIAL,
-            )
-            for name, which in _ADAPTIVE_ORDERS.items()
-        ),
-        Score(
-            "any_order",
-            f"log of the mean over all orders of the chain rule's probability, {_REGULAR}; any_order_mean_log: mean of the logs",
-            True,
-            "a mean of probabilities",
-            _ORDERS,
-            options=("exact_tokens", "orders", "seed"),
-            extra=("se", "mean_log", *_SPECIAL),
-        ),
-        Score(
-            "order_bounds",
-            f"chain rule in the best order; order_bounds_worst in the worst; any_order lies between; {_REGULAR}",
-            False,
-            "which order is best depends on the hidden tokens",
-            _ORDERS,
-            options=("exact_tokens", "orders", "seed"),
-            extra=("worst",),
-            flags=("exact",),
-        ),
-        Score(
-            "pair",
-            "sum of log mu_i(x_i, x_{i+1}) over adjacent pairs minus log of their shared marginals, mu_i a derived joint, "
-            + _REGULAR,
-            False,
-            "the pairs' contexts overlap, as those of pll do",
-            _PAIRS,
-            options=("joint", "candidates"),
-        ),
-        Score(
-            "log_prob",
-            "-E(x) - log Z over the texts of this length in regular tokens, log Z by enumeration or between annealed importance "
-            "sampling's bounds; E as in energy_raw or energy_norm",
-            True,
-            "normalised by Z, within the bounds log_prob_low and log_prob_high",
-            _NORMALISED,
-            options=("energy", "chains", "anneals", "seed"),
-            extra=("low", "high"),
-            flags=("exact",),
-            # against enumeration with the default settings; docs/scores.md has the counts
-            inexact="bounds less than 2 nats apart miss about 1 time in 50, wider ones 1 time in 3",
-            page_refusal="takes minutes for one text",
-        ),
+SCORES: dict[str, type[Score]] = {
+    entry.name: entry
+    for entry in (
+        PLL, PLLWord, EnergyRaw, EnergyNorm, LeftToRight, RightToLeft, Confident, Margin, Open, AnyOrder, OrderBounds,
+        AdjacentPairs, LogProb,
     )
-)
-
-DEFAULT = next(iter(SCORES))
-DEFAULT_OF_HARNESS = "any_order"
+}  # fmt: skip
+"""Entries by name; the laws of decoders, which have any number of passes in their names, are `DecoderLaw`."""
+LAWS = [f"{DECODER}{name}" for name, entry in KERNELS.items() if entry.law]
+DEFAULT = PLL.name
+DEFAULT_OF_HARNESS = AnyOrder.name
 """A probability: answers of the LM Evaluation Harness are compared by it."""
+METHODS: dict[str, type[Score]] = {**SCORES, f"{DECODER}NAME@PASSES": DecoderLaw}
+SCORE = Method("unmask.scoring.registry:METHODS", parse="unmask.scoring.registry:parsed")
+SEVERAL = Method(SCORE.registry, several=True, parse=SCORE.parse)
+"""Marks of arguments that take a score, or several: names with commas between them, entries, or a list of both."""
 
 
-MOST_DIGITS = 20
-"""Of a number of passes: Python refuses to read numbers of thousands of digits."""
-WITH_LAW = {f"{DECODER}{name}": ("seed",) if entry.random_order else () for name, entry in KERNELS.items() if entry.law}
-READ = {name: score.options for name, score in SCORES.items()} | WITH_LAW
-"""The options that each score reads, by the name without a number of passes."""
-
-
-def decoder_of(name: str) -> tuple[str, int | None]:
-    """The decoder and the number of passes of a score such as decoder:interleaved@4; None: as many as its default needs."""
+def parsed(name: str) -> Score:
+    """The score of a name, such as decoder:interleaved@4; an unknown one raises, with the nearest."""
+    if not name.startswith(DECODER):
+        return SCORES[one_of("score", name, [*SCORES, *LAWS])]()
     decoder, at, passes = name.removeprefix(DECODER).partition("@")
-    refuse_no_law(f"score {name}", decoder)
-    one_of("score", f"{DECODER}{decoder}", WITH_LAW)
-    short = len(passes) <= MOST_DIGITS
-    number = int(passes) if passes.isascii() and passes.isdigit() and short else passes[:MOST_DIGITS]
-    return decoder, whole(f"the number of passes of score {DECODER}{decoder}", number, 1, MOST_PASSES) if at else None
+    short = passes.isascii() and passes.isdigit() and len(passes) <= len(str(2**64))  # int() refuses thousands of digits
+    if at and not short:
+        whole(f"the number of passes of score {DECODER}{decoder}", passes[:20], 1, MOST_PASSES)
+    return DecoderLaw(decoder, int(passes) if at else None)
 
 
-def _passes_of_law(steps: int | None, sites: int, settings: Any) -> int:
-    return min(sites, steps or USUAL_PASSES)
+def chosen(scores: str | Score | Iterable[str | Score]) -> tuple[Score, ...]:
+    """The scores asked for, each once."""
+    by_name: dict[str, Score] = {}
+    for score in SEVERAL.fitted("score", scores):
+        if by_name.setdefault(score.name, score) != score:
+            raise InputError(f"score {score.name} was given twice, with different options: give it once")
+    return tuple(by_name.values())
 
 
-@cache
-def law_of(name: str) -> Score:
-    """The score that is the law of a decoder."""
-    decoder, steps = decoder_of(name)
-    entry = KERNELS[decoder]
-    bound = f"the default {entry.bound}" if entry.bound else f"{USUAL_PASSES} passes"
-    return Score(
-        name,
-        f"law of the decoder {decoder}: a pass reveals {entry.law}, each token with log q(x_i | what was revealed before), "
-        f"{bound if steps is None else f'{steps} passes' if steps > 1 else '1 pass'}, {_REGULAR}",
-        True,
-        "positions are chosen from the revealed tokens only, so each pass is a conditional probability of the tokens it reveals",
-        Family("unmask.scoring.orders:score_laws", partial(_passes_of_law, steps)),
-        by_token=True,
-        options=WITH_LAW[f"{DECODER}{decoder}"],
-        extra=_SPECIAL,
-    )
+def sharing(scores: Iterable[Score]) -> list[list[Score]]:
+    """The scores in groups that one call of their function computes: those with equal options."""
+    groups: dict[tuple[Any, ...], list[Score]] = {}
+    for score in scores:
+        groups.setdefault((score.function, *astuple(score)), []).append(score)
+    return list(groups.values())
 
 
-def families(names: Iterable[str]) -> dict[Family, list[str]]:
-    """The families of these scores, and the scores of each."""
-    found: dict[Family, list[str]] = {}
-    for name in names:
-        found.setdefault(SCORES[name].family, []).append(name)
-    return found
-
-
-def passes_of(sites: int, names: Iterable[str], settings: Any) -> int:
+def passes_of(sites: int, scores: Iterable[Score]) -> int:
     """About how many passes these scores take for a text, in whatever order they are named."""
-    counted = families(names).items()
-    return sum(family.passes(sites, settings) * (1 if family.shared else len(several)) for family, several in counted)
+    return sum(group[0].cost(sites) * (1 if group[0].shared else len(group)) for group in sharing(scores))
 
 
-def columns_of(names: Iterable[str]) -> dict[str, bool]:
+def columns_of(scores: Iterable[Score]) -> dict[str, bool]:
     """The columns of these scores, and whether each is a yes or no."""
-    columns: dict[str, bool] = {}
-    for score in (SCORES[name] for name in names):
-        columns |= {score.name: False} | {f"{score.name}_{suffix}": False for suffix in score.extra}
-        columns |= {f"{score.name}_{suffix}": True for suffix in score.flags}
-    return columns
+    return {column: is_flag for score in scores for column, is_flag in score.columns.items()}
 
 
-def share_column(name: str) -> str:
-    """The column of a token's or a word's share of the score."""
-    return name if SCORES[name].better < 0 else f"{name}_surprisal"
-
-
-def about(names: Iterable[str]) -> dict[str, dict[str, Any]]:
+def about(scores: Iterable[Score]) -> dict[str, dict[str, Any]]:
     """The definition of each score, and whether it is a probability."""
     return {
         score.name: {
@@ -306,20 +410,74 @@ def about(names: Iterable[str]) -> dict[str, dict[str, Any]]:
             "why": score.why,
             "better": "higher" if score.better > 0 else "lower",
         }
-        for score in (SCORES[name] for name in names)
+        for score in scores
     }
 
 
-def chosen(score: str | list[str] | tuple[str, ...]) -> tuple[str, ...]:
-    """The names asked for, with commas between them or as a list, each once; an unknown name raises, with the nearest."""
-    given = [part.strip() for part in score.split(",")] if isinstance(score, str) else list(score)
-    if not given or given == [""]:
-        raise InputError(f"no score was asked for: name one or more of {', '.join(SCORES)}")
-    return tuple(dict.fromkeys(_known(name) for name in given))
+@settings
+class Singles(Score):
+    """sum over the changes of log q(x_t | w) - log q(w_t | w): each change alone in the parent"""
+
+    name = "singles"
+    why = "a difference"
 
 
-def _known(name: object) -> str:
-    """The name of a score; of a decoder's law, any number of passes."""
-    if isinstance(name, str) and name.startswith(DECODER):
-        return law_of(name).name
-    return one_of("score", name, [*SCORES, *WITH_LAW])
+@settings
+class Product(Score):
+    """sum over the sites of log q(x_t | no site revealed): all sites masked"""
+
+    name, probability = "product", True
+    why = "independent sites"
+
+    @classmethod
+    def variant_chains(cls, sites: int, orders: Sequence[Sequence[int]]) -> list[Chain]:
+        """Every site given none."""
+        return [[(0, t) for t in range(sites)]]
+
+
+@settings
+class Epistasis(Score):
+    """sum over pairs of changed sites of log mu(x_s, x_t) - log mu(w_s, w_t) - the pair's singles, mu the joint that a
+    construction derives for s and t in the parent
+    """
+
+    name = "epistasis"
+    why = "a difference"
+
+
+OF_VARIANTS: dict[str, type[Score]] = {entry.name: entry for entry in (Singles, Product, PLL, LeftToRight, AnyOrder, Epistasis)}
+PAIRS = "pairs:"
+"""Before the name of a construction: singles plus epistasis by it."""
+
+
+def chosen_of_variants(names: str | Iterable[str], joint: str = DEFAULT_OF_MUTANTS) -> tuple[str, ...]:
+    """The scores of variants asked for, each once: a list of names, or one text with commas; "all" is each of them.
+
+    joint   the construction of `pairs` without a name
+    """
+    listed = _comma_separated(names) if isinstance(names, str) else list(names)
+    if listed == ["all"]:
+        listed = [*OF_VARIANTS, "pairs"]
+    known = (*OF_VARIANTS, f"{PAIRS}CONSTRUCTION")
+    if not listed:
+        raise InputError(f"no score was asked for: name one or more of {', '.join(known)}")
+    scores: dict[str, None] = {}
+    for name in listed:
+        if isinstance(name, str) and (name == "pairs" or name.startswith(PAIRS)):
+            construction = joint if name == "pairs" else name.removeprefix(PAIRS)
+            name = PAIRS + named(construction, "construction of pairs").name
+        else:
+            one_of("score", name, known)
+        scores[name] = None
+    return tuple(scores)
+
+
+def _comma_separated(text: str) -> list[str]:
+    """The names in a text with commas; a number belongs to the name before it, such as pairs:family:0.5,0.25."""
+    parts: list[str] = []
+    for part in text.split(","):
+        if parts and not part.strip()[:1].isalpha():
+            parts[-1] += f",{part.strip()}"
+        else:
+            parts.append(part.strip())
+    return parts

@@ -1,4 +1,13 @@
-"""The results of `score`: rows of texts with their differences token by token, and minimal pairs with their accuracy.
+"""The results of `score`: rows of texts, words or tokens and the files that hold them; minimal pairs with their accuracy.
+
+    texts    item, id, text, length, unknown, one column per score and its further columns, reason
+    words    item, id, word_number, word, start, end, length, NAME_surprisal for every score that is a sum over tokens, reason
+    tokens   item, id, token_number, token, start, end, word_number, position, NAME_surprisal, reason
+    nested   as texts, with the columns words and tokens, which hold the rows of the text's words and tokens
+
+`item` counts the texts from 1, `word_number` the words of a text between spaces, from 1; start and end are places in the text,
+in characters. length: tokens scored. A surprisal is minus the token's share of the score, so that those of a text add up to
+minus its score; an energy's shares are themselves, in a column of its name.
 
 Two texts are aligned by the longest common runs of their tokens; a stretch that differs is put side by side and filled up with
 gaps. Every token is in exactly one row, so the differences of a score's shares add up to the difference of the scores.
@@ -13,69 +22,276 @@ with Wilson's 95 % interval, which stays between 0 and 1 for few pairs too. Ties
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import csv
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 from functools import cached_property
-from html import escape
 from itertools import zip_longest
-from math import sqrt
+from math import isnan, log, nan, sqrt
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from unmask.checks import whole
 from unmask.errors import InputError
-from unmask.runs.files import read_json
+from unmask.models.text.text_tokenizer import TextTokenizer
+from unmask.results import Result
+from unmask.runs.files import as_json, atomic_path
 from unmask.runs.folder import Part, read_parts, read_rows
-from unmask.scoring.batch import ScoreSettings
-from unmask.scoring.registry import SCORES, about, share_column
-from unmask.scoring.rows import RowShape
-from unmask.scoring.texts import SentencePair
+from unmask.scoring.batch import TextScores
+from unmask.scoring.registry import Score, about, columns_of
+from unmask.scoring.texts import Encoded, Prepared, SentencePair, spaced_words, word_of_site
 
 if TYPE_CHECKING:
     import pandas
+    import pyarrow
 
-SHOWN = 20
-"""Rows that a notebook shows."""
+UNITS = {"nats": 1.0, "bits": log(2)}
+WORD = {"word_number": "int64", "word": "string", "start": "int64", "end": "int64", "length": "int64"}
+TOKEN = {
+    "token_number": "int64",
+    "token": "string",
+    "start": "int64",
+    "end": "int64",
+    "word_number": "int64",
+    "position": "int64",
+}
+Rows = list[dict[str, Any]]
 BETWEEN = " | "
 """Between several bad sentences of one good one."""
 NORMAL_95 = 1.959963984540054
 
 
+@dataclass(frozen=True)
+class RowShape:
+    """The scores of rows, what a row is (texts, words, tokens or nested), and its unit (nats or bits)."""
+
+    scores: tuple[Score, ...]
+    kind: str = "texts"
+    unit: str = "nats"
+
+    @cached_property
+    def columns(self) -> pyarrow.Schema:
+        """The columns of the rows."""
+        import pyarrow as pa
+
+        def typed(types: Mapping[str, str]) -> list[Any]:
+            return [pa.field(name, pa.type_for_alias(alias)) for name, alias in types.items()]
+
+        shares = [pa.field(score.share_column, pa.float64()) for score in self.scores if score.by_token]
+        word, token = [*typed(WORD), *shares], [*typed(TOKEN), *shares]
+        start, reason = typed({"item": "int64", "id": "string"}), pa.field("reason", pa.string())
+        if self.kind in ("words", "tokens"):
+            return pa.schema([*start, *(word if self.kind == "words" else token), reason])
+        whole = typed({"text": "string", "length": "int64", "unknown": "int64"})
+        columns = columns_of(self.scores).items()
+        scores = [pa.field(column, pa.bool_() if is_flag else pa.float64()) for column, is_flag in columns]
+        inside = {"words": pa.list_(pa.struct(word)), "tokens": pa.list_(pa.struct(token))} if self.kind == "nested" else {}
+        return pa.schema([*start, *whole, *scores, reason, *(pa.field(name, kind) for name, kind in inside.items())])
+
+    @property
+    def by_site(self) -> bool:
+        """Whether the rows need each token's place and share, and not just the numbers of texts."""
+        return self.kind != "texts"
+
+    def table(self, words: TextTokenizer, chunk: Sequence[Prepared], scored: TextScores) -> pyarrow.Table:
+        """The rows of texts as a table; `rows` says which."""
+        import pyarrow as pa
+
+        if self.by_site:
+            return pa.Table.from_pylist(self.rows(words, chunk, scored), schema=self.columns)
+        return pa.Table.from_pydict(self._cells(chunk, scored), schema=self.columns)
+
+    def rows(self, words: TextTokenizer, chunk: Sequence[Prepared], scored: TextScores) -> Rows:
+        """The rows of texts, in their order; each has at least one, with the reason if it could not be scored."""
+        cells = self._cells(chunk, scored)
+        texts = [dict(zip(cells, row, strict=True)) for row in zip(*cells.values(), strict=True)]
+        if not self.by_site:
+            return texts
+        rows: Rows = []
+        place = -1
+        for prepared, row in zip(chunk, texts, strict=True):
+            parts: dict[str, Rows] = {"words": [], "tokens": []}
+            if prepared.encoded is not None:
+                place += 1
+                shares = self._shares(scored, place)
+                parts = {
+                    "words": _word_rows(words, prepared.item.text, prepared.encoded, shares),
+                    "tokens": _token_rows(words, prepared.item.text, prepared.encoded, shares),
+                }
+            if self.kind == "nested":
+                rows.append(row | parts)
+            else:
+                start, end = {"item": row["item"], "id": row["id"]}, {"reason": row["reason"]}
+                rows += [start | part | end for part in parts[self.kind]] or [start | end]
+        return rows
+
+    def _cells(self, chunk: Sequence[Prepared], scored: TextScores) -> dict[str, list[Any]]:
+        """The columns of rows per text."""
+        cells: dict[str, list[Any]] = {
+            "item": [text.number for text in chunk],
+            "id": [text.item.id for text in chunk],
+            "text": [text.item.text for text in chunk],
+            "length": [0 if text.encoded is None else len(text.encoded.sites) for text in chunk],
+            "unknown": [0 if text.encoded is None else text.encoded.unknown for text in chunk],
+        }
+        places = [place for place, text in enumerate(chunk) if text.encoded is not None]
+        for column, is_flag in columns_of(self.scores).items():
+            values = np.full(len(chunk), nan)
+            if places:
+                values[places] = scored.values[column] / (1.0 if is_flag else UNITS[self.unit])
+            cells[column] = [None if isnan(value) else bool(value) if is_flag else value for value in values.tolist()]
+        cells["reason"] = [text.reason for text in chunk]
+        for place, reason in scored.reasons.items():
+            cells["reason"][places[place]] = reason
+        return cells
+
+    def _shares(self, scored: TextScores, place: int) -> dict[str, list[float]]:
+        """The shares of a text's sites by column, without scores that the text lacks."""
+        return {
+            score.share_column: [-score.better * share / UNITS[self.unit] for share in scored.shares[score.name][place]]
+            for score in self.scores
+            if score.name in scored.shares and not isnan(scored.values[score.name][place])
+        }
+
+
+def _token_rows(words: TextTokenizer, text: str, encoded: Encoded, shares: Mapping[str, Sequence[float]]) -> Rows:
+    """One row per token that is scored."""
+    return [
+        {
+            "token_number": site + 1,
+            "token": words.token(encoded.ids[t]),
+            "start": encoded.tokens.spans[t][0],
+            "end": encoded.tokens.spans[t][1],
+            "word_number": word + 1,
+            "position": t,
+            **{column: values[site] for column, values in shares.items()},
+        }
+        for site, (t, word) in enumerate(zip(encoded.sites, word_of_site(encoded, text), strict=True))
+    ]
+
+
+def _word_rows(words: TextTokenizer, text: str, encoded: Encoded, shares: Mapping[str, Sequence[float]]) -> Rows:
+    """One row per word between spaces; words around a target have none."""
+    spans, placed = spaced_words(text), any(end for _, end in encoded.tokens.spans)
+    sites_of: dict[int, list[int]] = {}
+    for site, number in enumerate(word_of_site(encoded, text)):
+        sites_of.setdefault(number, []).append(site)
+    rows = []
+    for word, sites in sites_of.items():
+        start, end = spans[word] if placed else (0, 0)
+        rows.append(
+            {
+                "word_number": word + 1,
+                "word": text[start:end] if placed else words.token(encoded.ids[encoded.sites[sites[0]]]),
+                "start": start,
+                "end": end,
+                "length": len(sites),
+                **{column: sum(values[site] for site in sites) for column, values in shares.items()},
+            }
+        )
+    return rows
+
+
+def write_rows(path: Path, tables: Iterable[pyarrow.Table], columns: pyarrow.Schema, format: str) -> None:
+    """Write tables one after the other as one file; at most one of them is in memory."""
+    with atomic_path(path) as temporary:
+        if format == "parquet":
+            from pyarrow import parquet
+
+            with parquet.ParquetWriter(temporary, columns, write_page_checksum=True) as writer:
+                for table in tables:
+                    writer.write_table(table.select(columns.names))
+            return
+        with open(temporary, "w", encoding="utf-8", newline="") as file:
+            write = LineWriter(file, columns.names, format)
+            for table in tables:
+                for row in table.to_pylist():
+                    write(row)
+
+
+class LineWriter:
+    """Writes rows as lines of JSON, or of CSV under a heading, to a stream."""
+
+    def __init__(self, stream: Any, names: Sequence[str], format: str) -> None:
+        self._stream, self._csv = stream, None
+        if format == "csv":
+            self._csv = csv.DictWriter(stream, names, lineterminator="\n")
+            self._csv.writeheader()
+
+    def __call__(self, row: Mapping[str, Any]) -> None:
+        """Write one more row."""
+        if self._csv is not None:
+            self._csv.writerow(row)
+        else:
+            self._stream.write(as_json(row, indent=None) + "\n")
+
+
+def check_format(format: str, rows: str, on_stream: bool) -> None:
+    """Refuse rows that a format cannot hold."""
+    if format == "csv" and rows == "nested":
+        raise InputError("nested rows do not fit into CSV: ask for rows words or tokens, or for jsonl or parquet")
+    if format == "parquet" and on_stream:
+        raise InputError("Parquet cannot be printed: give an --out folder, or print jsonl or csv")
+
+
+class _Scored(Result):
+    """A result with the scores and the unit of a shape."""
+
+    shape: RowShape
+
+    @property
+    def scores(self) -> dict[str, dict[str, Any]]:
+        """The definition of each score by name, and whether it is a probability."""
+        return about(self.shape.scores)
+
+    @property
+    def unit(self) -> str:
+        """nats or bits."""
+        return self.shape.unit
+
+    @property
+    def headline(self) -> str:
+        """The scores, whether each is a probability, and the unit."""
+        names = [f"{score.name} ({'' if score.probability else 'not '}a probability)" for score in self.shape.scores]
+        return f"{', '.join(names)}, in {self.unit}"
+
+
 @dataclass(frozen=True, repr=False)
-class Scores:
+class Scores(_Scored):
     """The rows of a call of `unmask.score`, one per text, word or token, as mappings; a notebook shows them as a table.
 
     `len`, `for` and `[place]` are those of `rows`. The rows of a run folder are read from it when they are first used.
 
-    settings   what decided the numbers: scores, orders, seed, model
-    shape      what a row is: a text, a word or a token; nats or bits
-    kept       the rows, where there is no folder
-    folder     where the run is kept, if it is
+    shape       the scores, what a row is, and its unit
+    in_memory   the rows, where there is no folder
+    folder      where the run is kept, if it is
 
-    >>> found = unmask.score(["The keys are here.", "The keys is here."], tokens=True)
-    >>> len(found), found[0]["pll"] > found[1]["pll"]
+    >>> scores = unmask.score(["The keys are here.", "The keys is here."], rows="nested")
+    >>> len(scores), scores[0]["pll"] > scores[1]["pll"]
     (2, True)
-    >>> most = max(found.difference(), key=lambda row: row["pll_difference"])
+    >>> most = max(scores.difference(), key=lambda row: row["pll_difference"])
     >>> most["first_token"], most["second_token"]
     ('are', 'is')
     """
 
-    settings: ScoreSettings
+    KEYS = ("scores", "unit", "rows")
+
     shape: RowShape
-    kept: tuple[dict[str, Any], ...] = ()
+    in_memory: tuple[dict[str, Any], ...] = ()
     folder: Path | None = None
 
     @cached_property
-    def rows(self) -> list[dict[str, Any]]:
+    def rows(self) -> Rows:
         """All rows, in the order of the texts."""
         if self.folder is None:
-            return list(self.kept)
-        table = read_rows(self._parts(self.folder), self.shape.columns(self.settings))
-        return [dict(row) for row in table.to_pylist()]
+            return list(self.in_memory)
+        return [dict(row) for row in read_rows(self._parts(self.folder), self.shape.columns).to_pylist()]
 
     def _parts(self, folder: Path) -> list[Part]:
-        return read_parts(folder, str(read_json(folder / "settings.json")["run"]))
+        return read_parts(folder)
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -86,85 +302,87 @@ class Scores:
     def __getitem__(self, row: int) -> dict[str, Any]:
         return self.rows[row]
 
-    @property
-    def unscored(self) -> list[dict[str, Any]]:
-        """Rows with a reason why a number is missing."""
-        return [row for row in self.rows if row["reason"] is not None]
-
     def reasons(self) -> Iterator[tuple[int, str | None]]:
         """The number of each row's text, and why a number is missing (None: none is); a folder's rows are not kept in memory."""
         if self.folder is None:
             yield from ((row["item"], row["reason"]) for row in self.rows)
             return
         for part in self._parts(self.folder):
-            table = read_rows([part], self.shape.columns(self.settings))
+            table = read_rows([part], self.shape.columns)
             yield from zip(table["item"].to_pylist(), table["reason"].to_pylist(), strict=True)
 
-    def difference(self, first: int = 0, second: int = 1) -> list[dict[str, Any]]:
-        """Two texts token by token, and how much more of each score the first's token has; needs `tokens=True`.
+    def by_token(self, first: int = 0, second: int = 1) -> list[Score]:
+        """The scores that are sums over tokens, and that both texts have: those of `difference`."""
+        texts = (self.rows[first], self.rows[second])
+        return [score for score in self.shape.scores if score.by_token and all(row[score.name] is not None for row in texts)]
 
-        Scores that are not sums over tokens, or that one of the texts lacks, have no column here.
+    def difference(self, first: int = 0, second: int = 1) -> Rows:
+        """Two texts token by token, and how much more of each score the first's token has; needs `rows="nested"`.
+
+        Rows have first_token and second_token (None for a gap), and NAME_difference for each score of `by_token`.
         """
         texts = [self.rows[whole("the number of a text", place, 0, len(self.rows) - 1)] for place in (first, second)]
         for place, row in zip((first, second), texts, strict=True):
             if "tokens" not in row:
-                raise InputError("the rows hold no tokens: give tokens=True to score, or --tokens")
-            if all(row[name] is None for name in self.settings.scores):
+                raise InputError("the rows hold no tokens: give rows='nested' to score, or --rows nested")
+            if all(row[score.name] is None for score in self.shape.scores):
                 raise InputError(f"text {place + 1} has no score ({row['reason']}): give two texts that have")
-        return aligned(texts[0]["tokens"], texts[1]["tokens"], shared_by_token(self.settings.scores, texts))
-
-    def to_dict(self) -> dict[str, Any]:
-        """The scores' definitions, the unit, and the rows."""
-        return {"scores": about(self.settings.scores), "unit": self.shape.unit, "rows": self.rows}
+        left, right = (text["tokens"] for text in texts)
+        scores, rows = self.by_token(first, second), []
+        runs = SequenceMatcher(None, [one["token"] for one in left], [one["token"] for one in right], autojunk=False)
+        for _, a, b, c, d in runs.get_opcodes():
+            for sides in zip_longest(left[a:b], right[c:d]):
+                row = dict(zip(("first_token", "second_token"), (side and side["token"] for side in sides), strict=True))
+                for score in scores:
+                    shares = [0.0 if side is None else side[score.share_column] for side in sides]
+                    row[f"{score.name}_difference"] = score.better * (shares[1] - shares[0])
+                rows.append(row)
+        return rows
 
     def to_frame(self) -> pandas.DataFrame:
         """One row per text, word or token."""
         import pandas
 
-        return pandas.DataFrame(self.rows, columns=self.shape.columns(self.settings).names)
-
-    def __repr__(self) -> str:
-        return f"Scores({', '.join(self.settings.scores)}; {len(self)} {self.shape.kind})"
-
-    def _repr_html_(self) -> str:
-        scores = [SCORES[name] for name in self.settings.scores]
-        defined = "".join(f"<li><b>{score.name}</b> {escape(score.definition)}; {score.kind}</li>" for score in scores)
-        frame = self.to_frame().drop(columns=["words", "tokens"], errors="ignore").dropna(axis=1, how="all")
-        more = "" if len(frame) <= SHOWN else f"<p>{len(frame) - SHOWN:,} more rows</p>"
-        return f"<ul>{defined}</ul><p>{self.shape.unit}</p>{frame.head(SHOWN).to_html(index=False)}{more}"
+        return pandas.DataFrame(self.rows, columns=self.shape.columns.names)
 
 
 @dataclass(frozen=True, repr=False)
-class PairScores:
+class PairScores(_Scored):
     """Minimal pairs with the scores of both sentences, from `unmask.score` with `pairs`.
 
-    names  the scores
-    unit   "nats" or "bits"
-    rows   one per pair: set, phenomenon, sentence_good, sentence_bad, and for each score good_NAME, bad_NAME and NAME_correct:
-           1 if the good sentence has the better score, 0.5 for a tie, 0 if the bad one has, None if one has no score
+    shape   the scores and their unit
+    pairs   one row per pair: set, phenomenon, sentence_good, sentence_bad, and for each score good_NAME, bad_NAME and
+            NAME_correct: 1 if the good sentence has the better score, 0.5 for a tie, 0 if the bad one has, None if one has none
 
     >>> pair = {"sentence_good": "The keys are here.", "sentence_bad": "The keys is here."}
     >>> unmask.score(pairs=[pair]).accuracy[-1]["accuracy"]
     1.0
     """
 
-    names: tuple[str, ...]
-    unit: str
-    rows: list[dict[str, Any]]
+    KEYS = ("scores", "unit", "accuracy", "pairs")
+    ROWS = "accuracy"
+
+    shape: RowShape
+    pairs: Rows
+
+    @property
+    def rows(self) -> Rows:
+        """The pairs."""
+        return self.pairs
 
     @cached_property
-    def accuracy(self) -> list[dict[str, Any]]:
+    def accuracy(self) -> Rows:
         """Per score: over each set, each phenomenon, and all pairs: accuracy, its interval, pairs, ties, unscored."""
-        found = []
-        for name in self.names:
+        rows = []
+        for name in (score.name for score in self.shape.scores):
             for level in ("set", "phenomenon"):
                 groups: dict[str, list[float | None]] = {}
                 for row in self.rows:
                     if row[level] is not None:
                         groups.setdefault(row[level], []).append(row[f"{name}_correct"])
-                found += [{"score": name, "level": level, "name": key, **share(answers)} for key, answers in groups.items()]
-            found.append({"score": name, "level": "all", "name": "all", **share([row[f"{name}_correct"] for row in self.rows])})
-        return found
+                rows += [{"score": name, "level": level, "name": key, **share(answers)} for key, answers in groups.items()]
+            rows.append({"score": name, "level": "all", "name": "all", **share([row[f"{name}_correct"] for row in self.rows])})
+        return rows
 
     def reasons(self) -> Iterator[tuple[int, str | None]]:
         """The number of each pair, from 1, and why one of its sentences lacks a number (None: none does)."""
@@ -173,44 +391,12 @@ class PairScores:
     def __len__(self) -> int:
         return len(self.rows)
 
-    def to_dict(self) -> dict[str, Any]:
-        """The scores' definitions, the accuracies and the pairs."""
-        return {"scores": about(self.names), "unit": self.unit, "accuracy": self.accuracy, "pairs": self.rows}
-
-    def to_frame(self) -> pandas.DataFrame:
-        """One row per score and set, phenomenon or all pairs."""
-        import pandas
-
-        return pandas.DataFrame(self.accuracy)
-
     def __repr__(self) -> str:
         overall = [f"{row['score']} {row['accuracy']:.1%}" for row in self.accuracy if row["level"] == "all" and row["pairs"]]
         return f"PairScores({len(self)} pairs; {', '.join(overall)})"
 
-    def _repr_html_(self) -> str:
-        return str(self.to_frame().to_html(index=False))
 
-
-def shared_by_token(names: Sequence[str], texts: Sequence[Mapping[str, Any]]) -> list[str]:
-    """The scores that are sums over tokens, and that all of these texts have."""
-    return [name for name in names if SCORES[name].by_token and all(row[name] is not None for row in texts)]
-
-
-def aligned(first: Sequence[dict[str, Any]], second: Sequence[dict[str, Any]], names: Sequence[str]) -> list[dict[str, Any]]:
-    """Rows with first_token, second_token (None for a gap), and NAME_difference = first's minus second's share of the score."""
-    rows = []
-    tokens = [[one["token"] for one in text] for text in (first, second)]
-    for _, a, b, c, d in SequenceMatcher(None, tokens[0], tokens[1], autojunk=False).get_opcodes():
-        for left, right in zip_longest(first[a:b], second[c:d]):
-            row: dict[str, Any] = {"first_token": left and left["token"], "second_token": right and right["token"]}
-            for name in names:
-                shares = [0.0 if side is None else side[share_column(name)] for side in (left, right)]
-                row[f"{name}_difference"] = SCORES[name].better * (shares[1] - shares[0])
-            rows.append(row)
-    return rows
-
-
-def compare_pairs(pairs: Sequence[SentencePair], rows: Sequence[dict[str, Any]], names: Sequence[str], unit: str) -> PairScores:
+def compare_pairs(pairs: Sequence[SentencePair], rows: Sequence[dict[str, Any]], shape: RowShape) -> PairScores:
     """Pairs and the rows of their sentences: good, bad, good, bad, ...; of several bad ones, the best is compared."""
     compared, waiting = [], iter(rows)
     for pair in pairs:
@@ -221,14 +407,20 @@ def compare_pairs(pairs: Sequence[SentencePair], rows: Sequence[dict[str, Any]],
             "sentence_good": pair.good.text,
             "sentence_bad": BETWEEN.join(item.text for item in pair.bad),
         }
-        for name in names:
-            better = SCORES[name].better
+        for score in shape.scores:
+            name, better = score.name, score.better
             values = [one[name] for one in bad]
-            rival = None if None in values else max(values, key=lambda value: better * value)
+            rival = None if None in values else better * max(better * value for value in values)
             row |= {f"good_{name}": good[name], f"bad_{name}": rival}
             row[f"{name}_correct"] = _correct(good[name], rival, better, pair.good in pair.bad)
         compared.append(row | {"reason": next((one["reason"] for one in (good, *bad) if one["reason"]), None)})
-    return PairScores(tuple(names), unit, compared)
+    return PairScores(shape, compared)
+
+
+def _correct(good: float | None, bad: float | None, better: int, same: bool) -> float | None:
+    if good is None or bad is None:
+        return None
+    return 0.5 if same or good == bad else float(better * good > better * bad)
 
 
 def share(answers: Sequence[float | None]) -> dict[str, Any]:
@@ -252,9 +444,3 @@ def wilson(right: float, n: int) -> tuple[float, float]:
     middle = (p + z * z / (2 * n)) / (1 + z * z / n)
     half = z / (1 + z * z / n) * sqrt(p * (1 - p) / n + z * z / (4 * n * n))
     return middle - half, middle + half
-
-
-def _correct(good: float | None, bad: float | None, better: int, same: bool) -> float | None:
-    if good is None or bad is None:
-        return None
-    return 0.5 if same or good == bad else float(better * good > better * bad)

@@ -1,4 +1,4 @@
-"""`score`: sentences in, numbers out, by named definitions; for files of any size, and for minimal pairs.
+"""Texts through the model, chunk by chunk, and rows into a list, a function or a folder.
 
 Texts go through in chunks of a few hundred, or of as many as make CHUNK_PASSES passes; memory holds one chunk. A folder keeps one
 part per chunk, named by its first text; the parts show which texts are done, and work that was stopped continues where it ended.
@@ -12,6 +12,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
+from dataclasses import asdict, dataclass
 from functools import cache, partial
 from itertools import chain, islice
 from pathlib import Path
@@ -19,28 +20,23 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from unmask.arguments import checked
 from unmask.errors import InputError
-from unmask.models.masked_lm import MaskedLM, as_model
-from unmask.models.workers import Workers, for_workers
-from unmask.options.option import documented
-from unmask.options.scoring import ScoreOptions
-from unmask.runs.engines import results
+from unmask.models.load import Model, as_model, model_name
+from unmask.models.masked_lm import MaskedLM
+from unmask.models.workers import model_on_ray
+from unmask.runs.engine import Workers, each
 from unmask.runs.files import write_json
-from unmask.runs.folder import RunFolder, read_rows, refuse_foreign
-from unmask.runs.outputs import output_folder
+from unmask.runs.folder import RunFolder, read_rows
 from unmask.runs.progress import Progress
-from unmask.scoring.batch import TEXTS, ScoreSettings, TextScores, begin
-from unmask.scoring.registry import DEFAULT, passes_of
-from unmask.scoring.results import PairScores, Scores, compare_pairs
-from unmask.scoring.rows import RowShape, TextRows, check_format, write_rows
-from unmask.scoring.texts import Item, Prepared, Texts, encode_each, items_again, pairs_of
+from unmask.scoring.batch import TEXTS, TextScores, begin
+from unmask.scoring.registry import Score, passes_of
+from unmask.scoring.results import PairScores, Rows, RowShape, Scores, compare_pairs, write_rows
+from unmask.scoring.texts import Item, Prepared, SentencePair, encode_each
 
 if TYPE_CHECKING:
     import pyarrow
 
 KIND = "score"
-FILES = (".jsonl", ".csv", ".parquet")
 NO_TEXT = "there is no text to score: give at least one"
 CHUNK_TEXTS = {"cpu": 512, "cuda": 8192}
 CHUNK_PASSES = {"cpu": 20_000, "cuda": 2_000_000}
@@ -49,115 +45,62 @@ FEWEST_READ, MOST_READ = 16, 1024
 """Texts that are tokenised at once: as many as the last chunk had, or as this one has so far; a slow stream is not waited for."""
 
 
-@documented(ScoreOptions)
-@checked
-def score(
-    texts: Texts | None = None,
-    score: str | list[str] | tuple[str, ...] = DEFAULT,
-    *,
-    pairs: str | Path | Iterable[str | Path | Mapping[str, Any]] | None = None,
-    model: MaskedLM | str | Path | None = None,
-    rows: str = "texts",
-    tokens: bool = False,
-    unit: str = "nats",
-    long: str = "refuse",
-    input: str | None = None,
-    field: str | None = None,
-    exact_tokens: int | None = None,
-    orders: int | None = None,
-    joint: str | None = None,
-    candidates: int | None = None,
-    energy: str | None = None,
-    chains: int | None = None,
-    anneals: int | None = None,
-    seed: int | None = None,
-    out: str | Path | None = None,
-    format: str = "jsonl",
-    engine: str = "local",
-    workers: int | None = None,
-    device: str = "auto",
-    dtype: str = "auto",
-    rename: Mapping[str, str] | None = None,
-    lang: str | None = None,
-    shift: bool = False,
-    mask_token: str | None = None,
+@dataclass(frozen=True)
+class Run:
+    """Scores of texts: the model, what a row is, and where rows go.
+
+    windows   whether texts longer than the model are scored in windows
+    folder    where rows are kept; None: in memory
+    format    of the file that a folder gets at the end
+    on_ray    whether `workers` processes (None: as many as fit) of a Ray cluster do the work
+    """
+
+    model: Model
+    shape: RowShape
+    windows: bool = False
+    folder: Path | None = None
+    format: str = "jsonl"
+    on_ray: bool = False
+    workers: int | None = None
+
+
+def score_items(
+    run: Run,
+    items: Iterable[Item],
+    pairs: Sequence[SentencePair] | None = None,
     sink: Callable[[Mapping[str, Any]], None] | None = None,
     progress: Progress | None = None,
 ) -> Scores | PairScores:
-    """Scores of texts, or of minimal pairs; `unmask.scoring.registry.SCORES` has their names and definitions.
-
-    With `out`, rows are kept in that folder as they come, the same call continues after an interrupt, and at the end there is
-    scores.jsonl, scores.csv or scores.parquet (`format`); for pairs also accuracy.json.
-
-    Arguments: help(unmask.score)
-
-    >>> found = unmask.score(["The cats sit here.", "The cats sits here."])
-    >>> found.rows[0]["pll"] > found.rows[1]["pll"]
-    True
-    """
-    settings = ScoreOptions.given(locals()).part(ScoreSettings)
-    shape = RowShape(rows, unit, tokens)
-    if (texts is None) == (pairs is None):
-        given_both = "neither texts nor pairs were given" if texts is None else "texts and pairs were both given"
-        raise InputError(f"{given_both}: give one of the two")
-    if pairs is not None and (rows != "texts" or tokens or sink is not None):
-        raise InputError("minimal pairs are compared by whole sentences: leave out rows, tokens and sink")
-    if tokens and rows != "texts":
-        raise InputError(f"tokens within rows and rows per {rows[:-1]} were both asked for: choose one")
-    if engine == "ray" and out is None:
-        raise InputError("engine ray needs an out folder, where its workers' rows are kept: give one")
-    for name, value in (("input", input), ("field", field)):
-        if value is not None and not isinstance(texts, Path):
-            raise InputError(f"{name} {value} says how a file is read, and no file was given: leave it out")
-    check_format(format, tokens, on_stream=False)
-    if out is not None:
-        if (named := Path(out).suffix) in FILES and not Path(out).exists():
-            raise InputError(
-                f"out {str(out)!r} is named as a file, and is a folder with scores{named} in it: name it without {named}"
-            )
-        files = texts if isinstance(texts, Path) else None
-        refuse_foreign(output_folder("out", out, (files, pairs, model)), KIND)
-    listed = None if pairs is None else list(pairs_of(pairs))
-    given: Texts | list[Item] = (
-        [sentence for pair in listed or () for sentence in (pair.good, *pair.bad)] if texts is None else texts
-    )
-    source = items_again(given, input, field, keep=out is not None)
-    total, identity = count_and_hash(source) if not isinstance(source, Iterator) else (0, "")
-    if not total and not isinstance(source, Iterator):
+    """The scores of texts, or of the sentences of pairs; rows go to `sink`, or else to memory, unless there is a folder."""
+    shape, once = run.shape, isinstance(items, Iterator)
+    total, identity = (0, "") if once else count_and_hash(items)
+    if not total and not once:
         raise InputError(NO_TEXT)
-
-    reading, on_ray = (rename, lang, shift, mask_token), None
-    if engine == "ray":
-        lm, on_ray = for_workers(model, device, dtype, reading, workers)
-    else:
-        lm = as_model(model, device, dtype, *reading)
-    if out is None:
-        kept: list[dict[str, Any]] = []
-        take = kept.append if sink is None else sink
-        parts = stream(lm, source, settings, shape, total, progress)
+    model, workers, load = model_on_ray(run.model, run.workers) if run.on_ray else (as_model(run.model), None, None)
+    if run.folder is None:
+        in_memory: list[dict[str, Any]] = []
+        take = in_memory.append if sink is None else sink
+        parts = stream(model, items, shape, run.windows, total, progress)
         if (first := next(parts, None)) is None:
             raise InputError(NO_TEXT)
         for part in chain([first], parts):
             for row in part:
                 take(row)
-        found = Scores(settings, shape, tuple(kept))
+        scores = Scores(shape, tuple(in_memory))
     else:
-        known = lm.fingerprint
-        asked: dict[str, Any] = settings.to_dict() | {"model": None if model is None else _shown(model), "weights": known}
-        asked |= {"texts": identity, "dtype": dtype, "rows": rows, "tokens": tokens, "unit": unit, "written_as": format}
-        with RunFolder(out, KIND, asked, model=known, same_content={"model": "weights"}) as folder:
-            run_in_folder(folder, lm, source, settings, shape, format, total, on_ray, progress)
-            found = Scores(settings, shape, folder=folder.path)
-    if listed is None:
-        return found
-    compared = compare_pairs(listed, found.rows, settings.scores, unit)
-    if found.folder is not None:
-        write_json(found.folder / "accuracy.json", {"unit": unit, "accuracy": compared.accuracy})
+        options = {f"{score.name} {name}": value for score in shape.scores for name, value in asdict(score).items()}
+        settings: dict[str, Any] = {"scores": [score.name for score in shape.scores], **options, "windows": run.windows}
+        settings |= {"model": model_name(run.model), "weights": model.fingerprint, "dtype": str(model.dtype), "texts": identity}
+        settings |= {"rows": shape.kind, "unit": shape.unit, "written_as": run.format}
+        with RunFolder(run.folder, KIND, settings, model=model.fingerprint, same_content={"model": "weights"}) as folder:
+            run_in_folder(folder, model, items, shape, run.windows, run.format, total, workers, load, progress)
+            scores = Scores(shape, folder=folder.path)
+    if pairs is None:
+        return scores
+    compared = compare_pairs(pairs, scores.rows, shape)
+    if scores.folder is not None:
+        write_json(scores.folder / "accuracy.json", {"unit": shape.unit, "accuracy": compared.accuracy})
     return compared
-
-
-def _shown(model: MaskedLM | str | Path) -> str:
-    return "given" if isinstance(model, MaskedLM) else str(model)
 
 
 def prepared(model: MaskedLM, numbered: Sequence[tuple[int, Item]]) -> list[Prepared]:
@@ -182,10 +125,10 @@ def _no_collection() -> Iterator[None]:
             gc.enable()
 
 
-def chunks(model: MaskedLM, items: Iterable[tuple[int, Item]], settings: ScoreSettings, device: str) -> Iterator[list[Prepared]]:
+def chunks(model: MaskedLM, items: Iterable[tuple[int, Item]], scores: Sequence[Score], device: str) -> Iterator[list[Prepared]]:
     """Texts as tokens, in chunks of as much work as suits the device."""
     most_texts, most_passes = CHUNK_TEXTS[device], CHUNK_PASSES[device]
-    passes_by_sites = cache(lambda sites: passes_of(sites, settings.scores, settings))
+    passes_by_sites = cache(lambda sites: passes_of(sites, scores))
     waiting, size = iter(items), FEWEST_READ
     chunk: list[Prepared] = []
     passes = 0
@@ -204,12 +147,12 @@ def chunks(model: MaskedLM, items: Iterable[tuple[int, Item]], settings: ScoreSe
 def scored(
     model: MaskedLM,
     work: Iterable[list[Prepared]],
-    settings: ScoreSettings,
     shape: RowShape,
+    windows: bool,
     progress: Callable[[int], Progress | None] = lambda _: None,
     ahead: bool = False,
 ) -> Iterator[tuple[list[Prepared], TextScores]]:
-    """The chunks with their scores; `progress(n)` reports texts after the n that went before.
+    """The chunks with their numbers; `progress(n)` reports texts after the n that went before.
 
     ahead   ask for the passes of a chunk before the numbers of the one before are read: a GPU is busy with them while the
             caller uses those numbers, and while the next chunk is read
@@ -218,7 +161,7 @@ def scored(
     done = 0
     for chunk in work:
         texts = [text.encoded for text in chunk if text.encoded is not None]
-        begun.append((chunk, begin(model, texts, settings, progress(done), shape.by_site)))
+        begun.append((chunk, begin(model, texts, shape.scores, windows, progress(done), shape.by_site)))
         done += len(chunk)
         if len(begun) > ahead:
             before, read = begun.popleft()
@@ -227,19 +170,14 @@ def scored(
 
 
 def stream(
-    model: MaskedLM,
-    items: Iterable[Item],
-    settings: ScoreSettings,
-    shape: RowShape,
-    total: int = 0,
-    progress: Progress | None = None,
-) -> Iterator[TextRows]:
+    model: MaskedLM, items: Iterable[Item], shape: RowShape, windows: bool, total: int = 0, progress: Progress | None = None
+) -> Iterator[Rows]:
     """The rows chunk by chunk, in this process."""
-    work = chunks(model, enumerate(items, 1), settings, model.device.type)
+    work = chunks(model, enumerate(items, 1), shape.scores, model.device.type)
     done = 0
     ahead = model.device.type == "cuda" and not isinstance(items, Iterator)
-    for chunk, scores in scored(model, work, settings, shape, _among(progress, 0, total), ahead):
-        yield shape.rows(model.words, chunk, scores, settings)
+    for chunk, numbers in scored(model, work, shape, windows, _among(progress, 0, total), ahead):
+        yield shape.rows(model.words, chunk, numbers)
         done += len(chunk)
         if progress:
             progress(done, total, TEXTS)
@@ -248,36 +186,37 @@ def stream(
 def run_in_folder(
     folder: RunFolder,
     model: MaskedLM,
-    items: Sequence[Item] | Iterable[Item],
-    settings: ScoreSettings,
+    items: Iterable[Item],
     shape: RowShape,
+    windows: bool,
     format: str,
     total: int,
     workers: Workers | None = None,
+    load: Callable[[], MaskedLM] | None = None,
     progress: Progress | None = None,
 ) -> None:
     """Score the texts that have no rows in the folder yet, and write scores.jsonl, .csv or .parquet when all are there."""
-    columns = shape.columns(settings)
+    columns = shape.columns
     marks = np.zeros(total + 1, dtype=bool)
     for part in folder.parts():
         marks[read_rows([part], columns)["item"].to_numpy()] = True
     already, done = int(marks.sum()), marks.tobytes()
     pending = ((number, item) for number, item in enumerate(items, 1) if number > total or not done[number])
     device = model.device.type if workers is None else workers.device
-    work = chunks(model, pending, settings, device)
-    finished = 0
+    work = chunks(model, pending, shape.scores, device)
+    finished = already
     if progress:
         progress(already, total, TEXTS)
     with _writing(folder, columns) as write:
         if workers is None:
-            for chunk, scores in scored(model, work, settings, shape, _among(progress, already, total), device == "cuda"):
-                write(shape.table(model.words, chunk, scores, settings), chunk[0].number)
+            for chunk, numbers in scored(model, work, shape, windows, _among(progress, already, total), device == "cuda"):
+                write(shape.table(model.words, chunk, numbers), chunk[0].number)
         else:
-            for table, first, texts in _on_ray(workers, work, settings, shape):
+            for table, first, texts in _on_ray(workers, load, work, shape, windows):
                 write(table, first)
                 finished += texts
                 if progress:
-                    progress(already + finished, total, TEXTS)
+                    progress(finished, total, TEXTS)
     tables = (read_rows([part], columns) for part in folder.parts())
     write_rows(folder.path / f"scores.{format}", tables, columns, format)
 
@@ -302,7 +241,11 @@ def _writing(folder: RunFolder, columns: pyarrow.Schema) -> Iterator[Callable[[p
 
 
 def _on_ray(
-    workers: Workers, work: Iterable[list[Prepared]], settings: ScoreSettings, shape: RowShape
+    workers: Workers,
+    load: Callable[[], MaskedLM] | None,
+    work: Iterable[list[Prepared]],
+    shape: RowShape,
+    windows: bool,
 ) -> Iterator[tuple[pyarrow.Table, int, int]]:
     """Tables as they come, the number of each one's first text, and how many texts it has."""
     sent: dict[int, tuple[int, int]] = {}
@@ -312,25 +255,13 @@ def _on_ray(
             sent[place] = chunk[0].number, len(chunk)
             yield [(text.number, text.item) for text in chunk]
 
-    for place, table in results(workers.pool(partial(_worker, settings, shape))(texts())):
+    for place, table in each(partial(_table, shape, windows), texts(), workers, load):
         yield table, *sent[place]
 
 
-def count_and_hash(items: Iterable[Item]) -> tuple[int, str]:
-    """The number of texts, and a hash that identifies them."""
-    whole, count = hashlib.sha256(), 0
-    for count, item in enumerate(items, 1):  # noqa: B007
-        whole.update(repr((item.text, item.target, item.id)).encode("utf-8", "surrogatepass"))
-    return count, whole.hexdigest()[:16]
-
-
-def _worker(settings: ScoreSettings, shape: RowShape, lm: MaskedLM) -> Callable[[list[tuple[int, Item]]], pyarrow.Table]:
-    def table(texts: list[tuple[int, Item]]) -> pyarrow.Table:
-        chunk = prepared(lm, texts)
-        ((_, scores),) = scored(lm, [chunk], settings, shape)
-        return shape.table(lm.words, chunk, scores, settings)
-
-    return table
+def _table(shape: RowShape, windows: bool, model: MaskedLM, texts: list[tuple[int, Item]]) -> pyarrow.Table:
+    ((chunk, numbers),) = scored(model, [prepared(model, texts)], shape, windows)
+    return shape.table(model.words, chunk, numbers)
 
 
 def _among(progress: Progress | None, before: int, all_texts: int) -> Callable[[int], Progress | None]:
@@ -343,3 +274,11 @@ def _among(progress: Progress | None, before: int, all_texts: int) -> Callable[[
         progress(*counts, what)
 
     return partial(partial, report)
+
+
+def count_and_hash(items: Iterable[Item]) -> tuple[int, str]:
+    """The number of texts, and a hash that identifies them."""
+    whole, count = hashlib.sha256(), 0
+    for count, item in enumerate(items, 1):  # noqa: B007
+        whole.update(repr((item.text, item.target, item.id)).encode("utf-8", "surrogatepass"))
+    return count, whole.hexdigest()[:16]

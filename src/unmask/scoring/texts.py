@@ -28,6 +28,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from unmask.checks import shown
 from unmask.errors import InputError
 from unmask.models.text.text_tokenizer import BLANK, TextTokenizer, Tokens
 from unmask.runs.files import parse_json, user_path
@@ -64,14 +65,12 @@ class SentencePair:
     phenomenon: str | None = None
 
 
-def items_again(
-    texts: Texts | Iterable[Item], input: str | None = None, field: str | None = None, keep: bool = False
-) -> Iterable[Item]:
+def items_again(texts: Texts | Iterable[Item], field: str | None = None, keep: bool = False) -> Iterable[Item]:
     """Returns re-iterable items, or a one-shot iterator if `texts` is one and `keep` is false."""
     if isinstance(texts, Path) and texts != STANDARD_INPUT:
-        return FileItems(texts, input, field)
+        return FileItems(texts, field)
     texts = _rows_of_frame(texts)
-    once = items_of(texts, input, field)
+    once = items_of(texts, field)
     return list(once) if keep or isinstance(texts, str | Sequence) else once
 
 
@@ -80,23 +79,25 @@ class FileItems:
     """The items of a file, read again each time."""
 
     path: Path
-    input: str | None = None
     field: str | None = None
 
     def __iter__(self) -> Iterator[Item]:
-        return items_of(self.path, self.input, self.field)
+        return items_of(self.path, self.field)
 
 
-def items_of(source: Texts | Iterable[Item], input: str | None = None, field: str | None = None) -> Iterator[Item]:
+def items_of(source: Texts | Iterable[Item], field: str | None = None) -> Iterator[Item]:
     """Items of a file (a `Path`), of standard input (`Path("-")`), of one text (a string), or of texts and mappings.
 
-    `input`: text, jsonl, csv, tsv or fasta; by default as the file's name says. `field`: the column, or key, that holds the text.
+    `field` is the column, or key, that holds the text; with it, standard input has JSON lines.
     """
     if isinstance(source, Path):
-        path, kind = user_path(source, "texts"), input or BY_NAME.get(kind_of(source), "text")
+        on_stream = source == STANDARD_INPUT and field is not None
+        path, kind = user_path(source, "texts"), "jsonl" if on_stream else BY_NAME.get(kind_of(source), "text")
         if kind in ("text", "fasta") and field is not None:
-            read = "one text per line" if kind == "text" else "FASTA"
-            raise InputError(f"{source_name(source)} is read as {read}, without fields: leave field out, or name an input")
+            lines = "one text per line" if kind == "text" else "FASTA"
+            raise InputError(
+                f"{source_name(source)} is read as {lines}, without fields: leave field out, or name it .jsonl or .csv"
+            )
         if kind == "fasta":
             yield from (Item(sequence, None, name or None) for name, sequence in fasta_records(path))
         elif kind == "text":
@@ -106,19 +107,23 @@ def items_of(source: Texts | Iterable[Item], input: str | None = None, field: st
         return
     if isinstance(source, str):
         refuse_file_name(source, f"give Path({source!r})")
-    for number, given in enumerate([source] if isinstance(source, str) else source, 1):
-        if isinstance(given, str | Item):
-            yield Item(given) if isinstance(given, str) else given
-        elif isinstance(given, Mapping):
-            yield _item(given, f"text {number}")
+    elif not isinstance(source, Iterable) or isinstance(source, Mapping):
+        raise InputError(f"texts {shown(source)} is not a text or a list of texts: give one")
+    for number, text in enumerate([source] if isinstance(source, str) else source, 1):
+        if isinstance(text, str | Item):
+            yield Item(text) if isinstance(text, str) else text
+        elif isinstance(text, Mapping):
+            yield _item(text, f"text {number}")
         else:
-            raise InputError(f"text {number} is a {type(given).__name__}: give a string, or a mapping with the key text")
+            raise InputError(f"text {number} is a {type(text).__name__}: give a string, or a mapping with the key text")
 
 
 def pairs_of(source: str | Path | Iterable[str | Path | Mapping[str, Any]]) -> Iterator[SentencePair]:
     """Minimal pairs of one or more files of JSON Lines or tables, of all *.jsonl of a folder, of mappings, or of a frame."""
-    given = [source] if isinstance(source, str | Path) else _rows_of_frame(source)
-    for number, entry in enumerate(given, 1):
+    entries = [source] if isinstance(source, str | Path) else _rows_of_frame(source)
+    if not isinstance(entries, Iterable) or isinstance(entries, Mapping):
+        raise InputError(f"pairs {shown(source)} is not a file or a list of mappings: give one")
+    for number, entry in enumerate(entries, 1):
         if isinstance(entry, Mapping):
             if (pair := _pair(entry, f"pair {number}", "pairs")) is not None:
                 yield pair
@@ -137,9 +142,9 @@ def pairs_of(source: str | Path | Iterable[str | Path | Mapping[str, Any]]) -> I
                     yield pair
 
 
-def _rows_of_frame(given: Any) -> Any:
+def _rows_of_frame(source: Any) -> Any:
     """The rows of a pandas frame as mappings; anything else as it is."""
-    return given.to_dict("records") if type(given).__name__ == "DataFrame" else given
+    return source.to_dict("records") if type(source).__name__ == "DataFrame" else source
 
 
 def _records(path: Path, kind: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
@@ -246,10 +251,10 @@ def _options(value: Mapping[str, Any], where: str, default_set: str) -> Sentence
 
 
 def _string(value: Mapping[str, Any], key: str, where: str, default: str | None = None) -> str:
-    found = value.get(key, default)
-    if not isinstance(found, str):
-        raise InputError(f"{where}: {key!r} is {found!r}, not text: give a string")
-    return found
+    text = value.get(key, default)
+    if not isinstance(text, str):
+        raise InputError(f"{where}: {key!r} is {text!r}, not text: give a string")
+    return text
 
 
 def _keys(value: Mapping[str, Any]) -> str:
@@ -289,29 +294,29 @@ class Prepared(NamedTuple):
 
 def encode(words: TextTokenizer, item: Item) -> Encoded:
     """The item's text as tokens; raises `InputError` with the reason if it cannot be scored."""
-    (found,) = encode_each(words, [item])
-    if isinstance(found, InputError):
-        raise found
-    return found
+    (encoded,) = encode_each(words, [item])
+    if isinstance(encoded, InputError):
+        raise encoded
+    return encoded
 
 
 def encode_each(words: TextTokenizer, items: Sequence[Item]) -> list[Encoded | InputError]:
     """Every item's text as tokens, or the reason why it cannot be scored."""
-    refused = [_refused(words, item.text) for item in items]
-    texts = [item.text for item, error in zip(items, refused, strict=True) if error is None]
+    errors = [_refusal(words, item.text) for item in items]
+    texts = [item.text for item, error in zip(items, errors, strict=True) if error is None]
     read = iter(words.tokens_of_each(texts))
     foreign = set(words.special_ids) - {words.unknown_id}
-    found: list[Encoded | InputError] = []
-    for item, error in zip(items, refused, strict=True):
+    encoded: list[Encoded | InputError] = []
+    for item, error in zip(items, errors, strict=True):
         tokens = next(read) if error is None else error
         try:
-            found.append(tokens if isinstance(tokens, InputError) else _encoded(words, item, tokens, foreign))
+            encoded.append(tokens if isinstance(tokens, InputError) else _encoded(words, item, tokens, foreign))
         except InputError as wrong:
-            found.append(wrong)
-    return found
+            encoded.append(wrong)
+    return encoded
 
 
-def _refused(words: TextTokenizer, text: str) -> InputError | None:
+def _refusal(words: TextTokenizer, text: str) -> InputError | None:
     if not text.strip():
         return InputError(EMPTY)
     if BLANK in text or words.mask_token in text:

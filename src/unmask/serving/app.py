@@ -3,47 +3,54 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict
+from contextlib import suppress
+from dataclasses import asdict, fields
 from importlib.resources import files
+from inspect import signature
+from os import PathLike
 from pathlib import Path
-from time import monotonic
-from typing import Annotated, Any, get_type_hints
+from typing import Annotated, Any
 
 from fastapi import FastAPI, Request
 from fastapi import Path as PathParameter
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse, Response, StreamingResponse
 from fastapi.staticfiles import StaticFiles
+from pydantic import BaseModel, Field
 from starlette.exceptions import HTTPException
 
 from unmask import __version__
 from unmask.errors import InputError, UnmaskError
 from unmask.joints.registry import CONSTRUCTIONS, DEFAULT, SEARCHED
+from unmask.models.load import model_name
 from unmask.models.masked_lm import MaskedLM
 from unmask.models.text.text_tokenizer import TextTokenizer
 from unmask.models.text.words import WordMarks
+from unmask.runs.files import as_json, read_bytes
 from unmask.runs.progress import Enough
 from unmask.sampling.registry import KERNELS
-from unmask.sampling.run.advance import Swept, watch
+from unmask.sampling.run.advance import watch
 from unmask.scoring.registry import SCORES
-from unmask.serving import requests, schemas
-from unmask.serving.desk import ENDING, Busy, Desk, Emit, Ending
-from unmask.serving.guard import Guard
-from unmask.serving.questions import Questions
+from unmask.serving import limits
+from unmask.serving.jobs import ENDING, Busy, Cancelled, Emit, Jobs
+from unmask.serving.limits import QUESTIONS
+from unmask.serving.questions import Answer, Questions
 from unmask.serving.runs import Runs
-from unmask.serving.worker import Cancelled, Job, SharedLM
+from unmask.signature import description, summary
 
+BUNDLED, SAMPLE = model_name(None), "sample"
 PAGE = files("unmask.serving") / "page"
 DRAWING = files("unmask.answers") / "drawing"
+
+
+class Refusal(BaseModel):
+    """Why a request was not answered."""
+
+    error: str = Field(description="one line: what was given, what is wrong with it, what to do")
+
+
 REFUSALS: dict[int | str, dict[str, Any]] = {
-    400: {"model": schemas.Refusal, "description": "The body cannot be read."},
-    403: {"model": schemas.Refusal, "description": "The request comes from another site, or to another name."},
-    404: {"model": schemas.Refusal, "description": "It does not exist."},
-    405: {"model": schemas.Refusal, "description": "This path takes another method; the header Allow names it."},
-    413: {"model": schemas.Refusal, "description": "The request is too large."},
-    422: {"model": schemas.Refusal, "description": "Something given cannot be used; the line says what, and what to do."},
-    429: {"model": schemas.Refusal, "description": "Too many requests are under way."},
-    503: {"model": schemas.Refusal, "description": "The server is ending."},
+    "default": {"model": Refusal, "description": "4xx: the line says what was given, and what to do. 503: the server is ending."}
 }
 LINES = {
     "There was an error parsing the body": "the body cannot be read: send JSON, with numbers of at most 4,000 digits",
@@ -51,19 +58,22 @@ LINES = {
     "Not Found": "this path is not there: see /api",
 }
 """Lines of the framework, as this server says them."""
-EVENT = {"type": "object", "properties": {"event": {"type": "string"}, "data": {"type": "string"}}, "required": ["event", "data"]}
 EVENTS: dict[int | str, dict[str, Any]] = {
-    200: {
-        "content": {"text/event-stream": {"schema": EVENT}},
-        "description": "Server-sent events, each with a JSON value.",
-    },
-    **REFUSALS,
+    200: {"content": {"text/event-stream": {}}, "description": "Server-sent events, each with a JSON value."}
 }
+FIGURE: dict[int | str, dict[str, Any]] = {200: {"content": {"image/png": {}}, "description": "A figure."}}
+
+
+def _example(text: str, blanks: str = "", second: str = "") -> dict[str, str]:
+    """A text that a model can read, words to blank, and a second text to compare it with."""
+    return {"text": text, "blanks": blanks, "second": second}
+
+
 ENGLISH = {
-    "fill": schemas.Example(text="A woman is reading a book in the park.", blanks="3,5"),
-    "dependence": schemas.Example(text="The doctor told her patient to drink less coffee."),
-    "sample": schemas.Example(text="The old man walked his dog along the river.", blanks="1,2,3,4,5,6,7"),
-    "score": schemas.Example(text="The keys to the cabinet are on the table.", second="The keys to the cabinet is on the table."),
+    "fill": _example(text="A woman is reading a book in the park.", blanks="3,5"),
+    "dependence": _example(text="The doctor told her patient to drink less coffee."),
+    "sample": _example(text="The old man walked his dog along the river.", blanks="1,2,3,4,5,6,7"),
+    "score": _example(text="The keys to the cabinet are on the table.", second="The keys to the cabinet is on the table."),
 }
 HEAVY = (
     "EVQLVESGGGLVQPGGSLRLSCAASGFTFSSYAMSWVRQAPGKGLEWVSAISGSGGSTYYADSVKGRFTISRDNSKNTLYLQMNSLRAEDTAVYYCAKDGRYYGSSYFDYWGQGTLVTVSS"
@@ -71,11 +81,11 @@ HEAVY = (
 """The variable domain of a human heavy chain; the residues after CAK are its most variable loop."""
 LOOP = "98,99,100,101,102,103,104,105"
 PROTEIN = {
-    "fill": schemas.Example(text=HEAVY, blanks="101,102"),
-    "mutants": schemas.Example(text=HEAVY, blanks="101,102"),
-    "dependence": schemas.Example(text=HEAVY, blanks=LOOP),
-    "sample": schemas.Example(text=HEAVY, blanks=LOOP),
-    "score": schemas.Example(text=HEAVY, second=HEAVY.replace("SSYAMS", "SSYWMS")),
+    "fill": _example(text=HEAVY, blanks="101,102"),
+    "mutants": _example(text=HEAVY, blanks="101,102"),
+    "dependence": _example(text=HEAVY, blanks=LOOP),
+    "sample": _example(text=HEAVY, blanks=LOOP),
+    "score": _example(text=HEAVY, second=HEAVY.replace("SSYAMS", "SSYWMS")),
 }
 Number = Annotated[int, PathParameter(ge=0, le=10_000, description="from 0")]
 JobName = Annotated[str, PathParameter(min_length=1, max_length=40, description="the id of the event `job`")]
@@ -83,43 +93,51 @@ JobName = Annotated[str, PathParameter(min_length=1, max_length=40, description=
 
 def create_app(
     model: MaskedLM,
-    runs: Sequence[str | Path] = (),
-    host: str = "127.0.0.1",
-    given: str | None = None,
+    jobs: Jobs,
+    runs: Sequence[str | PathLike[str]] = (),
+    name: str = BUNDLED,
     options: Mapping[str, str | bool] | None = None,
-    beside: Guard | None = None,
-) -> tuple[Guard, Desk]:
-    """The application behind its guard, and the desk to close when it ends.
+    beside: FastAPI | None = None,
+) -> FastAPI:
+    """The application; a `Guard` stands in front of it.
 
-    `given` is the model's name on the command line, `options` those of its loading that are not the default.
+    `name` is the model's on the command line, `options` those of its loading that are not the default.
     `beside` is the application of a second model, which the page shows beside the first; it is under /beside.
     """
-    shared = SharedLM(model)
-    desk, questions, known = Desk(shared), Questions(shared), Runs(runs)
+    questions, known = Questions(model), Runs(runs)
     app = FastAPI(
         title="unmask",
         version=__version__,
         summary="Explicit joint probabilities from a masked language model.",
         docs_url=None,
         redoc_url=None,
+        responses=REFUSALS,
     )
-    described = _about(shared, known, given, options or {}, beside is not None)
+    described = _about(model, known, name, options or {}, beside is not None)
     _add_refusals(app)
-    _add_answers(app, desk, questions)
-    _add_jobs(app, desk)
-    _add_runs(app, desk, known)
+    _add_answers(app, jobs, questions)
+    _add_runs(app, jobs, known)
 
-    @app.get("/healthz", responses=REFUSALS)
-    async def health() -> schemas.Health:
-        """Whether the server answers, and how busy it is."""
-        if desk.closing:
-            raise Ending
-        return schemas.Health(status="ok", version=__version__, jobs=desk.jobs)
+    @app.get("/healthz")
+    async def health() -> dict[str, Any]:
+        """Whether the server answers, and how many requests are under way."""
+        if jobs.closing:
+            raise Cancelled
+        return {"status": "ok", "version": __version__, "jobs": len(jobs.under_way)}
 
-    @app.get("/api/about", responses=REFUSALS)
-    async def about() -> schemas.About:
-        """The model that is served, the names of everything that can be asked for, and the requests."""
+    @app.get("/api/about")
+    async def about() -> dict[str, Any]:
+        """The model that is served, the names of everything that can be asked for, and the limits."""
         return described
+
+    @app.delete("/api/jobs/{job}")
+    async def stop(job: JobName) -> dict[str, Any]:
+        """Stop a job: its events end with what it has, where that is an answer, else with `error`."""
+        stopped = jobs.under_way.get(job)
+        if stopped is None:
+            raise HTTPException(404, f"job {job!r} is not under way: it has ended, or never began")
+        stopped.stopping = True
+        return {"id": job, "stopping": True}
 
     @app.get("/api", include_in_schema=False)
     async def interface() -> Response:
@@ -130,119 +148,91 @@ def create_app(
     app.mount("/drawing", StaticFiles(directory=str(DRAWING)))
     app.router.redirect_slashes = False
     app.router.default = StaticFiles(directory=str(PAGE), html=True)  # not mounted: a mount hides 405
-    return Guard(app, host), desk
+    return app
 
 
-def _add_answers(app: FastAPI, desk: Desk, questions: Questions) -> None:
-    long_ones = (questions.fill, questions.joint, questions.dependence, questions.mutants, questions.score)
-    for method in (questions.words, *long_ones, questions.conditionals):
-        _add_question(app, desk, method)
+def _add_answers(app: FastAPI, jobs: Jobs, questions: Questions) -> None:
+    for name in (name for name in QUESTIONS if name != SAMPLE):
+        _add_question(app, jobs, name, getattr(questions, name))
 
-    @app.post("/api/sample", responses=EVENTS, response_class=StreamingResponse)
-    async def sample(asked: requests.SampleAsked, request: Request) -> StreamingResponse:
+    async def sample(asked: Any, request: Request) -> StreamingResponse:
         """Chains as they run: events `job`, `begun`, `stepped` (every step of every chain), `swept`, then `end` or `error`."""
-        settings = await desk.answer(request, lambda: questions.settings(asked))
+        settings = await jobs.answer(request, lambda: questions.settings(asked.model_dump()))
 
-        def work(emit: Emit, job: Job) -> None:
+        def work(emit: Emit) -> None:
             try:
                 for event in watch(settings, questions.model):
                     emit(type(event).__name__.lower(), asdict(event))
-                    if isinstance(event, Swept):
-                        job.report(event.sweep, asked.sweeps, "sweeps")
             except Enough:
                 return emit("end", {"stopped": True})
             return emit("end", {"stopped": False})
 
-        return desk.stream(work, apart=True)
+        return jobs.stream(work)
+
+    sample.__annotations__["asked"] = limits.request(SAMPLE)
+    app.post(f"/api/{SAMPLE}", responses=EVENTS, response_class=StreamingResponse)(sample)
 
 
-def _add_question(app: FastAPI, desk: Desk, method: Callable[..., Any]) -> None:
-    """The route of a question, with the method's types and description; one that reports progress is answered by events, too."""
-    hints, name = get_type_hints(method), method.__name__
+def _add_question(app: FastAPI, jobs: Jobs, name: str, method: Callable[..., Answer]) -> None:
+    """The route of a question; one that reports progress is answered by events, too."""
 
-    async def route(asked: Any, request: Request) -> Any:
-        return await desk.answer(request, lambda: method(asked), (name, asked.model_dump_json()))
-
-    route.__name__, route.__doc__ = name, method.__doc__
-    route.__annotations__ = {"asked": hints["asked"], "request": Request, "return": hints["return"]}
-    app.post(f"/api/{name}", responses=REFUSALS)(route)
+    async def route(asked: Any, request: Request) -> Response:
+        return _json(await jobs.answer(request, lambda: method(asked.model_dump())))
 
     async def events(asked: Any) -> StreamingResponse:
-        """The same as events: `job` (id), `progress` (done, total, what, seconds left), then `answer` or `error`."""
+        """The same as events: `job` (id), `progress` (done, total, what), then `answer` or `error`."""
 
-        def work(emit: Emit, job: Job) -> None:
+        def work(emit: Emit) -> None:
             def progress(done: int, total: int, what: str = "") -> None:
-                job.report(done, total, what)
-                emit("progress", {"done": done, "total": total, "what": what, "left": job.left})
+                emit("progress", {"done": done, "total": total, "what": what})
 
-            emit("answer", method(asked, progress).model_dump())
+            emit("answer", method(asked.model_dump(), progress))
 
-        return desk.stream(work)
+        return jobs.stream(work)
 
-    if "progress" in hints:
-        events.__name__, events.__annotations__["asked"] = f"{name}_events", hints["asked"]
+    verb = QUESTIONS[name].function
+    route.__annotations__["asked"] = events.__annotations__["asked"] = limits.request(name)
+    route.__name__, route.__doc__ = name, method.__doc__ or f"{summary(verb)}\n\n{description(verb)}"
+    app.post(f"/api/{name}")(route)
+    if "progress" in signature(method).parameters:
+        events.__name__ = f"{name}_events"
         app.post(f"/api/{name}/events", responses=EVENTS, response_class=StreamingResponse)(events)
 
 
-def _add_jobs(app: FastAPI, desk: Desk) -> None:
-    def found(job: str) -> Job:
-        known = desk.job(job)
-        if known is None:
-            raise HTTPException(404, f"job {job!r} is not under way: it has ended, or never began")
-        return known
-
-    def told(job: Job) -> schemas.JobOut:
-        seconds = monotonic() - job.began
-        counts = {"done": job.done, "total": job.total, "what": job.what, "left": job.left}
-        return schemas.JobOut(id=job.id, passes=job.spent, seconds=seconds, stopping=job.stopping, **counts)
-
-    @app.get("/api/jobs/{job}", responses=REFUSALS)
-    async def progress(job: JobName) -> schemas.JobOut:
-        """How far a job is whose events are being sent."""
-        return told(found(job))
-
-    @app.delete("/api/jobs/{job}", responses=REFUSALS)
-    async def stop(job: JobName) -> schemas.JobOut:
-        """Stop a job: its events end with what it has, where that is an answer, else with `error`."""
-        known = found(job)
-        desk.stop(known)
-        return told(known)
+def _json(answer: Any) -> Response:
+    return Response(as_json(answer, indent=None), media_type="application/json")
 
 
-def _add_runs(app: FastAPI, desk: Desk, known: Runs) -> None:
-    @app.get("/api/runs", responses=REFUSALS)
-    async def runs() -> list[schemas.RunAbout]:
+def _add_runs(app: FastAPI, jobs: Jobs, known: Runs) -> None:
+    @app.get("/api/runs")
+    async def runs() -> list[dict[str, Any]]:
         """The runs that were named on the command line."""
         return known.about
 
-    @app.get("/api/runs/{number}", responses=REFUSALS)
-    async def run(number: Number, request: Request) -> schemas.RunOut:
+    @app.get("/api/runs/{number}")
+    async def run(number: Number, request: Request) -> Response:
         """One run as tables and traces."""
         _found(number, len(known.folders), "run")
-        return await desk.answer(request, lambda: known.run(number))
+        return _json(await jobs.answer(request, lambda: known.run(number)))
 
-    @app.get(
-        "/api/runs/{number}/figures/{figure}",
-        response_class=Response,
-        responses={**REFUSALS, 200: {"content": {"image/png": {}}, "description": "A figure."}},
-    )
+    @app.get("/api/runs/{number}/figures/{figure}", response_class=Response, responses=FIGURE)
     async def figure(number: Number, figure: Number) -> Response:
         """One of the figures that a run has left."""
         _found(number, len(known.folders), "run")
-        _found(figure, known.count(number), "figure")
-        return Response(known.figure(number, figure), media_type="image/png")
+        figures = known.figures(number)
+        _found(figure, len(figures), "figure")
+        return Response(read_bytes(figures[figure]), media_type="image/png")
 
 
 def _add_refusals(app: FastAPI) -> None:
     """Errors that the user can correct are one line of JSON."""
-    busy = f"{requests.MOST_JOBS} requests are under way: wait for one of them, and ask again"
+    busy = f"{limits.MOST_JOBS} requests are under way: wait for one of them, and ask again"
     refusals: dict[type[Exception], Callable[[Any], JSONResponse]] = {
         UnmaskError: lambda error: _refusal(422, str(error)),
         RequestValidationError: lambda error: _refusal(422, _invalid(error.errors()[0])),
         HTTPException: lambda error: _refusal(error.status_code, LINES.get(error.detail, str(error.detail)), error.headers),
         Busy: lambda error: _refusal(429, busy, {"retry-after": "2"}),
-        Ending: lambda error: _refusal(503, ENDING, {"retry-after": "10"}),
-        Cancelled: lambda error: _refusal(499, "nobody waits for the answer any more"),
+        Cancelled: lambda error: _refusal(503, ENDING, {"retry-after": "10"}),
     }
 
     async def refuse(request: Request, error: Exception) -> JSONResponse:
@@ -268,47 +258,60 @@ def _found(number: int, count: int, what: str) -> None:
         raise HTTPException(404, f"{what} {number} is not there: there are {count}, numbered from 0")
 
 
-def _about(model: SharedLM, known: Runs, given: str | None, options: Mapping[str, str | bool], beside: bool) -> schemas.About:
-    return schemas.About(
-        version=__version__,
-        model="the bundled English model" if given is None else Path(given).name or given,
-        given=str(Path(given).resolve()) if given and Path(given).exists() else given,
-        options=dict(options),
-        beside=beside,
-        vocabulary=len(model.regular_ids),
-        longest=model.max_length,
-        by_character=model.words.by_character,
-        whole_words=marks_words(model.words),
-        examples=examples_for(model.words),
-        default_joint=DEFAULT,
-        searched_joint=SEARCHED,
-        constructions=[schemas.ConstructionAbout.model_validate(one) for one in CONSTRUCTIONS.values()],
-        kernels=[schemas.Kernel.model_validate(one) for one in KERNELS.values()],
-        scores=[schemas.ScoreAbout.model_validate(one) for one in SCORES.values() if not one.page_refusal],
-        runs=known.about,
-        limits={name.lower(): value for name, value in vars(requests).items() if name.isupper() and isinstance(value, int)},
-    )
+def _about(model: MaskedLM, known: Runs, name: str, options: Mapping[str, Any], beside: bool) -> dict[str, Any]:
+    return {
+        "version": __version__,
+        "model": "the bundled English model" if name == BUNDLED else Path(name).name or name,
+        "given": None if name == BUNDLED else str(Path(name).resolve()) if Path(name).exists() else name,
+        "options": dict(options),
+        "beside": beside,
+        "vocabulary": len(model.regular_ids),
+        "longest": model.max_length,
+        "by_character": model.words.by_character,
+        "whole_words": marks_words(model.words),
+        "examples": examples_for(model.words),
+        "default_joint": DEFAULT,
+        "searched_joint": SEARCHED,
+        "constructions": [_facts(one, "name", "label", "meaning") for one in CONSTRUCTIONS.values()],
+        "kernels": [
+            _facts(one, "name", "label", "step", "invariant", "decodes") | {"options": _options(one)} for one in KERNELS.values()
+        ],
+        "scores": [
+            _facts(one, "name", "definition", "probability", "by_token") | {"better": "higher" if one.better > 0 else "lower"}
+            for one in SCORES.values()
+            if not one.page_refusal
+        ],
+        "runs": known.about,
+        "limits": limits.limits(),
+    }
 
 
-def examples_for(words: TextTokenizer) -> dict[str, schemas.Example]:
+def _options(kernel: Any) -> list[str]:
+    """The options of the page that a kernel or decoder uses; a decoder has no start."""
+    return [option.name for option in fields(kernel)] + ([] if kernel.decodes else ["init"])
+
+
+def _facts(entry: Any, *names: str) -> dict[str, Any]:
+    return {name: getattr(entry, name) for name in names}
+
+
+def examples_for(words: TextTokenizer) -> dict[str, dict[str, str]]:
     """By view: the first set whose every text the tokenizer reads without an unknown token."""
     for examples in (ENGLISH, PROTEIN):
-        if all(_reads(words, text) for one in examples.values() for text in (one.text, one.second) if text):
+        texts = [text for one in examples.values() for text in (one["text"], one["second"]) if text]
+        if all(_reads(words, text) for text in texts):
             return examples
     return {}
 
 
 def marks_words(words: TextTokenizer) -> bool:
     """Whether the tokenizer marks where a word begins, so that a blank can be a whole word."""
-    try:
-        WordMarks(words, words.size)
-    except InputError:
-        return False
-    return True
+    with suppress(InputError):
+        return bool(WordMarks(words, words.size))
+    return False
 
 
 def _reads(words: TextTokenizer, text: str) -> bool:
-    try:
+    with suppress(InputError):
         return words.unknown_id not in words.tokens_of(text).ids
-    except InputError:
-        return False
+    return False

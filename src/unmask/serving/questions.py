@@ -1,213 +1,247 @@
-"""From a request to its answer: the same functions as on the command line, on the one model that is served.
+"""From a request to its answer: the verbs of the command line, on the one model that is served.
 
-The docstrings of the public methods are those of the JSON interface.
+An answer is the JSON of the verb's result, and what the page draws beside it. The docstrings of the public methods are those of
+the JSON interface where a question is not a verb.
 """
 
 from __future__ import annotations
 
 import re
+import threading
+from collections import OrderedDict
+from collections.abc import Hashable, Mapping
+from math import comb, prod
+from typing import Any
 
+from unmask.answers.asking import Grid
 from unmask.answers.chain_filling import ChainFilling, searches
-from unmask.answers.comparison import Comparison, compare
-from unmask.answers.conditionals import conditionals
-from unmask.answers.dependence import dependence
-from unmask.answers.filling import Filling, fill
+from unmask.answers.comparison import Comparison
+from unmask.answers.filling import Filling
 from unmask.answers.plots import dependence_in_words, pair_map
+from unmask.answers.search import Search
+from unmask.cloze import Cloze
 from unmask.errors import InputError
 from unmask.formats import percent_at_least
 from unmask.joints.joint import not_converged
 from unmask.joints.registry import CONSTRUCTIONS, INDEPENDENT, named
-from unmask.options.answers import FillOptions
-from unmask.runs.files import plain
+from unmask.models.masked_lm import MaskedLM
+from unmask.results import as_plain
 from unmask.runs.progress import Progress
 from unmask.sampling.settings import SampleSettings
-from unmask.scoring.registry import SCORES, chosen
-from unmask.scoring.results import Scores
-from unmask.scoring.score import score
+from unmask.scoring.registry import SCORES
 from unmask.scoring.texts import spaced_words
-from unmask.serving import requests, schemas
-from unmask.serving.memory import KeptJoints
-from unmask.serving.worker import SharedLM
-from unmask.variants.mutants import Mutants, mutants
-from unmask.variants.parent import residue_ids
+from unmask.serving import limits
+from unmask.serving.jobs import FairLock, shared
+from unmask.serving.limits import QUESTIONS
+from unmask.signature import arguments, fitted, hints
+from unmask.tables.candidates import plan_candidates
+from unmask.tables.unary import pass_count
 
 BLANKS_AS_TYPED = r"\[MASK\]|\[WORD\]|\[GAP:[\d\s-]*\]|<mask>|_{2,}"
 """Which the page takes as blanks; the functions take the first three and the model's own mask token."""
+CACHED_CELLS = 160_000_000
+"""Cells of cached tables, 640 MB: an exact pair of 8,000 tokens, and many small ones."""
+COMMAND = "use the command line"
+Values = Mapping[str, Any]
+Answer = dict[str, Any]
 
 
 class Questions:
-    """Answers requests on one model, and keeps the latest joints for what is asked about them next."""
+    """Answers requests on one model, and caches the latest joints for what is asked about them next."""
 
-    def __init__(self, model: SharedLM) -> None:
-        self.model = model
+    def __init__(self, model: MaskedLM) -> None:
+        self._alone, self._turn = model, FairLock()
+        self.model = shared(model, self._turn)
         self._typed = re.compile(rf"{BLANKS_AS_TYPED}|{re.escape(model.words.mask_token)}")
-        self._kept = KeptJoints(model)
+        self._blank = re.compile(rf"\[MASK\]|\[WORD\]|\[GAP|{re.escape(model.words.mask_token)}")
+        self._cache = JointCache(CACHED_CELLS)
 
-    def words(self, asked: requests.TextAsked) -> schemas.Words:
+    def _result(self, verb: str, values: Values, **more: Any) -> Any:
+        """The result of a verb on the served model, from values of its options; those that are None are left out."""
+        function = QUESTIONS[verb].function
+        return function(**arguments(function, _given(values)), model=self.model, **more)
+
+    def words(self, asked: Values) -> Answer:
         """The words of a text as the tokenizer cuts it, how many tokens each is, and the blanks that were typed."""
-        found: list[schemas.Word] = []
-        end = 0
-        for typed in self._typed.finditer(asked.text):
-            found += self._words(asked.text[end : typed.start()], end)
+        text, words, end = asked["text"], [], 0
+        for typed in self._typed.finditer(text):
+            words += self._words(text[end : typed.start()], end)
             start, end = typed.span()
             kind = {"[WORD": "word", "[GAP:": "gap"}.get(typed[0][:5], "token")
-            shown = {"text": typed[0], "start": start, "end": end}
-            found.append(schemas.Word.model_validate({**shown, "pieces": 1, "blank": kind, "known": True}))
-        return schemas.Words(words=found + self._words(asked.text[end:], end))
+            words.append({"text": typed[0], "start": start, "end": end, "pieces": 1, "blank": kind, "known": True})
+        return {"words": words + self._words(text[end:], end)}
 
-    def _words(self, text: str, offset: int) -> list[schemas.Word]:
+    def _words(self, text: str, offset: int) -> list[Answer]:
         if not text.strip():
             return []
-        words = self.model.words
-        tokens = words.tokens_of(text)
-        ids, numbers, spans = tokens.ids, tokens.words, tokens.spans
+        tokens, unknown = self.model.words.tokens_of(text), self.model.words.unknown_id
         by_number: dict[int, list[int]] = {}
-        for t, number in enumerate(numbers):
-            if number is not None and spans[t][1] > spans[t][0]:
+        for t, number in enumerate(tokens.words):
+            if number is not None and tokens.spans[t][1] > tokens.spans[t][0]:
                 by_number.setdefault(number, []).append(t)
-        places = [(spans[ts[0]][0], spans[ts[-1]][1], ts) for ts in by_number.values()]
+        places = [(tokens.spans[ts[0]][0], tokens.spans[ts[-1]][1], ts) for ts in by_number.values()]
         if not places:
             places = [(a, b, [0]) for a, b in spaced_words(text)]
-        unknown = words.unknown_id
-        found = []
+        words = []
         for start, end, own in places:
             start += len(text[start:end]) - len(text[start:end].lstrip())
-            known = unknown not in [ids[t] for t in own]
+            known = unknown not in [tokens.ids[t] for t in own]
             shown = {"text": text[start:end], "start": offset + start, "end": offset + end}
-            found.append(schemas.Word(**shown, pieces=len(own), blank=None, known=known))
-        return found
+            words.append({**shown, "pieces": len(own), "blank": None, "known": known})
+        return words
 
-    def fill(self, asked: requests.FillAsked, progress: Progress | None = None) -> schemas.Filled:
-        """The most probable fillings of the blanks, under a joint of them."""
-        several = asked.text.count("[WORD]") + asked.text.count("[GAP")
-        requests.check_blanks(several + self._blanks(asked.text))
-        candidates = asked.candidates
-        options = FillOptions.given(joint=asked.joint, candidates=candidates, exact=asked.exact)
-        if not searches(self.model, asked.text, options):
-            candidates = self._candidates(asked.text, candidates, asked.exact)
-        found = fill(model=self.model, **asked.model_dump() | {"candidates": candidates}, progress=progress)
-        if isinstance(found, ChainFilling):
-            about = {"blanks": len(found.completions[0].parts), "summary": found.summary}
+    def fill(self, asked: Values, progress: Progress | None = None) -> Answer:
+        _refuse_blanks(len(self._blank.findall(asked["text"])))
+        grid = Grid(candidates=asked["candidates"], exact=asked["exact"])
+        joint = None if asked["joint"] is None else named(asked["joint"], "joint").name
+        searched, cloze = searches(self.model, asked["text"], joint, grid, Search())
+        if not searched:
+            asked = {**asked, "candidates": self._candidates(cloze or self.model.cloze(asked["text"]), asked)}
+        filling = self._result("fill", asked, progress=progress)
+        if searched:
+            more = {"blanks": len(filling.completions[0].parts), "summary": filling.summary}
         else:
-            sizes, held = " × ".join(f"{n:,}" for n in found.joint.shape), percent_at_least(found.candidates_mass)
-            about = {"blanks": found.joint.sites, "summary": f"{sizes} tokens hold {held} of the independent blanks' mass"}
-        return schemas.Filled(**found.to_dict() | about | {"completions": _completions(found)})
+            sizes, held = " × ".join(f"{n:,}" for n in filling.joint.shape), percent_at_least(filling.candidates_mass)
+            more = {"blanks": filling.joint.sites, "summary": f"{sizes} tokens hold {held} of the independent blanks' mass"}
+        return {"warning": "", **filling.to_dict(), **more, "completions": _completions(filling)}
 
-    def joint(self, asked: requests.JointAsked, progress: Progress | None = None) -> schemas.JointOut:
-        """The joint of two or more blanks by every construction; of two, as a map, with a word pinned if asked."""
-        chosen = named(asked.joint, "joint")
-        compared = self._compared(asked, chosen.name, progress)
-        described = []
-        for name, row in compared.descriptions.items():
-            best = _completions(self._filling(compared, name, 1))[0]
-            described.append(schemas.Described(name=name, label=named(name).label, best=best, **vars(row)))
-        joint = compared.joints[chosen.name]
-        two = joint.sites == 2
-        pinned = None if asked.pin is None else (asked.pin.blank, asked.pin.token)
-        if pinned and not two:
-            raise InputError(f"a word is pinned in one of two blanks, and the text has {len(compared.cloze.block)}: leave it out")
-        shown = pair_map(joint, compared.joints[INDEPENDENT], asked.cells, pinned) if two else None
-        return schemas.JointOut(
-            text=compared.text,
-            joint=chosen.name,
-            shape=list(joint.shape),
-            exact=asked.exact,
-            candidates_mass=compared.candidates_mass,
-            compatibility=compared.compatibility,
-            summary=dependence_in_words(joint, compared.compatibility),
-            warning=not_converged(compared.joints.values()),
-            constructions=described,
-            completions=_completions(self._filling(compared, chosen.name, asked.top)),
-            map=None if shown is None else schemas.MapOut.model_validate(shown),
-        )
+    def joint(self, asked: Values, progress: Progress | None = None) -> Answer:
+        """The joint of two or more blanks by every construction; of two, as a map, with a word pinned if asked.
 
-    def _compared(self, asked: requests.JointAsked, name: str, progress: Progress | None) -> Comparison:
-        names = [*CONSTRUCTIONS] if not asked.exact else [INDEPENDENT]
+        Of an exact joint there are the chosen construction and the product.
+        """
+        name = named(asked["joint"], "joint").name
+        compared = self._compared(asked, name, progress)
+        described = [
+            {
+                **{"name": one, "label": named(one).label, "best": _completions(self._filling(compared, one, 1))[0]},
+                **{key: value for key, value in vars(row).items() if value is not None},
+            }
+            for one, row in compared.descriptions.items()
+        ]
+        joint, pin = compared.joints[name], asked["pin"]
+        if pin and joint.sites != 2:
+            raise InputError(f"a word is pinned in one of two blanks, and the text has {joint.sites}: leave it out")
+        pinned = (pin["blank"], pin["token"]) if pin else None
+        return {
+            "text": compared.text,
+            "joint": name,
+            "shape": list(joint.shape),
+            "exact": asked["exact"],
+            "candidates_mass": compared.candidates_mass,
+            "compatibility": compared.compatibility,
+            "summary": dependence_in_words(joint, compared.compatibility),
+            "warning": not_converged(compared.joints.values()),
+            "constructions": described,
+            "completions": _completions(self._filling(compared, name, asked["top"])),
+            "map": pair_map(joint, compared.joints[INDEPENDENT], asked["cells"], pinned) if joint.sites == 2 else None,
+        }
+
+    def _compared(self, asked: Values, name: str, progress: Progress | None) -> Comparison:
+        names = [*CONSTRUCTIONS] if not asked["exact"] else [INDEPENDENT]
         names += [name] if name not in names else []
-        candidates = self._candidates(asked.text, asked.candidates, asked.exact, asked.positions)
-        key = (asked.text, tuple(asked.positions or ()), candidates, asked.exact, *names)
-        if (known := self._kept.get(key)) is not None:
-            return known
-        found = compare(
-            asked.text,
-            self.model,
-            joints=names,
-            joint=name,
-            candidates=candidates,
-            exact=asked.exact,
-            positions=asked.positions,
-            progress=progress,
-        )
-        self._kept.put(key, found)
-        return found
+        cloze = self.model.cloze(asked["text"], asked["positions"])
+        candidates = self._candidates(cloze, asked)
+        key = (asked["text"], cloze.block, candidates, asked["exact"], *names)
+        if (cached := self._cache.get(key)) is not None:
+            return cached
+        values = {one: asked[one] for one in ("text", "exact", "positions")}
+        values |= {"candidates": candidates, "joints": names, "joint": name}
+        compared: Comparison = self._result("joint", values, progress=progress)
+        self._cache.put(key, compared)
+        return compared
 
     def _filling(self, compared: Comparison, name: str, top: int) -> Filling:
         joints = compared.joints
         return Filling(compared.text, joints[name], joints[INDEPENDENT], self.model, compared.cloze, top)
 
-    def dependence(self, asked: requests.DependenceAsked, progress: Progress | None = None) -> schemas.DependenceOut:
-        """Mutual information between all tokens of a text, or between its blanks."""
-        ids = self.model.words.encode(asked.text)
-        regular = sum(i not in self.model.special_ids for i in ids)
-        requests.check_dependence(self._blanks(asked.text) or regular, asked.candidates)
-        found = dependence(model=self.model, **asked.model_dump(), progress=progress)
-        return schemas.DependenceOut.model_validate(found.to_dict())
+    def _candidates(self, cloze: Cloze, asked: Values) -> int | None:
+        """The candidates of each blank as the verb will be given them; refuses a joint that is too large to be served."""
+        _refuse_blanks(len(cloze.block))
+        with self._turn:  # the default follows the speed of the model itself, which is measured while no other job has a batch
+            plan = plan_candidates(self._alone, cloze, asked["candidates"], asked["exact"])
+        what = f"{len(plan.sizes)} blanks of {plan.size:,} candidates take {{}} passes"
+        limits.refuse_more(pass_count(plan.sizes), limits.MOST_PASSES, what, f"ask for fewer candidates, or {COMMAND}")
+        return None if asked["exact"] or len(cloze.block) == 1 else plan.size
 
-    def mutants(self, asked: requests.MutantsAsked, progress: Progress | None = None) -> schemas.MutantsOut:
-        """Log-probabilities of single or double mutants of a sequence, and their epistasis."""
-        requests.check_mutants(len(set(asked.positions)), asked.changes, len(residue_ids(self.model, None)))
-        found = mutants(model=self.model, **asked.model_dump(), progress=progress)
-        assert isinstance(found, Mutants)
-        return schemas.MutantsOut(wild_type=list(found.wild_type), **plain(found.to_dict()))
+    def dependence(self, asked: Values, progress: Progress | None = None) -> Answer:
+        ids = self.model.words.encode(asked["text"])
+        tokens = ids.count(self.model.mask_id) or sum(i not in self.model.special_ids for i in ids)
+        passes = comb(tokens, 2) * pass_count([asked["candidates"]] * 2)
+        what = f"{tokens} tokens with {asked['candidates']} candidates take {{}} passes"
+        less = f"ask for fewer candidates or a shorter text, or {COMMAND}"
+        limits.refuse_more(passes, limits.MOST_PASSES, what, less)
+        answer: Answer = self._result("dependence", asked, progress=progress).to_dict()
+        return answer
 
-    def score(self, asked: requests.ScoreAsked, progress: Progress | None = None) -> schemas.ScoreOut:
-        """Named scores of texts, with each word's and token's share; two texts also aligned."""
-        scores = [SCORES[name] for name in chosen(asked.scores)]
-        for one in scores:
+    def mutants(self, asked: Values, progress: Progress | None = None) -> Answer:
+        residues, changes = len(set(asked["positions"])), asked["changes"]
+        count = comb(residues, changes) * (len(self.model.regular_ids) - 1) ** changes
+        what = f"{changes} changes among {residues} residues are {{}} mutants"
+        limits.refuse_more(count, limits.MOST_MUTANTS, what, f"ask for fewer residues, or {COMMAND}")
+        scanned = self._result("mutants", asked, progress=progress)
+        return {"wild_type": list(scanned.wild_type), **scanned.to_dict()}
+
+    def score(self, asked: Values, progress: Progress | None = None) -> Answer:
+        chosen = [SCORES[name] for name in asked["score"] if name in SCORES]
+        for one in chosen:
             if one.page_refusal:
                 raise InputError(f"score {one.name} {one.page_refusal}: use `unmask score --score {one.name}`")
-        over_orders = any("exact_tokens" in one.options for one in scores)
-        found = score(
-            asked.texts,
-            asked.scores,
-            model=self.model,
-            tokens=True,
-            unit=asked.unit,
-            exact_tokens=requests.MOST_EXACT_TOKENS if over_orders else None,
-            progress=progress,
-        )
-        assert isinstance(found, Scores)
-        scored = all(row["reason"] is None for row in found.rows)
-        difference = found.difference() if len(found) == 2 and scored else None
-        return schemas.ScoreOut(
-            scores=found.to_dict()["scores"],
-            unit=asked.unit,
-            rows=plain(found.rows),
-            difference=plain(difference),
-        )
+        orders = {"exact_tokens": limits.MOST_EXACT_TOKENS} if any(hasattr(one, "exact_tokens") for one in chosen) else {}
+        scores = self._result("score", {**asked, **orders, "rows": "nested"}, progress=progress)
+        compares = len(scores) == 2 and all(row["reason"] is None for row in scores.rows)
+        return {**scores.to_dict(), "difference": scores.difference() if compares else None}
 
-    def conditionals(self, asked: requests.ConditionalsAsked) -> schemas.ConditionalsOut:
-        """The model's own log-probabilities at positions of a text."""
-        found = conditionals(asked.text, asked.positions, self.model, asked.masking, asked.top, asked.words)
-        return schemas.ConditionalsOut(
-            text=asked.text, conditionals=[schemas.ConditionalOut.model_validate(one) for one in found]
-        )
+    def conditionals(self, asked: Values) -> Answer:
+        return {"text": asked["text"], "conditionals": as_plain(self._result("conditionals", asked))}
 
-    def settings(self, asked: requests.SampleAsked) -> SampleSettings:
+    def settings(self, asked: Values) -> SampleSettings:
         """The settings of a run, checked before anything streams."""
-        free = self.model.cloze(asked.template).block
-        requests.check_chains(asked.chains, asked.sweeps, len(free))
-        return SampleSettings.given(asked.model_dump() | {"init": None if asked.init is None else (asked.init,)})
-
-    def _blanks(self, text: str) -> int:
-        return self.model.words.encode(text).count(self.model.mask_id)
-
-    def _candidates(self, text: str, candidates: int | None, exact: bool, positions: list[int] | None = None) -> int | None:
-        found: int | None = self.model.worker.call(
-            0, lambda: requests.joint_candidates(self.model.model, text, candidates, exact, positions)
-        )
-        return found
+        free = len(self.model.cloze(asked["template"]).block)
+        what = f"{asked['chains']} chains of {asked['sweeps']} sweeps over {free} tokens are {{}} steps"
+        steps = asked["chains"] * asked["sweeps"] * free
+        limits.refuse_more(steps, limits.MOST_STEPS, what, f"ask for fewer chains or sweeps, or {COMMAND}")
+        function, values = QUESTIONS["sample"].function, _given(asked)
+        values |= {"init": [values["init"]]} if "init" in values else {}
+        annotations = hints(function)
+        made = arguments(function, values)
+        return SampleSettings(**{name: fitted(name, value, annotations[name]) for name, value in made.items()})
 
 
-def _completions(found: Filling | ChainFilling) -> list[schemas.Completion]:
-    return [schemas.Completion.model_validate(one) for one in found.completions]
+class JointCache:
+    """Comparisons by question, at most `cells` cells of tables in all; those that were used longest ago go first."""
+
+    def __init__(self, cells: int) -> None:
+        self.cells = cells
+        self._joints: OrderedDict[Hashable, tuple[int, Comparison]] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def get(self, key: Hashable) -> Comparison | None:
+        """The comparison of a question, if it is cached."""
+        with self._lock:
+            if key not in self._joints:
+                return None
+            self._joints.move_to_end(key)
+            return self._joints[key][1]
+
+    def put(self, key: Hashable, compared: Comparison) -> None:
+        """Cache a comparison; one that is larger than the cache is not cached."""
+        shape = next(iter(compared.joints.values())).shape
+        with self._lock:
+            self._joints[key] = len(shape) * prod(shape), compared
+            self._joints.move_to_end(key)
+            while sum(cells for cells, _ in self._joints.values()) > self.cells:
+                self._joints.popitem(last=False)
+
+
+def _given(values: Values) -> Answer:
+    return {name: value for name, value in values.items() if value is not None}
+
+
+def _refuse_blanks(count: int) -> None:
+    limits.refuse_more(count, limits.MOST_BLANKS, "the text has {} blanks", "blank fewer words")
+
+
+def _completions(filling: Filling | ChainFilling) -> list[Answer]:
+    """The completions, with the place of each token in the text."""
+    return [{**one.to_dict(), "spans": one.spans} for one in filling.completions]

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import isnan
+from os import PathLike
 from pathlib import Path
 from typing import Any
 
 from unmask.errors import InputError
 from unmask.joints.registry import named
-from unmask.runs.files import plain, read_bytes, read_object, user_path
+from unmask.runs.files import read_object, user_path
 from unmask.sampling.run.result import load_run
-from unmask.serving.schemas import RunAbout, RunOut
 
 KINDS = ("evaluate", "sample")
 SHOWN_CHAINS, SHOWN_POINTS, SHOWN_TEXTS = 16, 400, 40
@@ -21,34 +21,26 @@ MEASURES = {"u_ppl": "U-PPL", "p_ppl": "P-PPL", "a_kl": "A-KL", "g_kl": "G-KL"}
 class Runs:
     """The folders by number, from 0."""
 
-    def __init__(self, folders: Sequence[str | Path]) -> None:
+    def __init__(self, folders: Sequence[str | PathLike[str]]) -> None:
         self.folders = [user_path(folder, "runs") for folder in folders]
         self.about = [self._about(number, folder) for number, folder in enumerate(self.folders)]
 
-    def _about(self, number: int, folder: Path) -> RunAbout:
+    def _about(self, number: int, folder: Path) -> dict[str, Any]:
         if not (folder / "settings.json").is_file():
             raise InputError(f"{str(folder)!r} holds no run: give the --out folder of unmask {' or unmask '.join(KINDS)}")
         kind = str(read_object(folder / "settings.json").get("kind"))
         if kind not in KINDS:
             raise InputError(f"folder {str(folder)!r} is a run of {kind}: give folders of unmask {' or unmask '.join(KINDS)}")
-        return RunAbout(number=number, name=folder.resolve().name, kind=kind, folder=str(folder.resolve()))
+        return {"number": number, "name": folder.resolve().name, "kind": kind, "folder": str(folder.resolve())}
 
-    def run(self, number: int) -> RunOut:
-        """One run, read again each time: it may still be growing."""
+    def run(self, number: int) -> dict[str, Any]:
+        """One run as tables, traces and names of figures, read again each time: it may still be growing."""
         about, folder = self.about[number], self.folders[number]
-        found = _evaluation(folder) if about.kind == "evaluate" else _sampling(folder)
-        figures = [figure.name for figure in self._figures(number)]
-        return RunOut(**about.model_dump(), figures=figures, **plain(found))
+        shown = _evaluation(folder) if about["kind"] == "evaluate" else _sampling(folder)
+        return {**about, **shown, "figures": [figure.name for figure in self.figures(number)]}
 
-    def figure(self, number: int, figure: int) -> bytes:
-        """A figure of the run, a PNG file."""
-        return read_bytes(self._figures(number)[figure])
-
-    def count(self, number: int) -> int:
-        """How many figures a run has left."""
-        return len(self._figures(number))
-
-    def _figures(self, number: int) -> list[Path]:
+    def figures(self, number: int) -> list[Path]:
+        """The figures that a run has left, PNG files."""
         return sorted((self.folders[number] / "figures").glob("*.png"))
 
 

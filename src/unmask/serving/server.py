@@ -1,23 +1,31 @@
-"""`unmask.serve`: the page and its JSON interface on this machine, until it is interrupted."""
+"""The server of `unmask.serve`: where it listens, under which names, within which limits, and how it ends."""
 
 from __future__ import annotations
 
 import errno
+import re
 import sys
-from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Callable, Sequence
+from functools import partial
+from os import PathLike
 from socket import SO_REUSEADDR, SOCK_STREAM, SOL_SOCKET, getaddrinfo, socket
+from typing import TYPE_CHECKING, Any
 
-from unmask.arguments import checked
 from unmask.errors import InputError
-from unmask.options.answers import ServeOptions
-from unmask.options.option import documented
+from unmask.models.load import Model, as_model, load, model_name
+
+if TYPE_CHECKING:
+    from uvicorn import Server
+
+    from unmask.serving.jobs import Jobs
 
 LOOPBACK_HOST = "127.0.0.1"
 EVERY_ADDRESS = {"0.0.0.0": LOOPBACK_HOST, "": LOOPBACK_HOST, "::": "::1"}
 """Hosts that mean every address of this machine, and the one that a browser on it opens."""
-PATIENCE = 1.0
-"""Seconds that requests under way have to end in when the server is interrupted."""
+MOST_CONNECTIONS = 256
+"""Open at once; more are answered with 503."""
+MOST_HEADER_BYTES = 32 * 1024
+HOST_NAME = re.compile(r"\*|(\*\.)?[\w.-]+|\[[0-9a-fA-F:.]+\]")
 WHY = {
     errno.EADDRINUSE: "another program listens there: give another --port, or 0 for a free one",
     errno.EACCES: "this user may not listen there: give a --port above 1023",
@@ -25,71 +33,68 @@ WHY = {
 }
 
 
-@documented(ServeOptions)
-@checked
-def serve(
-    model: str | Path | None = None,
-    beside: str | Path | None = None,
-    host: str = LOOPBACK_HOST,
-    port: int = 8000,
-    runs: Sequence[str | Path] = (),
-    open_browser: bool = False,
-    device: str = "auto",
-    dtype: str = "auto",
-    rename: Mapping[str, str] | None = None,
-    lang: str | None = None,
-    shift: bool = False,
-    mask_token: str | None = None,
-    ready: Callable[[str], None] | None = None,
+def run_page(
+    model: Model,
+    beside: str | PathLike[str] | None,
+    host: str,
+    port: int,
+    hosts: Sequence[str],
+    runs: Sequence[str | PathLike[str]],
+    ready: Callable[[str], None],
 ) -> None:
-    """Serve a page that shows joints, dependence, chains and scores of one model, or of two side by side, until Ctrl-C.
-
-    The models are loaded once, before the page is up.
-
-    Arguments: help(unmask.serve)
-    """
-    ServeOptions.given(locals())
-    try:
-        import fastapi  # noqa: F401
-        import uvicorn  # noqa: F401
-    except ImportError:
-        raise InputError("the page needs fastapi and uvicorn, which are not installed: pip install 'unmask[serve]'") from None
-    from unmask.models.masked_lm import as_model
+    """Load the models, serve the page until an interrupt; `ready` is called with its address. See `unmask.serve`."""
     from unmask.serving.app import create_app
-    from unmask.serving.guard import PageServer
-    from unmask.serving.memory import stay_small
+    from unmask.serving.guard import Guard
+    from unmask.serving.jobs import Jobs
 
-    listening = listening_socket(host, port)
-    stay_small()
+    listening, jobs = listening_socket(host, port), Jobs()
     try:
-        given = {"device": device, "dtype": dtype, "lang": lang, "shift": shift, "mask_token": mask_token}
-        options = {name: value for name, value in given.items() if value and value != "auto"}
-        loaded = as_model(model, device, dtype, rename, lang, shift, mask_token)
-        second, desks = None, []
-        if beside is not None:
-            other = as_model(beside, device, dtype, None, lang, shift, mask_token)
-            second, desk = create_app(other, (), host, str(beside), options)
-            desks.append(desk)
-        app, desk = create_app(loaded, runs, host, None if model is None else str(model), options, second)
-        desks.append(desk)
-        address = address_of(host, listening.getsockname()[1])
-        server = PageServer(app, desks)
-        if ready is None:
-            _print_address(address, host)
-        else:
-            ready(address)
-        if open_browser:
-            import webbrowser
-
-            webbrowser.open(address)
-        try:
-            server.run(sockets=[listening])
-        finally:
-            for one in desks:
-                one.close()
-                one.model.worker.close(PATIENCE)
+        names = [allowed_name(name) for name in ([] if host in EVERY_ADDRESS else [host]) + list(hosts)]
+        options = {n: v for n, v in model.keywords.items() if n != "rename"} if isinstance(model, partial) else {}
+        second = None if beside is None else create_app(load(beside, **options), jobs, (), str(beside), options)
+        app = create_app(as_model(model), jobs, runs, model_name(model), options, second)
+        ready(address_of(host, listening.getsockname()[1]))
+        page_server(Guard(app, names), jobs).run(sockets=[listening])
     finally:
+        jobs.close()
         listening.close()
+
+
+def allowed_name(name: str) -> str:
+    """A name or address as TrustedHostMiddleware takes it; an IPv6 address in brackets."""
+    if name.count(":") > 1 and not name.startswith("["):
+        name = f"[{name}]"
+    if not HOST_NAME.fullmatch(name):
+        raise InputError(f"allow_host {name!r} is not the name of a host: give it without http:// and port, such as box.local")
+    return name
+
+
+def page_server(app: Any, jobs: Jobs) -> Server:
+    """A server of uvicorn within limits; an interrupt cancels all jobs, then ends it."""
+    import uvicorn
+
+    from unmask.serving.guard import HEADERS
+
+    class PageServer(uvicorn.Server):
+        def handle_exit(self, *signal: Any) -> None:
+            jobs.close()
+            super().handle_exit(*signal)
+
+    return PageServer(
+        uvicorn.Config(
+            app,
+            http="h11",
+            ws="none",
+            lifespan="off",
+            log_level="warning",
+            server_header=False,
+            headers=list(HEADERS.items()),
+            limit_concurrency=MOST_CONNECTIONS,
+            h11_max_incomplete_event_size=MOST_HEADER_BYTES,
+            timeout_keep_alive=5,
+            timeout_graceful_shutdown=1,
+        )
+    )
 
 
 def listening_socket(host: str, port: int) -> socket:
@@ -98,16 +103,16 @@ def listening_socket(host: str, port: int) -> socket:
         family, _, _, _, where = getaddrinfo(host, port, type=SOCK_STREAM)[0]
     except (OSError, UnicodeError):
         raise InputError(f"host {host!r} is not known: give an address of this machine, such as 127.0.0.1") from None
-    found = socket(family, SOCK_STREAM)
-    found.setsockopt(SOL_SOCKET, SO_REUSEADDR, 1)
+    listening = socket(family, SOCK_STREAM)
+    listening.setsockopt(SOL_SOCKET, SO_REUSEADDR, 1)
     try:
-        found.bind(where)
-        found.listen()
+        listening.bind(where)
+        listening.listen()
     except OSError as error:
-        found.close()
+        listening.close()
         why = WHY.get(error.errno or 0, "give another --host or --port")
         raise InputError(f"{host} port {port} cannot be had ({error.strerror or error}): {why}") from None
-    return found
+    return listening
 
 
 def address_of(host: str, port: int) -> str:
@@ -116,8 +121,9 @@ def address_of(host: str, port: int) -> str:
     return f"http://{f'[{shown}]' if ':' in shown else shown}:{port}/"
 
 
-def _print_address(address: str, host: str) -> None:
+def print_address(address: str, host: str) -> None:
+    """Print where the page is, and a warning if other machines can reach it."""
     print(f"unmask is at {address} (Ctrl-C ends it)", flush=True)
     if host in EVERY_ADDRESS or not address.startswith((f"http://{LOOPBACK_HOST}:", "http://localhost:", "http://[::1]:")):
-        others = "; other machines open it under this machine's address" if host in EVERY_ADDRESS else ""
+        others = "; name the addresses by which other machines open it with --allow-host" if host in EVERY_ADDRESS else ""
         print(f"warning: it listens beyond this machine, and asks nobody for a password{others}", file=sys.stderr, flush=True)

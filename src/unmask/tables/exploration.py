@@ -13,11 +13,6 @@ filling x with probability p(x), the mean over all orders (see `unmask.tables.la
   since p is a mean over the next site of a product, and each factor is replaced by its largest value. h(empty) bounds p(x)
   of every filling not set aside. It is 0 only if all of them are impossible: a product that underflows counts as LEAST.
 - p(x) itself, once all 2^k - 1 states of x are passed.
-- outside, the probability of leaving what is allowed: flow times q of the tokens that may not follow, summed over passed states,
-  and the flow into fillings that are refused. A path leaves once, so the fillings that are allowed have at most 1 - outside.
-
-Tokens may be ruled out at a site, and by a limit on changes: a filling has at most n tokens other than those that stood in the
-blanks. A state that has n of them goes on with the tokens that stood there alone.
 
 Several variants of a text, each with its own blanks (a word of one, two or three tokens) and a weight, are explored together:
 a filling's probability is the weight of its variant times p(x).
@@ -60,15 +55,12 @@ Numbers = NDArray[np.float64]
 class Variant:
     """A text with its blanks, how much it counts, and which tokens each blank may take (None: any of the support).
 
-    most_changes   a filling may have this many tokens other than `cloze.gold` (None: any number)
-
     Tokens that are not allowed keep their probability: p(x) is over the whole support, whatever is allowed.
     """
 
     cloze: Cloze
     weight: float = 1.0
     allowed: tuple[Bool[Tensor, " V"] | None, ...] | None = None
-    most_changes: int | None = None
 
     @property
     def sites(self) -> int:
@@ -77,14 +69,6 @@ class Variant:
     @property
     def log_weight(self) -> float:
         return log(self.weight) if self.weight else float("-inf")
-
-    def spent(self, state: State) -> bool:
-        """Whether a state of it has as many changes as a filling may have."""
-        if self.most_changes is None:
-            return False
-        assert self.cloze.gold is not None
-        changed = sum(token not in (HIDDEN, old) for token, old in zip(state[1:], self.cloze.gold, strict=True))
-        return changed >= self.most_changes
 
 
 @dataclass
@@ -125,7 +109,6 @@ class Exploration:
         self.bytes = 0
         self._allowed = [self._allowed_of(variant) for variant in self.variants]
         self._rows: dict[int, NDArray[Any]] = {}
-        self._leaving: dict[int, float] = {}
         self._levels: dict[int, _Level] = defaultdict(_Level)
         self.roots = [self.number((v, *[HIDDEN] * variant.sites)) for v, variant in enumerate(self.variants)]
         self._flow = self._cover = np.zeros(0)
@@ -180,9 +163,9 @@ class Exploration:
     def moves(self, state: State, site: int, most: int) -> list[tuple[float, State]]:
         """The likeliest tokens of a hidden site of a passed state: (log q, the state that reveals the token), best first."""
         row = self._rows[self.index[state]][state[1 : site + 1].count(HIDDEN)]
-        allowed = self._allowed_after([state])
+        allowed = self._allowed[state[0]]
         if allowed is not None:
-            row = np.where(allowed[0, site].cpu().numpy(), row, -np.inf)
+            row = np.where(allowed[site].cpu().numpy(), row, -np.inf)
         best = np.argpartition(-row, min(most, len(row) - 1))[:most]
         moves = [(float(row[t]), (*state[: site + 1], int(t), *state[site + 2 :])) for t in best if row[t] > -np.inf]
         return sorted(moves, reverse=True)
@@ -216,13 +199,6 @@ class Exploration:
             limit[parents] = 0
             np.add.at(limit, parents, np.where(largest > 0, np.maximum(largest / hidden, LEAST), 0))
         return max(self._outward(variant, float(limit[root])) for variant, root in zip(self.variants, self.roots, strict=True))
-
-    def outside(self, refused: Sequence[int] = ()) -> float:
-        """Fillings that are not allowed, or `refused` (their numbers), have at least this probability, whatever was rounded."""
-        left = np.array(list(self._leaving.values()))
-        total = float(self.flow[list(self._leaving)] @ left) + float(self.flow[list(refused)].sum())
-        sites = max(variant.sites for variant in self.variants)
-        return exp(self.rounding.low(log(total), sites + 1)) if total > 0 else 0.0
 
     def _outward(self, variant: Variant, limit: float) -> float:
         if not (variant.weight > 0 and limit > 0):
@@ -262,12 +238,9 @@ class Exploration:
         for number, row in zip(numbers, kept, strict=True):
             self._rows[number] = row
             self.passed[number] = 1
-        allowed = self._allowed_after(states)
+        allowed = self._allowed[states[0][0]]
         if allowed is not None:
-            barred = ~allowed.gather(1, places[:, :, None].expand(-1, -1, allowed.shape[2]))
-            left = log_q.double().exp().masked_fill(~barred, 0.0).sum(2).mean(1)
-            self._leaving.update(zip(numbers, left.tolist(), strict=True))
-            log_q = log_q.masked_fill(barred, -torch.inf)
+            log_q = log_q.masked_fill(~allowed[places], -torch.inf)
         listed = min(self.most_listed, log_q.shape[2])
         top = log_q.topk(listed)
         tokens, log_probability = top.indices.cpu().numpy(), top.values.double()
@@ -303,27 +276,13 @@ class Exploration:
         ]
         level.child.append(np.array(children))
 
-    def _allowed_of(self, variant: Variant) -> Bool[Tensor, "2 k V"] | None:
-        """The tokens of each site while changes are left, and after the last of them."""
+    def _allowed_of(self, variant: Variant) -> Bool[Tensor, "k V"] | None:
+        """The tokens that each site may take; None: any."""
         model = self.conditionals.model
-        if variant.allowed is None and variant.most_changes is None:
+        if variant.allowed is None:
             return None
         every = torch.ones(model.vocab_size, dtype=torch.bool, device=model.device)
-        masks = variant.allowed or (None,) * variant.sites
-        free = torch.stack([every if tokens is None else tokens.to(model.device) for tokens in masks])
-        kept = torch.zeros_like(free)
-        for site, token in enumerate(variant.cloze.gold or ()):
-            kept[site, token] = free[site, token]
-        return torch.stack([free, kept])
-
-    def _allowed_after(self, states: Sequence[State]) -> Bool[Tensor, "n k V"] | None:
-        """The tokens that each site may take after these states, which are of one variant."""
-        number = states[0][0]
-        allowed = self._allowed[number]
-        if allowed is None:
-            return None
-        spent = [self.variants[number].spent(state) for state in states]
-        return allowed[torch.tensor(spent, device=allowed.device).long()]
+        return torch.stack([every if tokens is None else tokens.to(model.device) for tokens in variant.allowed])
 
     def number(self, state: State) -> int:
         """A state's number, a new one for a new state."""

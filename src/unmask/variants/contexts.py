@@ -1,6 +1,6 @@
 """The scores of many variants of one sequence, each distinct context passed once.
 
-A term of a score is log q_t(x_t | x_S) (`variants.registry`). Its context is x_S, so the passes of a set S are as many as there
+A term of a score is log q_t(x_t | x_S) (`scoring.registry`). Its context is x_S, so the passes of a set S are as many as there
 are distinct x_S among the variants, for all terms and scores with that S. For all 2^k variants of k binary sites,
 
     pll         k 2^(k-1) passes, and not k 2^k
@@ -17,7 +17,7 @@ Scores of the parent and its neighbours, mu the joint of sites s and t by a cons
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from itertools import combinations
 from math import comb, log
@@ -26,23 +26,22 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from unmask import checks
 from unmask.cloze import blanked
-from unmask.errors import InputError
 from unmask.joints.deriving import derive_blocks
-from unmask.joints.registry import DEFAULT_OF_MUTANTS
+from unmask.joints.registry import DEFAULT_OF_MUTANTS, named
 from unmask.models.conditional_model import ConditionalModel
 from unmask.runs.progress import Progress
+from unmask.scoring.registry import OF_VARIANTS, PAIRS, chosen_of_variants
 from unmask.tables.lattice import random_orders
 from unmask.tables.questions import ROWS, cut, enough_rows, grouped
 from unmask.tables.unary import pass_count, tables_of
 from unmask.variants.mutants import TOGETHER, effects_in
-from unmask.variants.registry import chosen, columns_of
 
 Pair = tuple[int, int]
 VARIANTS = "variants"
 """The unit of progress."""
-MOST_ORDERS = 10_000
+EPISTASIS, MEAN_LOG = "epistasis", "mean_log"
+"""The second column of a score that is a mean over chains: the mean of their logarithms."""
 LARGEST_KEY = 2**62
 
 
@@ -50,12 +49,14 @@ class Contexts:
     """The contexts that the scores of variants of one parent need; `scores` may be called for one list of them after another.
 
     ids       the parent's token ids
-    sites     the positions that vary
+    sites     the positions that vary, each once
     names     of scores
-    allowed   the token ids that q is normalised over
+    allowed   the token ids that q is normalised over; the variants' are among them, and for singles and pairs the parent's
     orders    sampled orders of `any_order`, from `seed`
     joint     the construction of `epistasis`, and of `pairs` without a name
     passes    rows passed so far
+
+    `arguments` are these without the model: they make the same contexts in another process.
     """
 
     def __init__(
@@ -70,28 +71,27 @@ class Contexts:
         joint: str = DEFAULT_OF_MUTANTS,
     ) -> None:
         self.model, self.ids, self.passes = model, list(ids), 0
-        for site in sites:
-            checks.whole("site", site, 0, len(ids) - 1)
-        if not len(sites) or len(set(sites)) < len(sites):
-            raise InputError(f"sites {checks.shown(list(sites))} are empty or name a position twice: name each position once")
+        self.names = chosen_of_variants(names, joint)
+        self.arguments = (tuple(ids), tuple(sites), self.names, tuple(allowed), orders, seed, joint)
         self.columns = sorted(range(len(sites)), key=lambda column: sites[column])
         self.sites = [sites[column] for column in self.columns]
-        self.scored = chosen(names, joint)
-        self.joints = list(dict.fromkeys(score.joint for score in self.scored if score.joint))
+        of_pairs = [name for name in self.names if name.startswith(PAIRS) or name == EPISTASIS]
+        self.joint_of = {name: named(joint if name == EPISTASIS else name.removeprefix(PAIRS)).name for name in of_pairs}
+        self.joints = list(dict.fromkeys(self.joint_of.values()))
         self.allowed = torch.tensor(list(allowed), dtype=torch.long, device=model.device)
         self.place = torch.full((model.input_size,), -1, dtype=torch.long, device=model.device)
         self.place[self.allowed] = torch.arange(len(self.allowed), device=model.device)
-        self.wild = self.place[torch.tensor([self.ids[t] for t in self.sites], device=model.device)]
-        self.of_parent = any(score.chains is None for score in self.scored)
-        if self.of_parent and bool((self.wild < 0).any()):
-            place = self.sites[int((self.wild < 0).nonzero()[0])]
-            raise InputError(f"token {model.token(self.ids[place])!r} of the parent is not in the alphabet: add it there")
         generator = torch.Generator().manual_seed(seed)
-        drawn = random_orders(1, checks.whole("orders", orders, 1, MOST_ORDERS), len(self.sites), generator)[0].tolist()
-        self.chains = {score.name: score.chains(len(self.sites), drawn) for score in self.scored if score.chains}
-        self.asked: dict[int, list[int]] = {}
+        drawn = random_orders(1, orders, len(self.sites), generator)[0].tolist()
+        known = [OF_VARIANTS[name] for name in self.names if name in OF_VARIANTS]
+        self.chains = {score.name: chains for score in known if (chains := score.variant_chains(len(self.sites), drawn))}
+        self.of_parent = len(self.chains) < len(self.names)
+        averaged = [score.name for score in known if MEAN_LOG in score.extra]
+        self.score_columns = [column for n in self.names for column in ([n, f"{n}_{MEAN_LOG}"] if n in averaged else [n])]
+        self.wild = self.place[torch.tensor([self.ids[t] for t in self.sites], device=model.device)]
+        self.sites_read: dict[int, list[int]] = {}
         for revealed, site in sorted({term for chains in self.chains.values() for chain in chains for term in chain}):
-            self.asked.setdefault(revealed, []).append(site)
+            self.sites_read.setdefault(revealed, []).append(site)
         self.epistasis: dict[Pair, dict[str, Tensor]] = {}
 
     def pass_count(self, variants: Int[Tensor, "n k"]) -> int:
@@ -103,10 +103,15 @@ class Contexts:
         return sum(self._row_counts(self._cells(variants)).values())
 
     @property
+    def passes_per_pair(self) -> int:
+        """Passes for the tables of one pair of sites."""
+        return pass_count([len(self.allowed)] * 2)
+
+    @property
     def most_parent_passes(self) -> int:
         """Passes of the parent and its neighbours if every pair of sites changes together in some variant."""
         pairs = comb(len(self.sites), 2) if self.joints else 0
-        return len(self.sites) * self.of_parent + pairs * passes_per_pair(len(self.allowed))
+        return len(self.sites) * self.of_parent + pairs * self.passes_per_pair
 
     def sorted(self, variants: Int[Tensor, "n k"]) -> Int[Tensor, " n"]:
         """The order in which variants follow each other site by site, so that neighbours share contexts; on the CPU."""
@@ -141,31 +146,19 @@ class Contexts:
                     readers.setdefault(term, []).append(sums)
         self._pass(cells, counts, readers, add)
         found = self._parent_scores(cells, add)
-        for score in self.scored:
-            if score.chains is not None:
-                values = logs[score.name]
-                found[score.name] = values.logsumexp(0) - log(len(values))
-                found |= {f"{score.name}_{suffix}": values.mean(0) for suffix in score.extra}
+        for name, values in logs.items():
+            found[name], found[f"{name}_{MEAN_LOG}"] = values.logsumexp(0) - log(len(values)), values.mean(0)
         if any(bool(values.isnan().any()) for values in found.values()):
             raise self.model.not_finite()
-        return {column: found[column][number].cpu() for column in columns_of(self.scored)}
+        return {column: found[column][number].cpu() for column in self.score_columns}
 
     def _cells(self, variants: Int[Tensor, "n k"]) -> Int[Tensor, "n k"]:
         """Each token's place in the alphabet, sites from left to right."""
-        if variants.dim() != 2 or variants.shape[1] != len(self.sites):
-            shape = tuple(variants.shape)
-            raise InputError(f"variants of shape {shape} do not fill {len(self.sites)} sites: give one column per site")
-        tokens = variants[:, self.columns].to(self.model.device, torch.long)
-        inside = (tokens >= 0) & (tokens < len(self.place))
-        cells = torch.where(inside, self.place[tokens.clamp(0, len(self.place) - 1)], -1)
-        if bool((cells < 0).any()):
-            row, site = (cells < 0).nonzero()[0].tolist()
-            raise InputError(f"variant {row + 1} has a token outside the alphabet at position {self.sites[site]}: leave it out")
-        return cells
+        return self.place[variants[:, self.columns].to(self.model.device, torch.long)]
 
     def _row_counts(self, cells: Int[Tensor, "n k"]) -> dict[int, int]:
         """How many distinct contexts each revealed set has."""
-        return {revealed: len(self._key(cells, revealed).unique()) for revealed in self.asked} if len(cells) else {}
+        return {revealed: len(self._key(cells, revealed).unique()) for revealed in self.sites_read} if len(cells) else {}
 
     def _key(self, cells: Int[Tensor, "n k"], revealed: int) -> Int[Tensor, " n"]:
         """One whole number per variant, the same exactly for those that agree at the revealed sites."""
@@ -192,29 +185,29 @@ class Contexts:
         """Add every term to the sums that read it: sets that fill batches by themselves, then all others in common batches."""
         in_order = sorted(counts, key=lambda revealed: (counts[revealed], revealed))
         enough = enough_rows(self.model, len(self.ids))
-        alone = [revealed for revealed in in_order if len(self.asked[revealed]) == 1 and counts[revealed] >= enough]
+        alone = [revealed for revealed in in_order if len(self.sites_read[revealed]) == 1 and counts[revealed] >= enough]
         together = [revealed for revealed in in_order if revealed not in set(alone)]
 
-        def question(revealed: int) -> _Question:
-            sites = self.asked[revealed]
-            return _Question(self, cells, revealed, sites, [readers[revealed, site] for site in sites])
+        def rows_of(revealed: int) -> _RevealedSet:
+            sites = self.sites_read[revealed]
+            return _RevealedSet(self, cells, revealed, sites, [readers[revealed, site] for site in sites])
 
-        for group in grouped(together, lambda revealed: len(self.asked[revealed])):
-            places = len(self.asked[together[group[0]]])
+        for group in grouped(together, lambda revealed: len(self.sites_read[revealed])):
+            places = len(self.sites_read[together[group[0]]])
             at_once = self.model.rows_at_once(len(self.ids), places) or ROWS
-            questions = ((question(together[i]), counts[together[i]]) for i in group)
-            for batch in cut(questions, at_once):
-                texts = torch.cat([asked.texts(rows) for asked, rows in batch])
-                positions = torch.cat([asked.positions.expand(rows.stop - rows.start, -1) for asked, rows in batch])
+            sets = ((rows_of(together[i]), counts[together[i]]) for i in group)
+            for batch in cut(sets, at_once):
+                texts = torch.cat([one.texts(rows) for one, rows in batch])
+                positions = torch.cat([one.positions.expand(rows.stop - rows.start, -1) for one, rows in batch])
                 logits = self.model.logits(texts, positions).split([rows.stop - rows.start for _, rows in batch])
-                for (asked, rows), part in zip(batch, logits, strict=True):
-                    asked.read(rows, part)
+                for (one, rows), part in zip(batch, logits, strict=True):
+                    one.read(rows, part)
                 add(len(texts))
         for revealed in alone:
-            asked, (predict,) = question(revealed), self.asked[revealed]
+            one, (predict,) = rows_of(revealed), self.sites_read[revealed]
             vary = [self.sites[site] for site in members(revealed)]
-            for rows, part in self.model.unchecked_substitutions(self.base, vary, asked.values, self.sites[predict]):
-                asked.read(rows, part.unsqueeze(1))
+            for rows, part in self.model.unchecked_substitutions(self.base, vary, one.values, self.sites[predict]):
+                one.read(rows, part.unsqueeze(1))
                 add(len(part))
 
     @cached_property
@@ -226,7 +219,7 @@ class Contexts:
         """Passes of the parent and its neighbours that are not known yet."""
         new = sum(pair not in self.epistasis for pair in self._pairs(cells))
         singles = len(self.sites) if self.of_parent and "singles" not in vars(self) else 0
-        return singles + new * passes_per_pair(len(self.allowed))
+        return singles + new * self.passes_per_pair
 
     def _pairs(self, cells: Int[Tensor, "n k"]) -> list[Pair]:
         if not self.joints:
@@ -237,22 +230,33 @@ class Contexts:
 
     @cached_property
     def singles(self) -> Float[Tensor, "k a"]:
-        """The effect of each single change."""
-        return single_effects(self.model, self.ids, self.sites, self.allowed, self.wild)
+        """The effect e_t of each single change; one pass per site."""
+        places = torch.tensor(self.sites, device=self.model.device)[:, None]
+        rows = torch.tensor([self.ids], device=self.model.device).repeat(len(places), 1).scatter_(1, places, self.model.mask_id)
+        log_q = self.model.logits(rows, places)[:, 0, self.allowed].double().log_softmax(-1)
+        return log_q - log_q.gather(1, self.wild[:, None])
 
     def know(self, pairs: Sequence[Pair], add: Callable[[int], None] = lambda passes: None) -> None:
         """Compute the epistasis of these pairs of sites, unless it is known."""
         new = [pair for pair in pairs if pair not in self.epistasis]
-        where = [(self.sites[s], self.sites[t]) for s, t in new]
-        found = pair_epistasis(self.model, self.ids, where, self.allowed, self.joints)
-        for pair, (_, tables) in zip(new, found, strict=True):
-            self.epistasis[pair] = tables
-            add(passes_per_pair(len(self.allowed)))
+        for start in range(0, len(new), TOGETHER):
+            group = new[start : start + TOGETHER]
+            blanks = [blanked(self.ids, [self.sites[site] for site in pair], self.model.mask_id) for pair in group]
+            axes = [[self.allowed, self.allowed]] * len(group)
+            tables = tables_of(self.model, blanks, axes, torch.float64, supports=axes)
+            for (s, t), derived in zip(group, derive_blocks(tables, self.joints), strict=True):
+                wild = self.wild[[s, t]].tolist()
+                self.epistasis[s, t] = {
+                    name: effects_in(joint, wild)[EPISTASIS].clone() for name, joint in zip(self.joints, derived, strict=True)
+                }
+                for table in self.epistasis[s, t].values():
+                    table[wild[0]], table[:, wild[1]] = 0.0, 0.0
+                add(self.passes_per_pair)
 
     def _parent_scores(self, cells: Int[Tensor, "n k"], add: Callable[[int], None]) -> dict[str, Tensor]:
         """The scores that need only conditionals of the parent and its neighbours."""
         if not self.of_parent or not len(cells):
-            return {score.name: cells.new_zeros(0, dtype=torch.float64) for score in self.scored if score.chains is None}
+            return {name: cells.new_zeros(0, dtype=torch.float64) for name in self.names if name not in self.chains}
         new = "singles" not in vars(self)
         singles = self.singles[torch.arange(len(self.sites), device=cells.device), cells].sum(1)
         add(new * len(self.sites))
@@ -262,38 +266,35 @@ class Contexts:
         for pair in pairs:
             for joint, table in self.epistasis[pair].items():
                 sums[joint] += table[cells[:, pair[0]], cells[:, pair[1]]]
-        of_pairs = {
-            score.name: sums[score.joint] + (0.0 if score.name == "epistasis" else singles)
-            for score in self.scored
-            if score.joint
+        return {"singles": singles} | {
+            name: sums[joint] + (0.0 if name == EPISTASIS else singles) for name, joint in self.joint_of.items()
         }
-        return {"singles": singles, **of_pairs}
 
 
-class _Question:
+class _RevealedSet:
     """The contexts of one revealed set: its rows, and who reads log q at which of its masked sites."""
 
     def __init__(
-        self, asked: Contexts, cells: Int[Tensor, "n k"], revealed: int, predicted: list[int], readers: list[list[Tensor]]
+        self, contexts: Contexts, cells: Int[Tensor, "n k"], revealed: int, predicted: list[int], readers: list[list[Tensor]]
     ) -> None:
-        self.asked, self.cells, self.predicted, self.readers = asked, cells, predicted, readers
-        one, self.context, counts = asked._distinct(cells, revealed)
+        self.contexts, self.cells, self.predicted, self.readers = contexts, cells, predicted, readers
+        one, self.context, counts = contexts._distinct(cells, revealed)
         sites = members(revealed)
-        self.values = asked.allowed[cells[one][:, sites]]
-        self.vary = torch.tensor([[asked.sites[site] for site in sites]], dtype=torch.long, device=cells.device)
-        self.positions = torch.tensor([[asked.sites[site] for site in predicted]], device=cells.device)
+        self.values = contexts.allowed[cells[one][:, sites]]
+        self.vary = torch.tensor([[contexts.sites[site] for site in sites]], dtype=torch.long, device=cells.device)
+        self.positions = torch.tensor([[contexts.sites[site] for site in predicted]], device=cells.device)
         self.by_context = self.context.argsort()
         self.first = [0, *counts.cumsum(0).tolist()]
 
     def texts(self, rows: slice) -> Int[Tensor, "b T"]:
         """These contexts as token ids."""
         values = self.values[rows]
-        base = torch.tensor([self.asked.base], device=values.device).repeat(len(values), 1)
+        base = torch.tensor([self.contexts.base], device=values.device).repeat(len(values), 1)
         return base.scatter_(1, self.vary.expand(len(values), -1), values)
 
     def read(self, rows: slice, logits: Float[Tensor, "b p V"]) -> None:
         """Add log q of each variant with one of these contexts to the sums that read it."""
-        log_q = logits[..., self.asked.allowed].double().log_softmax(-1)
+        log_q = logits[..., self.contexts.allowed].double().log_softmax(-1)
         mine = self.by_context[self.first[rows.start] : self.first[rows.stop]]
         context = self.context[mine] - rows.start
         for i, (site, readers) in enumerate(zip(self.predicted, self.readers, strict=True)):
@@ -305,40 +306,3 @@ class _Question:
 def members(revealed: int) -> list[int]:
     """The sites of a bit mask."""
     return [site for site in range(revealed.bit_length()) if revealed >> site & 1]
-
-
-def single_effects(
-    model: ConditionalModel, ids: Sequence[int], sites: Sequence[int], allowed: Int[Tensor, " a"], wild: Int[Tensor, " k"]
-) -> Float[Tensor, "k a"]:
-    """e_t of each site and token of the alphabet; one pass per site. `wild`: the places of the parent's tokens in it."""
-    places = torch.tensor(sites, device=model.device)[:, None]
-    rows = torch.tensor([ids], device=model.device).repeat(len(sites), 1).scatter_(1, places, model.mask_id)
-    log_q = model.logits(rows, places)[:, 0, allowed].double().log_softmax(-1)
-    return log_q - log_q.gather(1, wild[:, None])
-
-
-def pair_epistasis(
-    model: ConditionalModel,
-    ids: Sequence[int],
-    pairs: Sequence[Pair],
-    allowed: Int[Tensor, " a"],
-    joints: Sequence[str],
-) -> Iterator[tuple[Pair, dict[str, Float[Tensor, "a a"]]]]:
-    """E_st of each pair of positions, by construction; `passes_per_pair` passes each."""
-    letters: list[int] = allowed.tolist()
-    for start in range(0, len(pairs), TOGETHER):
-        group = pairs[start : start + TOGETHER]
-        axes = [[allowed, allowed]] * len(group)
-        tables = tables_of(model, [blanked(ids, pair, model.mask_id) for pair in group], axes, torch.float64, supports=axes)
-        for pair, derived in zip(group, derive_blocks(tables, joints), strict=True):
-            wild = [letters.index(ids[t]) for t in pair]
-            found = {}
-            for name, joint in zip(joints, derived, strict=True):
-                found[name] = effects_in(joint, wild)["epistasis"].clone()
-                found[name][wild[0]], found[name][:, wild[1]] = 0.0, 0.0
-            yield pair, found
-
-
-def passes_per_pair(letters: int) -> int:
-    """Passes for the tables of one pair."""
-    return pass_count([letters, letters])

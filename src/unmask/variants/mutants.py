@@ -12,7 +12,7 @@ Epistasis compares the joint with the model's effect of each change alone; inter
 joint. If the conditionals come from one joint the two are equal; their difference shows how far to trust either.
 Exact: every combination of the alphabet's tokens at S is summed over, at up to MOST_CHANGES positions.
 
-Mutants are given by names such as A24G+L30V, or as a scan of positions (`Wanted`). Residues are counted from 1; residue i is the
+Mutants are given by names such as A24G+L30V, or as a scan of positions (`Scan`). Residues are counted from 1; residue i is the
 i-th regular token of the text.
 """
 
@@ -24,43 +24,40 @@ from functools import cached_property
 from html import escape
 from itertools import combinations
 from math import comb
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from os import PathLike
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import torch
 from torch import Tensor
 
-from unmask.answers.asking import Alphabet, Model, for_each, look_at_first
-from unmask.answers.plots import figure_path, save_figure
-from unmask.arguments import checked
+from unmask.answers.asking import for_each, look_at_first
 from unmask.cloze import blanked
 from unmask.errors import InputError
 from unmask.formats import excerpt
 from unmask.joints.deriving import derive
 from unmask.joints.joint import Joint
 from unmask.joints.registry import DEFAULT_OF_MUTANTS, named
-from unmask.models.masked_lm import MaskedLM, as_model
-from unmask.options.answers import MOST_CHANGES, MUTANT_NUMBERS, MutantsOptions
-from unmask.options.option import documented
+from unmask.models.load import Model, as_model
+from unmask.models.masked_lm import MaskedLM
+from unmask.results import Result
 from unmask.runs.files import write_table
 from unmask.runs.outputs import answer_file
 from unmask.runs.progress import Enough, Progress
+from unmask.signature import checked
 from unmask.tables.candidates import MAX_PASSES
 from unmask.tables.unary import Tables, pass_count, tables_of
-from unmask.variants.parent import Parent, listed, places_of, refuse_twice, residue_ids
-from unmask.variants.signatures import mutants_verb
+from unmask.variants.parsing import Parent, listed, places_of, refuse_twice, residue_ids
 
 if TYPE_CHECKING:
     import pandas
-    from pandas import DataFrame
 
     from unmask.figures import Figure
-    from unmask.variants.measured import Measured
 
-
+NUMBERS = ("log_prob", "effect", "singles", "epistasis", "interaction")
 PARQUET = {".parquet": (b"PAR1",)}
 TOGETHER = 64
 """Sets of positions whose passes run together."""
+MOST_CHANGES, MOST_ROWS = 4, 5_000_000
 
 
 def effects(tables: Tables, wild: Sequence[int], construction: str = DEFAULT_OF_MUTANTS) -> dict[str, Tensor]:
@@ -84,11 +81,11 @@ def effects_in(joint: Joint, wild: Sequence[int]) -> dict[str, Tensor]:
         singles = singles + (own - own[wild[t]]).reshape(shape)
         alone = alone + (line_of_joint - line_of_joint[wild[t]]).reshape(shape)
     effect = log_prob - log_prob[whole]
-    return dict(zip(MUTANT_NUMBERS, (log_prob, effect, singles, effect - singles, effect - alone), strict=True))
+    return dict(zip(NUMBERS, (log_prob, effect, singles, effect - singles, effect - alone), strict=True))
 
 
 @dataclass(frozen=True)
-class Mutants:
+class Mutants(Result):
     """Mutants of a sequence and the model's numbers for each; the five numbers have one entry per mutant.
 
     sequence      as it was given
@@ -105,6 +102,8 @@ class Mutants:
     (('the', 'cat', 'sat'), 2)
     """
 
+    KEYS: ClassVar[tuple[str, ...]] = ("sequence", "joint", "alphabet", "mutants")
+
     sequence: str
     wild_type: tuple[str, ...]
     alphabet: tuple[str, ...]
@@ -118,25 +117,20 @@ class Mutants:
         return len(self.changes)
 
     @cached_property
-    def mutants(self) -> list[str]:
+    def names(self) -> list[str]:
         """The names, such as "A24G+L30V"."""
         return ["+".join(f"{self.wild_type[place - 1]}{place}{new}" for place, new in made) for made in self.changes]
+
+    @property
+    def mutants(self) -> list[dict[str, Any]]:
+        """The rows of the data frame."""
+        return self.to_frame().to_dict("records")
 
     def to_frame(self) -> pandas.DataFrame:
         """One row per mutant: its name, how many changes, the five numbers."""
         import pandas
 
-        changes = [len(made) for made in self.changes]
-        return pandas.DataFrame({"mutant": self.mutants, "changes": changes, **self.numbers})
-
-    def to_dict(self) -> dict[str, object]:
-        """The JSON of `unmask mutants --json`."""
-        return {
-            "sequence": self.sequence,
-            "joint": self.joint,
-            "alphabet": list(self.alphabet),
-            "mutants": self.to_frame().to_dict("records"),
-        }
+        return pandas.DataFrame({"mutant": self.names, "changes": [len(made) for made in self.changes], **self.numbers})
 
     def best(self) -> Mutants:
         """The `top` mutants with the largest number `by`, largest first."""
@@ -145,7 +139,7 @@ class Mutants:
         return replace(self, changes=[self.changes[i] for i in order], numbers=numbers)
 
     @checked
-    def write(self, path: str | Path) -> None:
+    def write(self, path: str | PathLike[str]) -> None:
         """All mutants and their numbers to a Parquet file."""
         write_table(answer_file("out", path, PARQUET, 1), self.to_frame())
 
@@ -157,150 +151,44 @@ class Mutants:
 
     def __repr__(self) -> str:
         best = self.best()
-        return f"Mutants({len(self)} of {len(self.wild_type)} residues, best {best.mutants[0]} {best.numbers[self.by][0]:+.3f})"
+        return f"Mutants({len(self)} of {len(self.wild_type)} residues, best {best.names[0]} {best.numbers[self.by][0]:+.3f})"
 
     def _repr_html_(self) -> str:
-        shown = self.best().to_frame().round(3).to_html(index=False)
-        return f"<p>{escape(excerpt(self.sequence, [], 80).text)}<br>the best of {len(self):,} mutants</p>{shown}"
+        table = self.best().to_frame().round(3).to_html(index=False)
+        return f"<p>{escape(excerpt(self.sequence, [], 80).text)}<br>the best of {len(self):,} mutants</p>{table}"
 
 
-@mutants_verb
-@documented(MutantsOptions)
-@checked
-def mutants(
-    sequence: Sequence[str],
-    mutations: str | Path | Sequence[str] | None = None,
-    positions: str | Sequence[int] | None = None,
-    changes: int | None = None,
-    measured: str | Path | DataFrame | Sequence[Mapping[str, Any]] | None = None,
-    column: str | None = None,
-    variant: str | None = None,
-    skip_bad: bool = False,
-    better: str | None = None,
-    scores: str | Sequence[str] | None = None,
-    orders: int | None = None,
-    seed: int | None = None,
-    background: Model = None,
-    regions: Mapping[str, str | Sequence[int]] | None = None,
-    run: str | Path | None = None,
-    engine: str | None = None,
-    workers: int | None = None,
-    epistasis: str | Path | None = None,
-    pdb: str | Path | None = None,
-    chain: str | None = None,
-    model: Model = None,
-    joint: str = DEFAULT_OF_MUTANTS,
-    alphabet: Alphabet = None,
-    top: int = 20,
-    by: str | None = None,
-    out: str | Path | None = None,
-    figure: str | Path | None = None,
-    device: str = "auto",
-    dtype: str = "auto",
-    rename: Mapping[str, str] | None = None,
-    lang: str | None = None,
-    shift: bool = False,
-    mask_token: str | None = None,
-    force: bool = False,
-    progress: Progress | None = None,
-) -> Iterator[Mutants | Measured]:
-    """Log-probabilities of mutants of a sequence, the sum of their single effects, and the difference: epistasis.
-
-    One sequence gives one answer, a list of sequences a list of them. Give mutations or positions; or `measured`, a list of
-    variants with measured values, and the answer is a `Measured`: which score ranks them best, and how sure that is.
-
-    Arguments: help(unmask.mutants)
-
-    >>> found = unmask.mutants("the cat sat", "cat2dog", alphabet="cat,dog,man")
-    >>> found.to_frame()["mutant"].tolist()
-    ['cat2dog']
-    """
-    options = MutantsOptions.given(locals())
+def scans(
+    sequences: Sequence[str],
+    model: Model,
+    mutations: str | PathLike[str] | Sequence[str] | None,
+    positions: str | Sequence[int] | None,
+    changes: int,
+    joint: str,
+    alphabet: str | PathLike[str] | Sequence[str] | None,
+    top: int,
+    by: str,
+    force: bool,
+    progress: Progress | None,
+) -> Iterator[Mutants]:
+    """The mutants of each sequence, named or by position; everything is checked before the first."""
+    if (mutations is None) == (positions is None):
+        both = "neither mutations nor positions were given" if positions is None else "mutations and positions were both given"
+        raise InputError(f"{both}: name mutants such as A24G+L30V, or positions to scan")
     construction = named(joint, "joint").name
-    if measured is None and (mutations is None) == (positions is None):
-        given = (
-            "mutations and positions were both given" if positions is not None else "neither mutations nor positions were given"
-        )
-        raise InputError(f"{given}: name mutants such as A24G+L30V, or positions to scan")
-    if measured is not None and len(sequence) > 1:
-        raise InputError(f"{len(sequence)} sequences and one list of measured variants were given: give one sequence")
-    reads = (model, mutations, alphabet, measured, background, pdb)
-    drawn = figure_path(figure, len(sequence), reads)
-    pairs_drawn = figure_path(epistasis, len(sequence), reads, "epistasis")
-    kept = None if out is None else answer_file("out", out, PARQUET, len(sequence), reads)
     names = None if mutations is None else listed(mutations)
-    answers: Iterator[Mutants | Measured]
-    if measured is not None:
-        from unmask.variants.against import Question, check_run
-
-        check_run(options, reads)
-    lm = as_model(model, "cpu" if options.engine == "ray" else device, dtype, rename, lang, shift, mask_token)
+    lm = as_model(model)
     allowed = residue_ids(lm, alphabet)
-    if measured is not None:
-        questions = for_each(sequence, lambda one: Question(lm, one, allowed, options))
-        look_at_first(lm, (question.parent.ids for question in questions))
-        answers = (question.answer(progress) for question in questions)
-    else:
-        asked = for_each(sequence, lambda one: Wanted(lm, one, names, positions, options.changes, allowed, force))
-        look_at_first(lm, (wanted.ids for wanted in asked))
-        report = progress if len(sequence) == 1 else None
-        answers = (replace(_answer(wanted, lm, construction, report), top=top, by=options.by) for wanted in asked)
-    for found in answers:
-        yield found
-        if kept is not None:
-            found.write(kept)
-        save_figure(found.figure, drawn)
-        if not isinstance(found, Mutants) and found.interactions is not None:
-            save_figure(found.interactions.figure, pairs_drawn, "epistasis")
+    asked = for_each(sequences, lambda one: Scan(lm, one, names, positions, changes, allowed, force))
+    look_at_first(lm, (scan.ids for scan in asked))
+    report = progress if len(asked) == 1 else None
+    yield from (replace(scan.answer(construction, report), top=top, by=by) for scan in asked)
 
 
-def _answer(wanted: Wanted, model: MaskedLM, construction: str, progress: Progress | None) -> Mutants:
-    sets = list(wanted.sets)
-    total = sum(pass_count([len(wanted.allowed)] * len(places)) for places in sets)
-    axis = torch.tensor(wanted.allowed, device=model.device)
-    changes: list[tuple[tuple[int, str], ...]] = []
-    numbers: dict[str, list[float]] = {name: [] for name in MUTANT_NUMBERS}
-    done = 0
-
-    def measure(group: Sequence[tuple[int, ...]]) -> None:
-        clozes = [blanked(wanted.ids, [wanted.where[place - 1] for place in places], model.mask_id) for places in group]
-        axes = [[axis] * len(places) for places in group]
-        tables = tables_of(model, clozes, axes, dtype=torch.float64, supports=axes)
-        for places, table in zip(group, tables, strict=True):
-            wild = [wanted.allowed.index(wanted.ids[wanted.where[place - 1]]) for place in places]
-            found = effects(table, wild, construction)
-            cells = wanted.sets[places]
-            chosen = _all_changed(wild, len(wanted.allowed)) if cells is None else torch.tensor(cells)
-            for row in chosen.tolist():
-                changes.append(tuple((place, wanted.tokens[i]) for place, i in zip(places, row, strict=True)))
-            for name, values in found.items():
-                numbers[name] += values.cpu()[tuple(chosen.T)].tolist()
-
-    try:
-        for start in range(0, len(sets), TOGETHER):
-            measure(group := sets[start : start + TOGETHER])
-            done += sum(pass_count([len(wanted.allowed)] * len(places)) for places in group)
-            if progress:
-                progress(done, total, "passes of the model")
-    except Enough:
-        if not changes:
-            raise
-    return Mutants(wanted.text, tuple(wanted.residues), tuple(wanted.tokens), construction, changes, numbers)
-
-
-def _all_changed(wild: Sequence[int], size: int) -> Tensor:
-    """Every filling in which no place keeps its token, one per row."""
-    others = [torch.tensor([i for i in range(size) if i != old]) for old in wild]
-    return torch.cartesian_prod(*others).reshape(-1, len(wild))
-
-
-MOST_ROWS = 5_000_000
-
-
-class Wanted(Parent):
+class Scan(Parent):
     """One sequence, and the mutants of it that are asked for.
 
-    sets          for each set of places the fillings asked for, as indices into `allowed`; None: all in which every place changes
+    sets   for each set of places the fillings asked for, as indices into `allowed`; None: all in which every place changes
     """
 
     def __init__(
@@ -326,21 +214,66 @@ class Wanted(Parent):
             _refuse_more(rows, MOST_ROWS, what, "change fewer together, or use", force)
             self.sets = {some: None for m in range(1, changes + 1) for some in combinations(scanned, m)}
         self.refuse_foreign({place for places in self.sets for place in places})
-        passes = sum(pass_count([len(allowed)] * len(places)) for places in self.sets)
-        _refuse_more(passes, MAX_PASSES, "these mutants need {} passes of the model", "use a smaller alphabet, or", force)
+        self.passes = sum(map(self._passes, self.sets))
+        _refuse_more(self.passes, MAX_PASSES, "these mutants need {} passes of the model", "use a smaller alphabet, or", force)
 
     def _named(self, names: Sequence[str]) -> dict[tuple[int, ...], list[tuple[int, ...]] | None]:
-        wanted: dict[tuple[int, ...], list[tuple[int, ...]] | None] = {}
+        sets: dict[tuple[int, ...], list[tuple[int, ...]] | None] = {}
         for name in names:
             made = sorted(self.change(part.strip(), f"mutant {name!r}") for part in name.split("+"))
             places = tuple(place for place, _ in made)
             refuse_twice(places, f"mutant {name!r}")
             if len(places) > MOST_CHANGES:
                 raise InputError(f"mutant {name!r} has {len(places)} changes, and up to {MOST_CHANGES} are exact: change fewer")
-            cells = wanted.setdefault(places, [])
+            cells = sets.setdefault(places, [])
             assert cells is not None
             cells.append(tuple(token for _, token in made))
-        return wanted
+        return sets
+
+    def _passes(self, places: Sequence[int]) -> int:
+        return pass_count([len(self.allowed)] * len(places))
+
+    def answer(self, construction: str, progress: Progress | None) -> Mutants:
+        """The numbers of the mutants; of those done, if the user has enough."""
+        changes: list[tuple[tuple[int, str], ...]] = []
+        numbers: dict[str, list[float]] = {name: [] for name in NUMBERS}
+        sets, done = list(self.sets), 0
+        try:
+            for start in range(0, len(sets), TOGETHER):
+                self._measure(group := sets[start : start + TOGETHER], construction, changes, numbers)
+                done += sum(map(self._passes, group))
+                if progress:
+                    progress(done, self.passes, "passes of the model")
+        except Enough:
+            if not changes:
+                raise
+        return Mutants(self.text, tuple(self.residues), tuple(self.tokens), construction, changes, numbers)
+
+    def _measure(
+        self,
+        group: Sequence[tuple[int, ...]],
+        construction: str,
+        changes: list[tuple[tuple[int, str], ...]],
+        numbers: dict[str, list[float]],
+    ) -> None:
+        """Add the mutants of some sets of places."""
+        axis = torch.tensor(self.allowed, device=self.model.device)
+        clozes = [blanked(self.ids, [self.where[place - 1] for place in places], self.model.mask_id) for places in group]
+        axes = [[axis] * len(places) for places in group]
+        for places, table in zip(group, tables_of(self.model, clozes, axes, dtype=torch.float64, supports=axes), strict=True):
+            wild = [self.allowed.index(self.ids[self.where[place - 1]]) for place in places]
+            cells = self.sets[places]
+            chosen = _all_changed(wild, len(self.allowed)) if cells is None else torch.tensor(cells)
+            for row in chosen.tolist():
+                changes.append(tuple((place, self.tokens[i]) for place, i in zip(places, row, strict=True)))
+            for name, values in effects(table, wild, construction).items():
+                numbers[name] += values.cpu()[tuple(chosen.T)].tolist()
+
+
+def _all_changed(wild: Sequence[int], size: int) -> Tensor:
+    """Every filling in which no place keeps its token, one per row."""
+    others = [torch.tensor([i for i in range(size) if i != old]) for old in wild]
+    return torch.cartesian_prod(*others).reshape(-1, len(wild))
 
 
 def _refuse_more(count: int, most: int, what: str, advice: str, force: bool) -> None:

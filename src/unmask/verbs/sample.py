@@ -112,11 +112,11 @@ def sample(
         refuse_foreign(output_folder("out", out, (model,)), KIND)
     shared = None
     if engine == "ray":
-        from unmask.models.workers import for_workers
+        from unmask.models.workers import model_on_ray
         from unmask.sampling.run.sharing import SharedChains
 
-        lm, on_ray = for_workers(model, workers)
-        shared = SharedChains(settings, on_ray, memory, sampled.user_terms)
+        lm, on_ray, load = model_on_ray(model, workers, settings.chains)
+        shared = SharedChains(settings, on_ray, load, memory, sampled.user_terms)
     else:
         lm = as_model(model)
     run = draw_samples(

@@ -12,12 +12,11 @@ import pandas
 import pytest
 import torch
 from sampling_cases import settings_of
-from tests.ray_workers import Here, workers
+from tests.ray_workers import Losing, workers
 
 import unmask
 from unmask.errors import InputError, UnmaskError
-from unmask.models.workers import Workers
-from unmask.runs.engines import Answer
+from unmask.runs.engine import Workers, ray_workers
 from unmask.runs.files import read_object
 from unmask.sampling.run import sharing
 from unmask.sampling.run.advance import draw_samples
@@ -37,26 +36,26 @@ SETTINGS = {
 @pytest.fixture
 def shared(monkeypatch, tiny):
     """The chains of some settings on workers of this process."""
-    monkeypatch.setattr("unmask.models.workers.OnRay", Here)
 
     def made(settings, **more):
-        return SharedChains(settings, Workers(lambda: tiny, "cpu"), **more)
+        return SharedChains(settings, Workers(3, "cpu"), lambda: tiny, **more)
 
+    made.losing = Losing()
+    monkeypatch.setattr(sharing, "each", made.losing)
     return made
 
 
 @pytest.mark.parametrize("name", SETTINGS)
 def test_shares_have_the_samples_of_one_process_bit_for_bit(shared, tiny, tmp_path, name):
     settings = settings_of(**SETTINGS[name])
-    chains = shared(settings)
-    found = draw_samples(settings, tiny, tmp_path / "shared", shared=chains)
+    found = draw_samples(settings, tiny, tmp_path / "shared", shared=shared(settings))
     local = draw_samples(settings, tiny, tmp_path / "local")
-    assert chains.engine.deaths
+    assert shared.losing.deaths
     for frame in ("samples", "starts", "rates"):
         same(getattr(found, frame), getattr(local, frame))
     assert found.swaps == local.swaps
     one, other = (read_object(tmp_path / folder / "settings.json") for folder in ("shared", "local"))
-    assert {**one, "run": 0, "begun": 0} == {**other, "run": 0, "begun": 0}
+    assert {**one, "begun": 0} == {**other, "begun": 0}
     same(draw_samples(settings, tiny, shared=shared(settings)).samples, local.samples)
 
 
@@ -120,7 +119,7 @@ def test_a_snapshot_is_the_join_of_its_parts():
 
 def test_a_failure_on_a_worker_is_the_error_of_the_run(shared, tiny, monkeypatch):
     settings = settings_of(**SETTINGS["mh"])
-    monkeypatch.setattr(Here, "__call__", lambda self, items: iter([Answer(0, failure="no memory: give more")]))
+    monkeypatch.setattr(sharing.ChainWorker, "_run", lambda *_: (_ for _ in ()).throw(UnmaskError("no memory: give more")))
     with pytest.raises(UnmaskError, match=r"^no memory: give more$"):
         draw_samples(settings, tiny, shared=shared(settings))
 
@@ -180,8 +179,8 @@ def test_a_worker_without_the_model_is_one_line(ray_here, tiny_folder, tmp_path)
     copy = shutil.copytree(tiny_folder, tmp_path / "model")
     lm = unmask.MaskedLM.load(copy, device="cpu")
     settings = settings_of(length=(3,), chains=2, sweeps=2)
-    chains = SharedChains(settings, Workers(partial(unmask.load, str(copy), "cpu"), "cpu", 1))
+    chains = SharedChains(settings, ray_workers(1, "cpu"), partial(unmask.load, str(copy), "cpu"))
     copy.rename(tmp_path / "elsewhere")
-    with pytest.raises(InputError, match="a Ray worker cannot begin .*: every machine of the cluster needs") as error:
+    with pytest.raises(InputError, match="a Ray worker cannot begin .*: every machine needs") as error:
         draw_samples(settings, lm, tmp_path / "run", shared=chains)
     assert "\n" not in str(error.value) and not (tmp_path / "run").exists()

@@ -9,7 +9,7 @@ and checkpoints are those of a local run. Chains have random numbers of their ow
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import NamedTuple
@@ -18,8 +18,7 @@ import numpy as np
 
 from unmask.errors import UnmaskError
 from unmask.models.masked_lm import MaskedLM
-from unmask.models.workers import Workers
-from unmask.runs.engines import OnRay
+from unmask.runs.engine import Workers, each
 from unmask.sampling.energy import UserTerm
 from unmask.sampling.engine.passes import Passes
 from unmask.sampling.run.advance import Keeper, memory_budget
@@ -27,6 +26,8 @@ from unmask.sampling.run.chains import Group, GroupRun, group_run, groups, passe
 from unmask.sampling.run.result import Snapshot, SweepRows, on_host
 from unmask.sampling.settings import Keeps, SampleSettings
 
+PLAN = "plan"
+"""The first item."""
 SECONDS = 2.0
 """About how long a worker computes before it answers; one sweep at least."""
 GROWTH = 8
@@ -69,21 +70,21 @@ class ChainWorker:
 
     def __init__(
         self,
+        load: Callable[[], MaskedLM],
         settings: SampleSettings,
         memory: int | float | str | None,
         user_terms: Sequence[UserTerm],
-        model: MaskedLM,
     ) -> None:
-        self.settings, self.model, self.user_terms = settings, model, user_terms
-        self.budget = memory_budget(memory, model)
+        self.settings, self.model, self.user_terms = settings, load(), user_terms
+        self.budget = memory_budget(memory, self.model)
         self._built: tuple[list[Group], list[Passes]] | None = None
         self._live: tuple[int, int, GroupRun] | None = None
 
-    def __call__(self, share: Share | None) -> Planned | Advanced:
-        """Advance a share; None asks for the plan."""
-        if share is None:
-            found, plan = groups(self.settings, self.model, None, self.user_terms, self.budget)
-            return Planned(plan.keeps, tuple(len(group.chains) for group in found))
+    def __call__(self, share: Share | str) -> Planned | Advanced:
+        """Advance a share; PLAN asks how the memory here holds the chains."""
+        if isinstance(share, str):
+            together, plan = groups(self.settings, self.model, None, self.user_terms, self.budget)
+            return Planned(plan.keeps, tuple(len(group.chains) for group in together))
         run, rows = self._run(share), []
         began, before = time.monotonic(), run.done
         while run.done < share.upto:
@@ -116,35 +117,45 @@ class SharedChains:
         self,
         settings: SampleSettings,
         workers: Workers,
+        load: Callable[[], MaskedLM],
         memory: int | float | str | None = None,
         user_terms: Sequence[UserTerm] = (),
     ) -> None:
-        make = partial(ChainWorker, settings, memory, user_terms)
-        self.settings, self.device = settings, workers.device
-        self.engine: OnRay[Share | None, Planned | Advanced] = workers.pool(make, self._rest, settings.chains)
+        """`load` returns the model in a worker's process."""
+        self.settings, self.workers = settings, workers
+        self.shares: list[Share] | None = None
+        setup = partial(ChainWorker, load, settings, memory, user_terms)
+        self.results = each(ChainWorker.__call__, self._items(), workers, setup, self._rest)
         self._ends: dict[int, list[int]] = {}
+
+    def close(self) -> None:
+        """End the workers."""
+        self.results.close()
+
+    def _items(self) -> Iterator[Share | str | None]:
+        yield PLAN
+        while self.shares is None:
+            yield None
+        yield from self.shares
 
     def plan(self) -> Planned:
         """As a worker has it, whose memory it is."""
-        (answer,) = self.engine([None])
-        planned = answer.value()
+        _, planned = next(self.results)
         assert isinstance(planned, Planned)
         return planned
 
     def advance(self, planned: Planned, keepers: Sequence[Keeper], report: Callable[[int, int], None]) -> None:
         """All sweeps of all groups; each from the mark of its keeper, if it has one. `report`: a group, and its sweeps done."""
-        shares = self._shares(planned, keepers)
+        shares = self.shares = self._shares(planned, keepers)
         of_group: dict[int, list[Share]] = {}
         for share in shares:
             of_group.setdefault(share.group, []).append(share)
         came: dict[tuple[int, int], dict[int, Advanced]] = {}
         try:
-            for answer in self.engine(shares):
-                share, found = shares[answer.place], answer.value()
-                assert isinstance(found, Advanced)
-                done = int(found.snapshot["done"])
+            for index, advanced in self.results:
+                share, done = shares[index - 1], int(advanced.snapshot["done"])
                 at_end = came.setdefault((share.group, done), {})
-                at_end[share.first] = found
+                at_end[share.first] = advanced
                 if len(at_end) == len(of_group[share.group]):
                     parts = [at_end[one.first] for one in of_group[share.group]]
                     rows = sorted((row for part in parts for row in part.rows), key=lambda row: row.sweep)
@@ -162,7 +173,7 @@ class SharedChains:
         pending = [keeper for keeper in keepers if keeper.done < self.settings.sweeps]
         for keeper in pending:
             n = planned.sizes[keeper.number]
-            cuts = min(n, -(-self.engine.size // len(pending)))
+            cuts = min(n, -(-self.workers.count // len(pending)))
             bounds = [n * cut // cuts for cut in range(cuts + 1)]
             self._ends[keeper.number] = [keeper.done, keeper.done + 1]
             saved = keeper.snapshot if keeper.mark else None
@@ -171,10 +182,10 @@ class SharedChains:
                 found.append(Share(planned, keeper.number, first, end, keeper.done + 1, some))
         return found
 
-    def _rest(self, share: Share | None, found: Planned | Advanced) -> Share | None:
-        if share is None or not isinstance(found, Advanced) or share.upto >= self.settings.sweeps:
+    def _rest(self, share: Share | str, advanced: Planned | Advanced) -> Share | None:
+        if isinstance(share, str) or isinstance(advanced, Planned) or share.upto >= self.settings.sweeps:
             return None
-        return replace(share, saved=found.snapshot, upto=self._next_end(share, found.seconds))
+        return replace(share, saved=advanced.snapshot, upto=self._next_end(share, advanced.seconds))
 
     def _next_end(self, share: Share, seconds: float) -> int:
         """The sweep at which the share answers next: the first of its group's shares that asks decides it for all."""

@@ -67,7 +67,7 @@ export function scorePairs(box, pairs, { name, better }, unit, from) {
       for (let at = 0; at < pairs.length; at += AT_ONCE) {
         const some = pairs.slice(at, at + AT_ONCE);
         status.say(`${at.toLocaleString("en")} of ${pairs.length.toLocaleString("en")} pairs`, at / pairs.length);
-        const found = (await ask("score", { texts: some.flat(), scores: [name], unit }, signal)).rows;
+        const found = (await ask("score", { texts: some.flat(), score: [name], unit }, signal)).rows;
         some.forEach((texts, n) => {
           const [good, bad] = [found[2 * n], found[2 * n + 1]];
           done.push({ texts, good: Number(good[name]), bad: Number(bad[name]), reason: good.reason ?? bad.reason });

@@ -39,11 +39,11 @@ export function open(root, about, values) {
 
   async function question() {
     drawBoxes();
-    const body = { texts: texts(), scores: chosen(), unit: state.unit };
+    const body = { texts: texts(), score: chosen(), unit: state.unit };
     if (JSON.stringify(body) === asked) return;
     asked = JSON.stringify(body);
     const signal = latest.begin();
-    if (!body.texts.length || !body.scores.length) return answer.replaceChildren(h("p", { class: "empty" }, "Write a sentence and choose a score."));
+    if (!body.texts.length || !body.score.length) return answer.replaceChildren(h("p", { class: "empty" }, "Write a sentence and choose a score."));
     status.say("asking the model …");
     status.stoppable(() => halt(latest, signal, status, () => { asked = ""; }));
     try {

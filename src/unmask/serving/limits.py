@@ -1,0 +1,190 @@
+"""What may be asked of the JSON interface: options of the verbs as their signatures declare them, within the page's own limits.
+
+The page is for people on one machine: work that takes minutes belongs on the command line. QUESTIONS is the table of what it
+takes; names, defaults and help come from the signature of the verb.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Annotated, Any, Literal
+
+from annotated_types import Interval, Len
+from pydantic import BaseModel, ConfigDict, Field, create_model
+
+import unmask
+from unmask.errors import InputError
+from unmask.joints.registry import DEFAULT
+from unmask.signature import options
+
+MOST_BYTES = 64 * 1024
+"""Of a request's body."""
+LONGEST_TEXT = 2_000
+MOST_BLANKS = 8
+MOST_TEXTS = 4
+MOST_SCORES = 6
+MOST_POSITIONS = 64
+MOST_CANDIDATES = 1_024
+MOST_COMPLETIONS = 100
+MOST_CELLS = 40
+"""Along each edge of a heat map."""
+MOST_CHAINS = 16
+MOST_SWEEPS = 500
+MOST_STEPS = 200_000
+"""Of a chain's run: chains x sweeps x free tokens."""
+MOST_PASSES = 70_000
+"""Of a joint, or of dependence: an exact pair of a vocabulary of 30,000 tokens."""
+MOST_MUTANTS = 20_000
+MOST_JOBS = 48
+"""At once; more are answered with 429."""
+MOST_EXACT_TOKENS = 10
+"""Of a text whose orders are enumerated; the orders of longer ones are sampled: a page waits for seconds."""
+
+Text = Annotated[str, Len(1, LONGEST_TEXT)]
+Name = Annotated[str, Len(1, 40)]
+Candidates = Annotated[int, Interval(ge=2, le=MOST_CANDIDATES)]
+Position = Annotated[int, Interval(ge=0, le=100_000)]
+Positions = Annotated[list[Position], Len(1, MOST_POSITIONS)]
+Completions = Annotated[int, Interval(ge=1, le=MOST_COMPLETIONS)]
+REQUEST = ConfigDict(extra="forbid", allow_inf_nan=False, strict=True)
+"""Of a request: only what is named, every value of its own type, every number finite."""
+NEEDED: Any = ...
+
+
+class Pin(BaseModel):
+    """A token held in one of two blanks."""
+
+    model_config = REQUEST
+    blank: int = Field(ge=0, le=1, description="0 for the first blank, 1 for the second")
+    token: int = Field(ge=0, le=10_000_000, description="the token's id")
+
+
+@dataclass(frozen=True)
+class Question:
+    """A question of the page.
+
+    verb       whose options it takes; empty for one of the page alone
+    types      the options that it takes, each with its type within the limits; None: the type that the signature has
+    example    a request, for the documentation
+    defaults   of options that have another one here; NEEDED for those that have none
+    more       fields of the page alone, as pydantic declares them
+    """
+
+    verb: str
+    types: Mapping[str, Any]
+    example: Mapping[str, Any]
+    defaults: Mapping[str, Any] = field(default_factory=dict)
+    more: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def function(self) -> Any:
+        """The verb; None without one."""
+        return getattr(unmask, self.verb) if self.verb else None
+
+
+BLANKED = "She plays the [MASK] [MASK]."
+QUESTIONS = {
+    "words": Question(
+        "",
+        {},
+        {"text": BLANKED},
+        more={"text": (Text, Field(description="Text, with [MASK], [WORD], [GAP:2-5], <mask> or ___."))},
+    ),
+    "fill": Question(
+        "fill",
+        {"text": Text, "joint": Name, "candidates": Candidates, "exact": None, "top": Completions},
+        {"text": BLANKED, "top": 3},
+    ),
+    "joint": Question(
+        "compare",
+        {"text": Text, "joint": Name, "candidates": Candidates, "exact": None, "top": Completions, "positions": Positions},
+        {"text": BLANKED, "candidates": 64, "cells": 14},
+        {"joint": DEFAULT},
+        {
+            "cells": (int, Field(14, ge=2, le=MOST_CELLS, description="Tokens along each edge of the map.")),
+            "pin": (
+                Pin | None,
+                Field(None, description="A token held in one of two blanks: the map has the other's distribution."),
+            ),
+        },
+    ),
+    "dependence": Question(
+        "dependence",
+        {"text": Text, "joint": Name, "others": None, "candidates": Candidates},
+        {"text": "The doctor told her patient to rest.", "candidates": 32},
+        {"text": NEEDED, "candidates": 32},
+    ),
+    "mutants": Question(
+        "mutants",
+        {
+            "sequence": Text,
+            "positions": Annotated[list[Annotated[int, Interval(ge=1, le=100_000)]], Len(1, LONGEST_TEXT)],
+            "changes": Annotated[int, Interval(ge=1, le=2)],
+            "joint": Name,
+        },
+        {"sequence": "EVQLVESGGGLVQPGG", "positions": [3, 5], "changes": 2},
+        {"positions": NEEDED},
+    ),
+    "score": Question(
+        "score",
+        {"texts": Annotated[list[Text], Len(1, MOST_TEXTS)], "score": Annotated[list[Name], Len(1, MOST_SCORES)], "unit": None},
+        {"texts": ["The keys are on the table.", "The keys is on the table."], "score": ["pll"]},
+        {"texts": NEEDED, "score": ["pll"]},
+    ),
+    "conditionals": Question(
+        "conditionals",
+        {
+            "text": Text,
+            "positions": Positions,
+            "masking": None,
+            "top": Annotated[int, Interval(ge=0, le=MOST_COMPLETIONS)],
+            "words": Annotated[list[Annotated[str, Len(1, 60)]], Len(0, 50)],
+        },
+        {"text": "She drank a cup of [MASK].", "top": 5, "words": ["tea"]},
+        {"words": []},
+    ),
+    "sample": Question(
+        "sample",
+        {
+            "template": Text,
+            "init": Text,
+            "kernel": Name,
+            "energy": Literal["norm", "raw"],
+            "temperature": Annotated[float, Interval(gt=0, le=100)],
+            "chains": Annotated[int, Interval(ge=1, le=MOST_CHAINS)],
+            "sweeps": Annotated[int, Interval(ge=1, le=MOST_SWEEPS)],
+            "seed": Annotated[int, Interval(ge=0, le=2**53)],
+        },
+        {"template": "The old [MASK] [MASK] by the river.", "kernel": "mh", "chains": 2, "sweeps": 5},
+        {"template": NEEDED, "init": None, "temperature": None, "chains": 1, "sweeps": 20},
+    ),
+}
+
+
+@cache
+def request(name: str) -> type[BaseModel]:
+    """The body of a question, a model of pydantic."""
+    question = QUESTIONS[name]
+    known = {option.name: option for option in options(question.function)} if question.verb else {}
+    members: dict[str, Any] = {}
+    for own, kind in question.types.items():
+        option = known[own]
+        kind = option.annotation if kind is None else kind
+        default = question.defaults.get(own, NEEDED if option.required else option.default)
+        members[own] = (kind | None if default is None else kind, Field(default, description=option.help))
+    config = ConfigDict(**REQUEST, json_schema_extra={"examples": [dict(question.example)]})
+    made: type[BaseModel] = create_model(f"{name.title()}Request", __config__=config, **members, **question.more)
+    return made
+
+
+def limits() -> dict[str, int]:
+    """The numbers above, by name."""
+    return {name.lower(): value for name, value in globals().items() if name.isupper() and isinstance(value, int)}
+
+
+def refuse_more(count: int, most: int, what: str, less: str) -> None:
+    """Refuse work beyond a limit; `what` ends with its unit, after the number."""
+    if count > most:
+        raise InputError(f"{what.format(f'{count:,}')}, and the page takes {most:,}: {less}")

@@ -1,0 +1,68 @@
+"""`serve`: the page and its JSON interface on this machine, until it is interrupted."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Annotated
+
+from annotated_types import Interval
+
+from unmask.errors import InputError
+from unmask.models.load import Model
+from unmask.signature import Written, checked
+from unmask.verbs.shared import PathLike
+
+
+@checked
+def serve(
+    *,
+    model: Model = None,
+    beside: PathLike | None = None,
+    host: str = "127.0.0.1",
+    port: Annotated[int, Interval(ge=0, le=65535)] = 8000,
+    allow_host: Annotated[Sequence[str], Written(metavar="NAME", repeat=True)] = (),
+    runs: Annotated[Sequence[PathLike], Written(metavar="PATH", repeat=True)] = (),
+    open_browser: bool = False,
+    ready: Callable[[str], None] | None = None,
+) -> None:
+    """Open a page on this machine that shows joints, dependence, chains and scores of a model, until Ctrl-C.
+
+    The models are loaded once, before the page is up.
+
+    Parameters
+    ----------
+    model
+        Folder or hub name of a masked language model [default: the bundled English model].
+    beside
+        A second model, shown beside the first in every view.
+    host
+        Where to listen; there is no password.
+    port
+        Of the page; 0 takes a free one.
+    allow_host
+        Another name or address of this server, for example that of a proxy in front of it; repeat for more.
+    runs
+        Folder of a finished evaluate or sample run; repeat for more.
+    open_browser
+        Open the page in the default browser.
+    ready
+        Called with the page's address once it can be opened; otherwise the address is printed.
+    """
+    try:
+        import fastapi  # noqa: F401
+        import uvicorn  # noqa: F401
+    except ImportError:
+        raise InputError("the page needs fastapi and uvicorn, which are not installed: pip install 'unmask[serve]'") from None
+    from unmask.serving.server import print_address, run_page
+
+    def opened(address: str) -> None:
+        if ready is None:
+            print_address(address, host)
+        else:
+            ready(address)
+        if open_browser:
+            import webbrowser
+
+            webbrowser.open(address)
+
+    run_page(model, beside, host, port, allow_host, runs, opened)

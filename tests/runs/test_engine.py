@@ -1,0 +1,145 @@
+from __future__ import annotations
+
+import operator
+import os
+import signal
+import threading
+import time
+from functools import partial
+from pathlib import Path
+
+import pytest
+from tests.ray_workers import workers as processes
+
+from unmask.errors import InputError, UnmaskError
+from unmask.runs.engine import LOST, Workers, each, join_ray, ray_workers
+
+
+def test_in_this_process_items_come_in_order_and_an_error_goes_through():
+    assert list(each(operator.neg, [1, 2])) == [(0, -1), (1, -2)]
+    results = each(operator.truediv, iter([1, 2, 0]), setup=partial(int, "4"))
+    assert [next(results), next(results)] == [(0, 4.0), (1, 2.0)]
+    with pytest.raises(ZeroDivisionError):
+        next(results)
+    assert list(each(operator.neg, [1, None, 2])) == [(0, -1), (1, -2)]
+    assert list(each(lambda n: n, [3, 1], rest=lambda n, _: n - 1 or None)) == [(0, 3), (0, 2), (0, 1), (1, 1)]
+
+
+@pytest.mark.parametrize("count", [1, 2])
+def test_ray_computes_every_item_once_with_what_the_setup_returned(ray_here, count):
+    results = list(each(operator.truediv, [1, 2, 4, 8], ray_workers(count), partial(int, "8")))
+    assert sorted(results) == [(0, 8.0), (1, 4.0), (2, 2.0), (3, 1.0)]
+    assert list(each(operator.neg, [], ray_workers(count))) == [] and all_ended()
+
+
+def all_ended() -> bool:
+    """Ray ends its processes a moment after it was asked to."""
+    until = time.monotonic() + 60
+    while processes() and time.monotonic() < until:
+        time.sleep(0.05)
+    return not processes()
+
+
+def count_on(log: Path, item: tuple[int, int]) -> int:
+    """Counts one further, and notes it; at 3 its process dies once, at 7 always."""
+    number = item[0] + 1
+    if number == 7 or (number == 3 and not (log / "died").exists()):
+        (log / "died").touch()
+        os.kill(os.getpid(), signal.SIGKILL)
+    with open(log / "done", "a") as file:
+        file.write(f"{number}\n")
+    return number
+
+
+def left(item: tuple[int, int], number: int) -> tuple[int, int] | None:
+    return (number, item[1]) if number < item[1] else None
+
+
+def test_work_of_a_worker_that_dies_goes_on_after_its_last_result(ray_here, tmp_path):
+    results = each(count_on, [(0, 5), (9, 11)], ray_workers(1), partial(Path, tmp_path), left)
+    assert sorted(results) == [(0, 1), (0, 2), (0, 3), (0, 4), (0, 5), (1, 10), (1, 11)]
+    assert sorted((tmp_path / "done").read_text().split(), key=int) == [*"12345", "10", "11"] and (tmp_path / "died").exists()
+
+
+def test_an_item_that_kills_every_worker_ends_the_loop_with_its_number(ray_here, tmp_path):
+    (tmp_path / "died").touch()
+    with pytest.raises(UnmaskError, match=f"^{LOST} Ray workers died over item 1 .*: see their logs$"):
+        list(each(count_on, [(1, 2), (6, 8)], ray_workers(1), partial(Path, tmp_path), left))
+
+
+def refuse(n: int) -> float:
+    if n == 2:
+        raise InputError("2 is refused: give another")
+    return 1 / n
+
+
+def test_an_error_of_the_function_is_raised_here_with_its_item(ray_here):
+    with pytest.raises(InputError, match="^2 is refused: give another") as refused:
+        list(each(refuse, [1, 2], ray_workers(1)))
+    assert (str(refused.value), refused.value.__notes__) == ("2 is refused: give another", ["item 1"])
+    with pytest.raises(UnmaskError, match=r"^item 0 failed on a Ray worker \(ZeroDivisionError: division by zero\): the same"):
+        list(each(refuse, [0], ray_workers(1)))
+    with pytest.raises(InputError, match=r"a Ray worker cannot begin \(ValueError: .*\): every machine needs unmask") as error:
+        list(each(refuse, [1], ray_workers(1), partial(int, "no number")))
+    assert "\n" not in str(error.value)
+    with pytest.raises(InputError, match="cannot be sent to Ray's workers: define it in a module"):
+        list(each(refuse, [1], ray_workers(1), partial(int, threading.Lock())))
+    assert all_ended()
+
+
+def test_items_are_read_as_workers_take_them_and_workers_end_with_the_loop(ray_here):
+    read: list[int] = []
+    results = each(operator.neg, (read.append(n) or n for n in range(1, 9)), ray_workers(1))
+    assert next(results) == (0, -1) and len(read) < 4
+    results.close()
+    assert all_ended()
+
+
+def test_items_may_wait_for_a_result(ray_here):
+    seen: list[int] = []
+
+    def items():
+        yield 1
+        while not seen:
+            yield None
+        yield seen[0]
+
+    results = each(operator.neg, items(), ray_workers(2))
+    seen.append(next(results)[1])
+    assert list(results) == [(1, 1)]
+
+
+def test_what_ray_has_decides_the_workers(ray_here):
+    assert ray_workers() == Workers(1, "cpu", 2) and ray_workers(2, "cpu") == Workers(2, "cpu", 1)
+    assert ray_workers(8, most=1) == Workers(1, "cpu", 2) and ray_workers(4) == Workers(4, "cpu", 1)
+    with pytest.raises(InputError, match="the Ray cluster has no GPU: use device cpu"):
+        ray_workers(1, "cuda")
+
+
+@pytest.mark.parametrize(("address", "why"), [("127.0.0.1:1", "Connection refused"), ("nowhere", "Invalid address")])
+def test_a_cluster_that_cannot_be_reached_is_one_line(monkeypatch, address, why):
+    ray = pytest.importorskip("ray")
+    monkeypatch.setenv("RAY_ADDRESS", address)
+    monkeypatch.setattr(ray, "is_initialized", lambda: False)
+    with pytest.raises(
+        InputError, match=rf"'{address}' cannot be joined .*{why}.*: .* set RAY_AUTH_TOKEN and RAY_AUTH_MODE=token$"
+    ):
+        join_ray()
+
+
+@pytest.mark.parametrize(("token", "mode"), [(None, None), ("RAY_AUTH_TOKEN", "token"), ("file", "token")])
+def test_a_token_of_this_machine_is_used_with_a_named_cluster(monkeypatch, tmp_path, token, mode):
+    ray = pytest.importorskip("ray")
+    for name in ("RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH", "RAY_AUTH_MODE"):
+        monkeypatch.setenv(name, "set and removed, so that it is restored")
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("RAY_ADDRESS", "127.0.0.1:1")
+    monkeypatch.setattr(ray, "is_initialized", lambda: True)
+    if token == "file":
+        (tmp_path / ".ray").mkdir()
+        (tmp_path / ".ray" / "auth_token").write_text("0123")
+    elif token:
+        monkeypatch.setenv(token, "0123")
+    join_ray()
+    assert os.environ.get("RAY_AUTH_MODE") == mode
