@@ -84,8 +84,9 @@ def faults(found: Sequence[Import]) -> list[str]:
     lines = []
     for one in found:
         here, there = one.rooms
-        own = here == "registries" and not one.at_once and one.module.split(".")[1] == one.imported.split(".")[1]
-        if here == there or not there or own:
+        home = one.module.split(".")[1]  # a registry may load, when it is used, what its own room may
+        later = here == "registries" and not one.at_once and place.get(there, 99) <= place.get(home, 0)
+        if here == there or not there or later:
             continue
         unknown = [name for name in (here, there) if name not in place]
         if unknown:

@@ -57,6 +57,7 @@ if TYPE_CHECKING:
     from unmask.sampling.registry import SequentialBlock as SequentialBlock
     from unmask.sampling.registry import Tempering as Tempering
     from unmask.sampling.registry import Threshold as Threshold
+    from unmask.sampling.registry import Verified as Verified
     from unmask.sampling.run.diagnostics import Diagnosis as Diagnosis
     from unmask.sampling.run.result import SampleRun as SampleRun
     from unmask.sampling.settings import Keep as Keep
@@ -130,7 +131,7 @@ _NAMES = {
     "unmask.sampling.energy": "Energy",
     "unmask.sampling.registry": (
         "MH Gibbs Block SequentialBlock PairJoint Tempering Annealing Ancestral Refined MaskPredict Confidence Revise "
-        "EntropyBound Threshold LowestEntropy RandomSets Interleaved LeastDependent"
+        "EntropyBound Threshold LowestEntropy RandomSets Interleaved LeastDependent Verified"
     ),
     "unmask.sampling.run.diagnostics": "Diagnosis",
     "unmask.sampling.run.result": "SampleRun",

@@ -55,7 +55,7 @@ def test_what_the_order_allows(tmp_path):
     ],
 )
 def test_an_import_against_the_order_is_told(tmp_path, module, text, fault):
-    source = tree(tmp_path, **{module: text}, joints__chain="", training__loop="")
+    source = tree(tmp_path, **{"joints__chain": "", "training__loop": "", "verbs__fill": "", module: text})
     (line,) = TOOL["faults"](TOOL["imports"](source))
     assert fault in line and line.startswith(f"unmask.{module.replace('__', '.')}:")
 

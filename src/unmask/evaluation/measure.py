@@ -56,10 +56,9 @@ from unmask.joints.solver.likely_tokens import LIKELY
 from unmask.joints.triton.rehearsal import Launch, rehearse
 from unmask.models.batching import at_most, halving, is_out_of_memory, release_memory, triton_wanted, whole_memory
 from unmask.models.conditional_model import ConditionalModel
-from unmask.models.load import Model, as_model, model_name
+from unmask.models.load import Model, as_model, model_name, model_on_ray
 from unmask.models.masked_lm import MaskedLM
 from unmask.models.text.words import alphabet_ids
-from unmask.models.workers import model_on_ray
 from unmask.runs.engine import Workers, each
 from unmask.runs.files import as_json, read_bytes, write_atomically, writing
 from unmask.runs.fingerprint import content_hash

@@ -21,9 +21,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from unmask.errors import InputError
-from unmask.models.load import Model, as_model, model_name
+from unmask.models.load import Model, as_model, model_name, model_on_ray
 from unmask.models.masked_lm import MaskedLM
-from unmask.models.workers import model_on_ray
 from unmask.runs.engine import Workers, each
 from unmask.runs.files import write_json
 from unmask.runs.folder import RunFolder, read_rows

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
@@ -111,9 +111,9 @@ class TranslateSettings:
     energy    of kernels, and of the output
     """
 
-    kernel: Method | Greedy | Beam = MaskPredict(decoding_temperature=0.0)  # noqa: RUF009
+    kernel: Method | Greedy | Beam = field(default_factory=lambda: MaskPredict(decoding_temperature=0.0))
     sweeps: int = STEPS
-    start: Method | None = MaskPredict(decoding_temperature=0.0)  # noqa: RUF009
+    start: Method | None = field(default_factory=lambda: MaskPredict(decoding_temperature=0.0))
     lengths: int = 5
     choose: Choice = "raw"
     energy: EnergyKind = "norm"

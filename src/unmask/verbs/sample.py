@@ -112,7 +112,7 @@ def sample(
         refuse_foreign(output_folder("out", out, (model,)), KIND)
     shared = None
     if engine == "ray":
-        from unmask.models.workers import model_on_ray
+        from unmask.models.load import model_on_ray
         from unmask.sampling.run.sharing import SharedChains
 
         lm, on_ray, load = model_on_ray(model, workers, settings.chains)
