@@ -8,6 +8,7 @@ from itertools import permutations
 
 import torch
 
+import unmask
 from unmask.models.tabular import TabularMLM
 from unmask.sampling.acceptance import Acceptance
 from unmask.sampling.energy import Energy, energies
@@ -15,9 +16,10 @@ from unmask.sampling.engine.passes import Passes
 from unmask.sampling.enumeration import transition_matrix
 from unmask.sampling.kernels.metropolis import MetropolisHastings, MetropolisKernel, Proposed
 from unmask.sampling.kernels.pair_joint import PairJoint, PairLaws, proposal_weights
-from unmask.sampling.registry import KERNELS
+from unmask.sampling.registry import KERNELS, entry_of
 from unmask.sampling.settings import SampleSettings
 from unmask.sampling.target import Target
+from unmask.signature import arguments
 
 
 def small_target(vocab=3, length=3, seed=0, kind="norm", model=None, **options):
@@ -35,7 +37,18 @@ def settings_of(**options):
     """Settings by option; options that only other kernels have are left out."""
     kernel = KERNELS[options.pop("kernel", "mh")]
     others = {name for one in KERNELS.values() for name in one.options} - set(kernel.options)
-    return SampleSettings.given(kernel=kernel.name, **{name: value for name, value in options.items() if name not in others})
+    return flat_settings(kernel=kernel.name, **{name: value for name, value in options.items() if name not in others})
+
+
+def flat_settings(**options):
+    """Settings from the options of `unmask sample`."""
+    values = arguments(unmask.sample, {name: value for name, value in options.items() if value is not None})
+    kernel, keep = values.pop("kernel", "mh"), values.pop("keep", unmask.Keep())
+    if isinstance(values.get("length"), int):
+        values["length"] = (values["length"],)
+    return SampleSettings(
+        kernel=entry_of(kernel)() if isinstance(kernel, str) else kernel, burn_in=keep.burn_in, thin=keep.thin, **values
+    )
 
 
 def site_matrices(kernel, sites=None):

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from sampling_cases import settings_of
+from sampling_cases import flat_settings, settings_of
 from test_sample_command import unmask as command
 
 import unmask
@@ -164,7 +164,7 @@ def test_the_command_refuses_in_one_line(tiny_folder, tmp_path, arguments, messa
 def test_settings_are_either_sound_or_refused(options):
     """Whatever is given, there are settings that can be written down and read back, or one line."""
     try:
-        made = SampleSettings.given(**options)
+        made = flat_settings(**options)
     except InputError as error:
         assert "\n" not in str(error)
     else:

@@ -6,13 +6,12 @@ import sys
 from pathlib import Path
 
 import pytest
-from sampling_cases import settings_of, small_target
+from sampling_cases import flat_settings, settings_of, small_target
 
 from unmask.errors import InputError
 from unmask.sampling.decoders.decoder import decode
 from unmask.sampling.engine.randomness import ChainStreams
 from unmask.sampling.registry import KERNELS, entry_of
-from unmask.sampling.settings import SampleSettings
 
 
 def test_it_loads_without_torch():
@@ -65,4 +64,4 @@ def test_unknown_names_are_refused_with_the_nearest():
 def test_options_that_a_kernel_does_not_use_are_refused(kernel):
     for option in {option for entry in KERNELS.values() for option in entry.options} - set(KERNELS[kernel].options):
         with pytest.raises(InputError, match=f"{option} was given, which kernel {kernel} does not use"):
-            SampleSettings.given(**{"kernel": kernel, option: 1})
+            flat_settings(**{"kernel": kernel, option: 1})

@@ -6,38 +6,16 @@ import signal
 import subprocess
 import sys
 import time
-from contextlib import redirect_stderr, redirect_stdout
-from io import StringIO
-from types import SimpleNamespace
 
 import numpy as np
 import pandas
 import pytest
 from sampling_cases import settings_of
+from tests.commands import invoke as unmask
 
-from unmask.cli.app import run
 from unmask.sampling.registry import KERNELS
 from unmask.sampling.run.advance import draw_samples
 from unmask.sampling.run.result import load_run
-
-
-def unmask(*arguments):
-    """What a command prints, and its exit code."""
-    out, err, both = StringIO(), StringIO(), StringIO()
-    with redirect_stdout(Both(out, both)), redirect_stderr(Both(err, both)):
-        code = run([str(argument) for argument in arguments])
-    return SimpleNamespace(exit_code=code, stdout=out.getvalue(), stderr=err.getvalue(), output=both.getvalue())
-
-
-class Both(StringIO):
-    """Writes to two streams."""
-
-    def __init__(self, *streams):
-        super().__init__()
-        self.streams = streams
-
-    def write(self, text):
-        return [stream.write(text) for stream in self.streams][0]
 
 
 @pytest.fixture(scope="module")

@@ -6,7 +6,6 @@ import json
 import os
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, fields, replace
-from types import MappingProxyType
 from typing import Annotated, Any, Literal
 
 from annotated_types import Interval
@@ -15,7 +14,7 @@ from unmask.checks import whole
 from unmask.errors import InputError
 from unmask.runs.files import user_path
 from unmask.runs.lines import plain_texts, source_name
-from unmask.sampling.registry import KERNELS, LONGEST, MH, EnergyKind, Method, entry_of
+from unmask.sampling.registry import LONGEST, MH, EnergyKind, Method, entry_of
 from unmask.signature import Written, settings
 
 Keeps = Literal["logits", "states", "nothing"]
@@ -170,20 +169,6 @@ class SampleSettings:
         values = {field.name: stored[field.name] for field in fields(cls)}
         options = dict(values["kernel"])
         values["kernel"] = entry_of(options.pop("name"))(**options)
-        values["start"] = Start(**{name: tuple(value) if value == [] else value for name, value in dict(values["start"]).items()})
+        start: dict[str, Any] = {name: value for name, value in dict(values["start"]).items() if value != []}
+        values["start"] = Start(**start)
         return cls(**values)
-
-    @classmethod
-    def given(cls, options: Mapping[str, Any] = MappingProxyType({}), /, **more: Any) -> SampleSettings:
-        """Settings from options by name, with those of the kernel and of the start among them; None stands for the default."""
-        chosen = {name: value for name, value in {**options, **more}.items() if value is not None}
-        kernel = entry_of(chosen.pop("kernel", MH.name))
-        own = {name: chosen.pop(name) for name in kernel.options if name in chosen}
-        for name in chosen:
-            if users := [one.name for one in KERNELS.values() if name in one.options]:
-                use = f"leave it out, or use {' or '.join(users)}"
-                raise InputError(f"{name} was given, which kernel {kernel.name} does not use: {use}")
-        start = {field.name: chosen.pop(field.name) for field in fields(Start) if field.name in chosen}
-        if isinstance(chosen.get("length"), int):
-            chosen["length"] = (chosen["length"],)
-        return cls(kernel=kernel(**own), start=Start(**start), **chosen)
