@@ -15,10 +15,11 @@ import json
 from pathlib import Path
 from typing import Any
 
-from unmask.models.masked_lm import MaskedLM, as_model
+from unmask.models.load import load
+from unmask.models.masked_lm import MaskedLM
 from unmask.scoring.registry import SCORES
 from unmask.scoring.results import PairScores
-from unmask.scoring.score import score
+from unmask.verbs.score import score
 
 PHENOMENA = {
     "anaphor": "anaphor agreement",
@@ -77,7 +78,7 @@ def pairs_in(folder: Path, model: MaskedLM, most_tokens: int | None, per_set: in
 
 def table(found: PairScores) -> str:
     """Accuracies as Markdown."""
-    names = [entry.name for entry in found.scores]
+    names = list(found.scores)
     lines = [f"| | pairs | ties | {' | '.join(names)} |", f"| --- | ---: | ---: |{' ---: |' * len(names)}"]
     for level in ("phenomenon", "all"):
         rows = [row for row in found.accuracy if row["level"] == level]
@@ -98,7 +99,7 @@ def _cell(row: dict[str, Any]) -> str:
 def nats_per_token(found: PairScores, model: MaskedLM) -> str:
     """Of the acceptable sentences, as Markdown."""
     lines = ["| score | nats per token | a code length? |", "| --- | ---: | --- |"]
-    for name in (entry.name for entry in found.scores):
+    for name in found.scores:
         if name.startswith("energy"):
             continue
         known = [row for row in found.rows if row[f"good_{name}"] is not None]
@@ -120,7 +121,7 @@ def main() -> None:
     parser.add_argument("--dtype", default="auto")
     parser.add_argument("--out", type=Path)
     given = parser.parse_args()
-    model = as_model(given.model, given.device, given.dtype)
+    model = load(given.model, given.device, given.dtype)
     pairs = pairs_in(given.folder, model, given.most_tokens, given.per_set)
     found = score(pairs=pairs, score=given.scores, model=model, out=given.out)
     assert isinstance(found, PairScores)

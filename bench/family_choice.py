@@ -1,12 +1,12 @@
 """Which rule should be the default? Chosen on one half of the pairs, confirmed on the other.
 
-    python bench/family_choice.py ROWS [--all] [--against balanced chain ...]
+    python bench/family_choice.py RUNS [--against balanced chain ...]
     python bench/family_choice.py RUNS --choice restarted [--fresh]
 
-ROWS is a folder that `bench/rules.py` filled; RUNS holds run folders of `unmask evaluate`, RUNS/MODEL/CELL each.
+RUNS holds run folders of `unmask evaluate --joints ...`, RUNS/MODEL/CELL each.
 On the pairs of even number, all cells weighing alike, among the members of the family that take no more steps of the solver
 than `balanced`: those whose nats per token lie within TIE of the best, of them those whose G-KL lies within TIE_KL of the
-lowest, and of them the one with the lowest A-KL. `--all` lets the other rules take part. On the pairs of odd number: its
+lowest, and of them the one with the lowest A-KL. On the pairs of odd number: its
 difference from the others in nats per token, in G-KL and in A-KL, pair by pair, with 95 % bootstrap intervals, over all cells
 and, for those of `--against`, per model and per cell. `--fresh`: the choice was made on other pairs, so that all of these
 confirm it.
@@ -29,7 +29,7 @@ METRICS = ("nats", "g_kl", "a_kl")
 
 def read_rows(folder: Path) -> pandas.DataFrame:
     """Per pair and rule: nats per token, G-KL, A-KL and steps."""
-    parts = [pandas.read_parquet(part) for part in sorted(folder.glob("*.parquet"))]
+    parts = []
     for run in sorted(folder.rglob("results.parquet")):
         cell = " ".join(run.parent.relative_to(folder).parts)
         parts.append(pandas.read_parquet(run).assign(cell=cell).rename(columns={"construction": "rule"}))
@@ -75,17 +75,16 @@ def shown(rows: dict[str, pandas.DataFrame], one: str, other: str, where: str | 
 def main() -> None:
     """Choose on the first halves, confirm on the second."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("rows", type=Path)
-    parser.add_argument("--all", action="store_true", help="every rule may be chosen, not members alone")
+    parser.add_argument("runs", type=Path)
     parser.add_argument("--choice", help="confirm this one instead")
     parser.add_argument("--fresh", action="store_true", help="the choice was made on other pairs: confirm it on all of these")
     parser.add_argument("--against", nargs="*", default=CORNERS)
     options = parser.parse_args()
-    rows = read_rows(options.rows)
+    rows = read_rows(options.runs)
     first, second = (rows, rows) if options.fresh else (rows[rows["pair"] % 2 == 0], rows[rows["pair"] % 2 == 1])
     table = means(first)
     inside = table.index.str.startswith("family:") | table.index.isin(CORNERS)
-    best = options.choice or chosen(table[table["a_kl"].notna() & (inside | options.all)])
+    best = options.choice or chosen(table[table["a_kl"].notna() & inside])
     names = ("all pairs", "all pairs") if options.fresh else ("first halves", "second halves")
     for name, part in zip(names, (first, second), strict=True):
         print(f"number of pairs, {name}: {part.groupby('cell')['pair'].nunique().to_dict()}")

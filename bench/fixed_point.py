@@ -28,8 +28,7 @@ from torch import Tensor
 
 from unmask.checks import numbers
 from unmask.cloze import Cloze
-from unmask.evaluation.datasets import read_texts
-from unmask.evaluation.pairs import choose_pairs
+from unmask.evaluation.pairs import choose_pairs, read_texts
 from unmask.joints.arnold_gokhale import TOLERANCE, family, plain_step
 from unmask.joints.chain import chain_weights
 from unmask.joints.registry import Member, member

@@ -33,6 +33,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Iterator
+from functools import partial
 from importlib.util import find_spec
 from itertools import islice
 from pathlib import Path
@@ -41,9 +42,11 @@ from typing import Any
 import torch
 
 from unmask.models.batching import GPU_TOKENS, passes
-from unmask.models.masked_lm import MaskedLM, as_model
+from unmask.models.load import load
+from unmask.models.masked_lm import MaskedLM
 from unmask.runs.lines import numbered_lines
-from unmask.scoring.score import CHUNK_TEXTS, score
+from unmask.scoring.score import CHUNK_TEXTS
+from unmask.verbs.score import score
 
 FEWEST_WORDS, MOST_WORDS, MOST_LETTERS = 3, 8, 56
 WARM = 4096
@@ -114,16 +117,16 @@ class Memory:
 def straight(options: argparse.Namespace) -> dict[str, Any]:
     """One process: `unmask.score` end to end, then the bare encoder on the same rows."""
     begun = time.perf_counter()
-    model = as_model(options.model, options.device, options.dtype)
+    model = load(options.model, options.device, options.dtype)
     if not options.only_score:
         warm = islice((line for _, line in numbered_lines(options.file)), WARM if model.device.type == "cuda" else 64)
         score(list(warm), "pll", model=model)
     ready = time.perf_counter() - begun
     found: dict[str, Any] = {"loading_and_warming_s": ready, "device": _device(model), "dtype": str(model.dtype)[6:]}
-    asked = {"model": options.model, "device": options.device, "dtype": options.dtype, "format": "parquet"}
+    loading = partial(load, options.model, device=options.device, dtype=options.dtype)
     with Memory() as memory:
         begun = time.perf_counter()
-        score(options.file, "pll", out=options.out, engine=options.engine, workers=options.workers, **asked)
+        score(options.file, model=loading, out=options.out, format="parquet", engine=options.engine, workers=options.workers)
         found["score_s"] = time.perf_counter() - begun
     found |= {"memory_mb": {"first_tenth": memory.at(0.1), "middle": memory.at(0.5), "end": memory.at(1.0)}}
     found["memory_samples"] = memory.samples

@@ -39,13 +39,12 @@ from torch import Tensor
 from unmask.models.masked_lm import MaskedLM
 from unmask.sampling.decoders.ancestral import Ancestral
 from unmask.sampling.decoders.decoder import decode
-from unmask.sampling.energy import Energy, EnergyKind
+from unmask.sampling.energy import Energy
 from unmask.sampling.engine.passes import Passes, rows_for
 from unmask.sampling.engine.randomness import ChainStreams
-from unmask.sampling.engine.token_draw import Proposal
 from unmask.sampling.kernels.kernel import ChainState
-from unmask.sampling.run.advance import MarkovRun
-from unmask.sampling.run.groups import Group
+from unmask.sampling.registry import KERNELS, EnergyKind
+from unmask.sampling.run.chains import Group, MarkovRun
 from unmask.sampling.run.judge import CausalJudge
 from unmask.sampling.run.text_statistics import distinct, stutters
 from unmask.sampling.settings import SampleSettings
@@ -70,8 +69,9 @@ class Row:
 
     def settings(self, chains: int, length: int) -> SampleSettings:
         """As `unmask sample` takes them."""
-        given = {"kernel": self.kernel, "energy": self.energy, "temperature": self.temperature, **dict(self.options)}
-        return SampleSettings(chains=chains, length=(length,), sweeps=10**6, **given)
+        heated = {} if self.temperature == 1 else {"temperature": self.temperature}
+        kernel = KERNELS[self.kernel](**heated, **dict(self.options))
+        return SampleSettings(kernel=kernel, energy=self.energy, chains=chains, length=(length,), sweeps=10**6)
 
 
 MAIN = [Row("always accept", "gibbs"), Row("MH norm", "mh"), Row("MH raw", "mh", "raw")]
@@ -146,9 +146,9 @@ class Bench:
     def _key(self, row: dict[str, Any]) -> tuple[object, ...]:
         return tuple(row[name] for name in ("what", "row", "length", "starts", "share"))
 
-    def target(self, length: int, energy: EnergyKind = "norm", temperature: float = 1.0) -> Target:
+    def target(self, length: int, energy: EnergyKind = "norm") -> Target:
         """All texts of a length."""
-        return Target(self.model, blank_template(self.model, length), Energy(energy, temperature))
+        return Target(self.model, blank_template(self.model, length), Energy(energy))
 
     def held_out(self, length: int) -> Tensor:
         """Sentences of exactly so many tokens, each once, as far as there are; then again from the first."""
@@ -212,8 +212,8 @@ def _mean(values: NDArray[np.float64]) -> list[float]:
 def chains_of(bench: Bench, row: Row, length: int, starts: Tensor) -> MarkovRun:
     """The chains of one row at their starts."""
     settings = row.settings(len(starts), length)
-    target, everyone = bench.target(length, row.energy, row.temperature), list(range(len(starts)))
-    kernel = settings.entry.build(target=target, passes=bench.passes, proposal=Proposal(), **vars(settings))
+    target, everyone = bench.target(length, row.energy), list(range(len(starts)))
+    kernel = settings.kernel.on(target, bench.passes, settings.sweeps)
     run = MarkovRun(settings, Group(everyone, target, starts, everyone), kernel)
     run.begin()
     return run
@@ -312,7 +312,7 @@ def decoded(bench: Bench, length: int) -> None:
         if bench.has("equal passes", row.name, length, "blank"):
             continue
         settings = row.settings(bench.options.chains, length)
-        decoder = settings.entry.build(target=bench.target(length), passes=bench.passes, proposal=Proposal(), **vars(settings))
+        decoder = settings.kernel.on(bench.target(length), bench.passes)
         rng = ChainStreams(0, range(bench.options.chains), bench.model.device).at(1, 0)
         state, passes = decode(decoder, bench.options.chains, rng)
         about = {"what": "equal passes", "row": row.name, "length": length, "starts": "blank", "share": 1.0}

@@ -29,6 +29,7 @@ import torch
 from torch import Tensor
 
 from unmask.models.masked_lm import MaskedLM
+from unmask.sampling.acceptance import Acceptance
 from unmask.sampling.decoders.ancestral import Ancestral
 from unmask.sampling.decoders.decoder import decode
 from unmask.sampling.energy import masked_alone
@@ -37,6 +38,7 @@ from unmask.sampling.engine.randomness import ChainStreams, StepStreams
 from unmask.sampling.engine.token_draw import Proposal
 from unmask.sampling.kernels.kernel import SweepPlan
 from unmask.sampling.kernels.metropolis import MetropolisHastings
+from unmask.sampling.registry import MH
 from unmask.sampling.run.diagnostics import FEWEST_DRAWS, measure
 from unmask.sampling.target import Target, blank_template
 
@@ -100,6 +102,15 @@ def run(
     return Cost(passes.count - before, seconds, processor, len(ids) * len(steps), texts.clone(), energies)
 
 
+class Late(MetropolisHastings):
+    """Never rejects before it knows the whole energy."""
+
+    @property
+    def acceptance(self) -> Acceptance:
+        """Without early rejection."""
+        return Acceptance(self.target, self.passes, early=False)
+
+
 def run_kernel(kernel: MetropolisHastings, ids: Tensor, steps: range) -> Cost:
     """Steps of one of our kernels; the start's T passes are not counted, as naive's are not either."""
     state, _ = kernel.init(ids)
@@ -148,9 +159,9 @@ def main() -> None:
         model.encoder = None
     target, passes = Target(model, blank_template(model, options.length)), Passes(model)
     kernels = {
-        "kept": MetropolisHastings(target, passes, early=False),
+        "kept": Late(target, passes),
         "early": MetropolisHastings(target, passes),
-        "delayed": MetropolisHastings(target, passes, delayed=(1, 3)),
+        "delayed": MetropolisHastings(target, passes, MH(delayed=(1, 3))),
     }
     T = options.length
     starts, _ = decode(Ancestral(target, passes), options.chains, ChainStreams(0, range(options.chains)).at(0, 0))

@@ -29,11 +29,11 @@ import torch
 from unmask.models.masked_lm import MaskedLM
 from unmask.sampling.decoders.ancestral import Ancestral
 from unmask.sampling.decoders.decoder import decode
-from unmask.sampling.decoders.mask_predict import ParallelDecoder, blanks_left
+from unmask.sampling.decoders.mask_predict import blanks_left
 from unmask.sampling.engine.passes import Passes, rows_for
 from unmask.sampling.engine.randomness import ChainStreams
-from unmask.sampling.run.advance import build, group_run
-from unmask.sampling.run.groups import Group
+from unmask.sampling.registry import KERNELS, MaskPredict
+from unmask.sampling.run.chains import Group, group_run
 from unmask.sampling.settings import SampleSettings
 from unmask.sampling.target import Target, blank_template
 
@@ -85,8 +85,8 @@ def bare_rate(model: MaskedLM, length: int, rows: int, seconds: float, predicted
 
 def rate_at_blanks(model: MaskedLM, settings: SampleSettings, seconds: float) -> float:
     """Rows per second of the network alone, at as many positions as the steps of mask-predict have blanks."""
-    length, steps = settings.length[0], settings.decoding_steps or ParallelDecoder.decoding_steps
-    blanks = [blanks_left(length, step, steps, settings.schedule) for step in range(steps)]
+    length, steps = settings.length[0], MaskPredict().decoding_steps
+    blanks = [blanks_left(length, step, steps) for step in range(steps)]
     rates = [bare_rate(model, length, 1024, seconds / steps, count) for count in blanks if count]
     return len(rates) / sum(1 / rate for rate in rates)
 
@@ -94,8 +94,8 @@ def rate_at_blanks(model: MaskedLM, settings: SampleSettings, seconds: float) ->
 def sampler(model: MaskedLM, settings: SampleSettings, passes: Passes, starts: torch.Tensor) -> Any:
     """A group of all chains at its start."""
     target, everyone = Target(model, blank_template(model, settings.length[0])), list(range(settings.chains))
-    own = None if settings.entry.decodes else starts[: settings.chains]
-    run = group_run(settings, Group(everyone, target, own, everyone), build(settings, target, passes))
+    own = None if settings.kernel.decodes else starts[: settings.chains]
+    run = group_run(settings, Group(everyone, target, own, everyone), passes)
     run.begin()
     return run
 
@@ -109,7 +109,7 @@ def ancestral(model: MaskedLM, length: int, chains: int) -> torch.Tensor:
 def steps_of(run: Any) -> Iterator[int]:
     """The steps of one sweep after the other; a decoder's only step makes its texts. Yields the proposals made."""
     while True:
-        if run.settings.entry.decodes:
+        if run.settings.kernel.decodes:
             run.sweep()
             yield 0
         else:
@@ -120,7 +120,7 @@ def measure(
     model: MaskedLM, settings: SampleSettings, seconds: float, rows: int | None, starts: torch.Tensor
 ) -> dict[str, float]:
     """Passes and proposals per second, and seconds per sweep."""
-    passes = Passes(model, rows or rows_for(model, settings.chains, settings.entry.decodes))
+    passes = Passes(model, rows or rows_for(model, settings.chains, settings.kernel.decodes))
     first = sampler(model, replace(settings, chains=min(WARM_UP, settings.chains)), passes, starts)
     for _ in zip(range(2), steps_of(first), strict=False):
         pass
@@ -134,7 +134,7 @@ def measure(
             break
     took = clock(model) - begun
     spent = int(run.spent.sum()) - before
-    texts = run.done if settings.entry.decodes else proposals / settings.chains / run.plan.steps
+    texts = run.done if settings.kernel.decodes else proposals / settings.chains / run.kernel.plan.steps
     return {"passes": spent / took, "proposals": proposals / took, "seconds_per_sweep": took / texts}
 
 
@@ -143,7 +143,7 @@ def profile(model: MaskedLM, settings: SampleSettings, rows: int | None, starts:
     from torch.profiler import ProfilerActivity
     from torch.profiler import profile as recording
 
-    passes = Passes(model, rows or rows_for(model, settings.chains, settings.entry.decodes))
+    passes = Passes(model, rows or rows_for(model, settings.chains, settings.kernel.decodes))
     steps = steps_of(sampler(model, settings, passes, starts))
     next(steps)
     wait(model)
@@ -154,7 +154,7 @@ def profile(model: MaskedLM, settings: SampleSettings, rows: int | None, starts:
         wait(model)
         took = clock(model) - begun
     averages = found.key_averages()
-    print(f"profile of {settings.kernel}: {took:.3f} s for three steps")
+    print(f"profile of {settings.kernel.name}: {took:.3f} s for three steps")
     order = "self_device_time_total" if model.device.type == "cuda" else "self_cpu_time_total"
     print(averages.table(sort_by=order, row_limit=18, max_name_column_width=60))
     print(averages.table(sort_by="self_cpu_time_total", row_limit=12, max_name_column_width=40))
@@ -191,7 +191,7 @@ def main() -> None:
             positions = {"mask-predict": rate_at_blanks(model, SampleSettings(length=(options.length,)), options.seconds)}
             for chains in sizes:
                 for kernel, rows in [*product(options.kernels.split(","), [options.rows]), *product(["mh"], options.also_rows)]:
-                    settings = SampleSettings(kernel=kernel, chains=chains, length=(options.length,), sweeps=10**6)
+                    settings = SampleSettings(kernel=KERNELS[kernel](), chains=chains, length=(options.length,), sweeps=10**6)
                     if options.profile:
                         profile(model, settings, rows, starts)
                     found = measure(model, settings, options.seconds, rows, starts)

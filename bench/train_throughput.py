@@ -19,9 +19,9 @@ import numpy as np
 import torch
 from tokenizers import Tokenizer, models
 
+from unmask.training.corpus import Held, Prepared
 from unmask.training.masking import parse_scheme
 from unmask.training.packing import PackedRows
-from unmask.training.prepare import Held, Prepared
 from unmask.training.settings import TrainSettings
 from unmask.training.trainer import Trainer
 
@@ -44,8 +44,8 @@ def made_up_data(vocab: int, segment: int, row: int, batch_tokens: int) -> Prepa
     body = np.random.default_rng(0).integers(5, vocab, (rows, per_row, segment))
     body[:, :, 0], body[:, :, -1] = 2, 3
     ids[:, : per_row * segment] = body.reshape(rows, -1)
-    packed = PackedRows(row, ids, rows * per_row, rows * per_row * segment)
-    return Prepared(tokenizer, [packed], packed, (), (), Held(), "")
+    packed = PackedRows(ids, rows * per_row, rows * per_row * segment)
+    return Prepared(tokenizer, packed, packed, (), (), Held(), "")
 
 
 def flops_per_token(layers: int, width: int, vocab: int, segment: int, masked_share: float) -> float:
@@ -131,18 +131,18 @@ def main() -> None:
         layers, width, heads, vocab, segment, row, batch = SHAPES[name]
         row = options.row or row
         settings = TrainSettings(
-            layers=layers, width=width, heads=heads, vocab=vocab, max_length=row, segment_lengths=(segment,), buckets=(row,),
+            layers=layers, width=width, heads=heads, vocab=vocab, max_length=row,
             batch_tokens=batch, steps=10**6, masking=options.masking, optimiser=options.optimiser,
         )  # fmt: skip
         began = time.perf_counter()
-        trainer = Trainer(settings, made_up_data(vocab, segment, row, batch), device, compile=device.type == "cuda")
+        trainer = Trainer(settings, made_up_data(vocab, segment, row, batch), device)
         trainer.step(0)
         if device.type == "cuda":
             torch.cuda.synchronize()
         starting = time.perf_counter() - began
         share = parse_scheme(options.masking).moments(segment).mean
         seconds = seconds_per_step(trainer.step, options.steps, device)
-        tokens = batch * trainer.packed[row].fill
+        tokens = batch * trainer.packed.fill
         rate = tokens / seconds
         achieved = rate * flops_per_token(layers, width, vocab, segment, share) / 1e12
         print(f"{name}: {layers} layers x {width}, vocabulary {vocab:,}, rows of {row} tokens, {options.optimiser}, {device}")

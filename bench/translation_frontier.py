@@ -28,7 +28,7 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor
-from translation_analysis import bootstrap, lines
+from translation_table import bootstrap, lines
 
 import unmask
 from unmask.answers.profile import profile_of
@@ -72,14 +72,14 @@ class Case:
         if self.bound is None:
             return Point(self.decoder, self.passes).build(target, passes, None)
         entry = KERNELS[self.decoder]
-        made: RevealingDecoder = entry.build(target=target, passes=passes, **{entry.bound: self.bound})
+        made: RevealingDecoder = entry(**{entry.bound: self.bound}).on(target, passes)
         return made
 
     def options(self, longest: int) -> dict[str, Any]:
         """What `unmask.translate` is given."""
         if self.bound is not None:
-            return {"decoder": self.decoder, KERNELS[self.decoder].bound: self.bound}
-        return {"decoder": GREEDY.get(self.decoder, self.decoder), "steps": self.passes or longest}
+            return {"kernel": KERNELS[self.decoder](**{KERNELS[self.decoder].bound: self.bound})}
+        return {"kernel": KERNELS[GREEDY.get(self.decoder, self.decoder)](decoding_steps=self.passes or longest)}
 
 
 def laws(passes: Sequence[int]) -> list[Case]:

@@ -16,53 +16,52 @@ import json
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from translation_analysis import collect, differences, keep, lines, ordering, summary_of
-from translation_choice import choices
-
-ONE_STEP = {"start_steps": 1}
+ONE_STEP = {"start": "mask-predict@1"}
 ROWS: dict[str, dict[str, Any]] = {
-    "mask-predict 10": {"decoder": "mask-predict", "steps": 10},
-    "one step": {"decoder": "mask-predict", "steps": 1},
-    "mask-predict 4": {"decoder": "mask-predict", "steps": 4},
-    "mask-predict 2": {"decoder": "mask-predict", "steps": 2},
-    "confidence 10": {"decoder": "confidence", "steps": 10},
-    "entropy-bound 0.5": {"decoder": "entropy-bound", "gamma": 0.5},
-    "MH norm": {"kernel": "mh", "energy": "norm", "steps": 5, **ONE_STEP},
-    "always-accept 1.0": {"kernel": "gibbs", "steps": 10, "proposal_temperature": 1.0, **ONE_STEP},
-    "MH norm from mask-predict 10": {"kernel": "mh", "energy": "norm", "steps": 5},
-    "MH raw from mask-predict 10": {"kernel": "mh", "energy": "raw", "steps": 5},
-    "annealed MH from mask-predict 10": {"kernel": "annealing", "steps": 5, "hot": 1.0, "cold": 0.1},
-    "MH raw": {"kernel": "mh", "energy": "raw", "steps": 5, **ONE_STEP},
-    "block MH (product)": {"kernel": "block", "steps": 5, "block_size": 2, **ONE_STEP},
-    "always-accept 0.5": {"kernel": "gibbs", "steps": 10, "proposal_temperature": 0.5, **ONE_STEP},
-    "always-accept 0.8": {"kernel": "gibbs", "steps": 10, "proposal_temperature": 0.8, **ONE_STEP},
-    "annealed MH": {"kernel": "annealing", "steps": 5, "hot": 1.0, "cold": 0.1, **ONE_STEP},
-    "always-accept 1.0 from mask-predict 10": {"kernel": "gibbs", "steps": 10, "proposal_temperature": 1.0},
-    "block MH (sequential)": {"kernel": "sequential-block", "steps": 5, "block_size": 2, **ONE_STEP},
+    "mask-predict 10": {"kernel": "mask-predict", "decoding_steps": 10},
+    "one step": {"kernel": "mask-predict", "decoding_steps": 1},
+    "mask-predict 4": {"kernel": "mask-predict", "decoding_steps": 4},
+    "mask-predict 2": {"kernel": "mask-predict", "decoding_steps": 2},
+    "confidence 10": {"kernel": "confidence", "decoding_steps": 10},
+    "entropy-bound 0.5": {"kernel": "entropy-bound", "gamma": 0.5},
+    "MH norm": {"kernel": "mh", "energy": "norm", "sweeps": 5, **ONE_STEP},
+    "always-accept 1.0": {"kernel": "gibbs", "sweeps": 10, "proposal_temperature": 1.0, **ONE_STEP},
+    "MH norm from mask-predict 10": {"kernel": "mh", "energy": "norm", "sweeps": 5},
+    "MH raw from mask-predict 10": {"kernel": "mh", "energy": "raw", "sweeps": 5},
+    "annealed MH from mask-predict 10": {"kernel": "annealing", "sweeps": 5, "hot": 1.0, "cold": 0.1},
+    "MH raw": {"kernel": "mh", "energy": "raw", "sweeps": 5, **ONE_STEP},
+    "block MH (product)": {"kernel": "block", "sweeps": 5, "block_size": 2, **ONE_STEP},
+    "always-accept 0.5": {"kernel": "gibbs", "sweeps": 10, "proposal_temperature": 0.5, **ONE_STEP},
+    "always-accept 0.8": {"kernel": "gibbs", "sweeps": 10, "proposal_temperature": 0.8, **ONE_STEP},
+    "annealed MH": {"kernel": "annealing", "sweeps": 5, "hot": 1.0, "cold": 0.1, **ONE_STEP},
+    "always-accept 1.0 from mask-predict 10": {"kernel": "gibbs", "sweeps": 10, "proposal_temperature": 1.0},
+    "block MH (sequential)": {"kernel": "sequential-block", "sweeps": 5, "block_size": 2, **ONE_STEP},
 }
 """In the order in which they are made; every `workers`-th by one process."""
 REVISED: dict[str, dict[str, Any]] = {
-    "mask-predict 10": {"decoder": "mask-predict", "steps": 10},
-    "revise 10": {"decoder": "revise", "steps": 10},
-    "revise 2": {"decoder": "revise", "steps": 2},
-    "one step": {"decoder": "mask-predict", "steps": 1},
-    "revise 4": {"decoder": "revise", "steps": 4},
+    "mask-predict 10": {"kernel": "mask-predict", "decoding_steps": 10},
+    "revise 10": {"kernel": "revise", "decoding_steps": 10},
+    "revise 2": {"kernel": "revise", "decoding_steps": 2},
+    "one step": {"kernel": "mask-predict", "decoding_steps": 1},
+    "revise 4": {"kernel": "revise", "decoding_steps": 4},
 }
 """Of the model that learned to correct its own output."""
-AUTOREGRESSIVE = {"greedy": {"decoder": "greedy"}, "beam 5": {"decoder": "beam", "beam": 5}}
-CHOICES = [(score, per_token) for score in ("norm", "any-order", "raw") for per_token in (True, False)]
+AUTOREGRESSIVE = {"greedy": {"kernel": "greedy"}, "beam 5": {"kernel": "beam", "beam": 5}}
 WAYS = {"causal": AUTOREGRESSIVE, "masked": ROWS, "distilled": ROWS, "refined": REVISED}
 """The models, and the ways that each translates."""
 ORDER = [(model, name) for model, ways in WAYS.items() for name in ways]
 """Of the rows in the table."""
 TIMED = ("mask-predict 10", "one step", "mask-predict 4", "MH norm from mask-predict 10", "always-accept 1.0", *AUTOREGRESSIVE)
 """Ways that are timed alone."""
+BASELINE = "mask-predict 10"
+LENGTHS = 5
+"""Lengths that are tried for each source."""
 LIKELIEST = 4
 """Tokens of a site whose effect on its neighbour is measured."""
 
@@ -175,7 +174,7 @@ MODELS: dict[str, dict[str, Any]] = {
     "distilled": MASKED,
     "refined": {**MASKED, "refinement": 1.0, "lr": 1e-3, "warmup": 50, "vocab": None},
 }
-"""Settings of each training, chosen on val.* (bench/translation_tuning.py); the refined model goes on from the masked one."""
+"""Settings of each training, chosen on val.*; the refined model goes on from the masked one."""
 SHARES = {"causal": 0.15, "masked": 0.26, "distilled": 0.20, "refined": 0.05}
 """Of the time, for each training."""
 EPOCHS = {"causal": 45, "masked": 160, "distilled": 160, "refined": 40}
@@ -187,17 +186,21 @@ TRIAL = 150
 def train(given: argparse.Namespace, model: str, _: str) -> None:
     """Train one model for its share of the time: a trial, whose compiled code is kept, tells how many steps fit into it."""
     import unmask
+    from unmask.signature import arguments
 
     corpus = (given.data / "train.de", given.data / "train.en")
     options: dict[str, Any] = {
-        "cache": given.work / f"cache-{model}", "layers": given.layers, "width": given.width, "heads": given.width // 64 or 1,
+        "layers": given.layers, "width": given.width, "heads": given.width // 64 or 1,
         "vocab": given.vocab, "max_length": given.max_length, "batch_tokens": given.batch_tokens, "lr": given.lr, "warmup": 400,
-        "valid_share": 0.005, "licence": "research, non-commercial", "checkpoint_every": 10**6, **MODELS[model],
+        "valid_share": 0.005, **MODELS[model],
     }  # fmt: skip
     if model == "refined":
         options["init"] = given.work / "masked"
     share = min(SHARES[model] * given.seconds, left(given) - 2 * LEAST)
-    trial = unmask.train(parallel=corpus, out=given.work / f"{model}-trial", steps=TRIAL, valid_every=10**6, **options)
+    options = {name: value for name, value in options.items() if value is not None}
+    trial = unmask.train(
+        **arguments(unmask.train, {**options, "parallel": corpus, "out": given.work / f"{model}-trial", "steps": TRIAL})
+    )
     speeds = trial.to_frame()["tokens_per_second"].dropna()
     per_second = float(speeds.iloc[len(speeds) // 2 :].median()) / options["batch_tokens"]
     epoch = trial.tokens / options["batch_tokens"]
@@ -205,7 +208,8 @@ def train(given: argparse.Namespace, model: str, _: str) -> None:
     print(f"{model}: {per_second:.1f} steps per second, {steps} steps, {steps / epoch:.0f} epochs", flush=True)
     since = time.monotonic()
     teacher = {"distil": given.work / "causal"} if model == "distilled" else {}
-    made = unmask.train(parallel=corpus, out=given.work / model, steps=steps, max_minutes=1.35 * share / 60, **teacher, **options)
+    options |= {"parallel": corpus, "out": given.work / model, "steps": steps, "max_minutes": 1.35 * share / 60, **teacher}
+    made = unmask.train(**arguments(unmask.train, options))
     print(f"{made}, {time.monotonic() - since:.1f} s, {made.parameters:,} parameters", flush=True)
     keep(given, f"train-{model}", {**made.to_dict(), "epochs": steps / epoch, "seconds": time.monotonic() - since})
 
@@ -217,9 +221,8 @@ def choose(given: argparse.Namespace, model: str, _: str) -> None:
     pair = PairModel.load(given.work / model, dtype=given.dtype)
     told = choices(pair, *(lines(given.data / f"val.{side}", given.sentences) for side in ("de", "en")))
     keep(given, f"choose-{model}", told)
-    names = [f"{score}{' per token' if per_token else ''}" for score, per_token in CHOICES]
-    best = max(names, key=told["bleu"].__getitem__)
-    keep(given, f"chosen-{model}", {"choose": best.removesuffix(" per token"), "per_token": best.endswith("per token")})
+    best = max(("norm", "any-order", "raw"), key=lambda score: told["bleu"][f"{score} per token"])
+    keep(given, f"chosen-{model}", {"choose": best})
     print(model, told, flush=True)
 
 
@@ -262,21 +265,22 @@ def timing(given: argparse.Namespace, model: str, _: str) -> None:
 
 def _loaded(given: argparse.Namespace, model: str) -> Any:
     """What `unmask.translate` takes as a model."""
-    from unmask.translation.translators import PairModel
+    from unmask.translation.recipe import load_translator
 
     folder = given.work / model
-    return folder if model == "causal" else PairModel.load(folder, dtype=given.dtype)
+    return load_translator(folder, dtype=given.dtype)
 
 
 def _translated(given: argparse.Namespace, model: str, loaded: Any, name: str) -> tuple[Any, list[str]]:
     """The test set, translated in one of the ways, and its sources."""
     import unmask
+    from unmask.signature import arguments
 
     noted = [path for path in (given.out / f"chosen-{one}.json" for one in ("masked", model)) if path.exists()]
     chosen = json.loads(noted[0].read_text()) if noted and model != "causal" else {}
     sources, references = (lines(given.data / f"test_2016_flickr.{side}", given.sentences) for side in ("de", "en"))
     options = {**chosen, **WAYS[model][name]}
-    return unmask.translate(sources, reference=references, model=loaded, dtype=given.dtype, **options), sources
+    return unmask.translate(sources, reference=references, model=loaded, **arguments(unmask.translate, options)), sources
 
 
 def note_norm_energies(pair: Any, told: dict[str, Any]) -> None:
@@ -351,6 +355,229 @@ def dependence(given: argparse.Namespace, model: str, _: str) -> None:
         stutter = (best[1:] == best[:-1]).double()
         pairs += torch.stack([information, stutter, entropy[:-1], entropy[1:]], 1).tolist()
     keep(given, f"dependence-{model}", summary_of(pairs))
+
+
+def choices(pair: Any, sources: Sequence[str], references: Sequence[str], steps: int = 10) -> dict[str, Any]:
+    """BLEU of mask-predict by each choice among five lengths, at the likeliest and at the reference's length; and more.
+
+    "length is right": how often the likeliest length, or one of the five, is the reference's. "nats per token" is -log p of the
+    references by one random order each, given their lengths. "stutter" is that of the texts chosen by norm, per token.
+    """
+    from sacrebleu.metrics import BLEU
+
+    from unmask.sampling.registry import MaskPredict
+    from unmask.sampling.run.text_statistics import stutter_rate
+    from unmask.translation.translators import Draft, Drafting
+
+    ids = [tuple(one) for one in pair.spelling.encode(sources)]
+    wanted = [tuple(one)[: pair.layout.longest_target] for one in pair.spelling.encode(references)]
+    decoder = MaskPredict(decoding_steps=steps, decoding_temperature=0.0)
+    drafting = Drafting(pair, 0)
+
+    def bleu(chosen: Sequence[Draft]) -> float:
+        return float(BLEU().corpus_score([pair.spelling.text(draft.tokens) for draft in chosen], [list(references)]).score)
+
+    told = [Draft(i, source, len(target), 0.0, target) for i, (source, target) in enumerate(zip(ids, wanted, strict=True))]
+    spelled = [draft for draft in told if not set(draft.tokens) & set(pair.model.special_ids)]
+    nats = -sum(drafting.scores(spelled, "any-order")) / sum(draft.length for draft in spelled)
+    found = {"the reference's length": bleu(drafting.run([Draft(d.number, d.source, d.length) for d in told], decoder, "norm"))}
+    likely = pair.likely_lengths(ids, LENGTHS)
+    drafts = [Draft(LENGTHS * i + j, source, *one) for i, source in enumerate(ids) for j, one in enumerate(likely[i])]
+    drafts = drafting.run(drafts, decoder, "norm")
+    found["likeliest length"] = bleu(drafts[::LENGTHS])
+    right = [draft.length == len(wanted[i // LENGTHS]) for i, draft in enumerate(drafts)]
+    groups = range(0, len(drafts), LENGTHS)
+    exact = {"first": sum(right[::LENGTHS]) / len(ids), "five": sum(any(right[i : i + LENGTHS]) for i in groups) / len(ids)}
+    stutter = 0.0
+    for score in ("norm", "any-order", "raw"):
+        values = drafting.scores(drafts, score)  # type: ignore[arg-type]
+        sign = -1 if score == "any-order" else 1
+        for per_token in (True, False):
+            cost = [
+                (sign * value - draft.log_length) / (draft.length if per_token else 1)
+                for value, draft in zip(values, drafts, strict=True)
+            ]
+            best = [drafts[min(range(i, i + LENGTHS), key=cost.__getitem__)] for i in groups]
+            found[f"{score}{' per token' if per_token else ''}"] = bleu(best)
+            if score == "norm" and per_token:
+                stutter = stutter_rate([list(draft.tokens) for draft in best])
+    return {"bleu": found, "length is right": exact, "nats per token": nats, "stutter": stutter}
+
+
+def keep(given: argparse.Namespace, name: str, value: Any) -> None:
+    """Write a result as JSON."""
+    (given.out / f"{name}.json").write_text(json.dumps(value, ensure_ascii=False, default=str))
+
+
+def lines(path: Path, most: int = 10**9) -> list[str]:
+    """The first lines of a file."""
+    return path.read_text().splitlines()[:most]
+
+
+def collect(given: argparse.Namespace, order: Sequence[tuple[str, str]]) -> None:
+    """table.json and table.md from all rows that are there, with paired bootstrap intervals against mask-predict of 10 steps."""
+    found: dict[str, dict[str, Any]] = {}
+    for path in sorted(given.out.glob("row-*.json")):
+        found[path.stem.removeprefix("row-")] = json.loads(path.read_text())
+    table, references = [], lines(given.data / "test_2016_flickr.en", given.sentences)
+    for model, name in order:
+        key = f"{model}-{name}"
+        if key not in found:
+            continue
+        baseline = found.get(f"{'distilled' if model == 'causal' else model}-{BASELINE}")
+        table.append({"model": model, "row": name, **found[key]["figures"], **bootstrap(references, found[key], baseline)})
+    keep(given, "table", table)
+    heading = "model | decoding | BLEU | 95 % | against mask-predict 10 | chrF | energy | accepted | novel"
+    marks = [f"| {heading} | stutter | in texts | passes | s |", "| --- | --- |" + " ---: |" * 11]
+    for one in table:
+        marks.append("| " + " | ".join(cells(one)) + " |")
+    (given.out / "table.md").write_text("\n".join(marks) + "\n")
+    print("\n".join(marks), flush=True)
+
+
+def cells(one: Mapping[str, Any]) -> list[str]:
+    """A row of the table as text."""
+
+    def share(value: float | None, digits: int = 1) -> str:
+        return "" if value is None else f"{100 * value:.{digits}f} %"
+
+    interval = f"{one['low']:.1f} to {one['high']:.1f}" if one.get("low") is not None else ""
+    against = f"{one['gain']:+.2f} ({one['gain_low']:+.2f} to {one['gain_high']:+.2f})" if one.get("gain") is not None else ""
+    energy = "" if one["energy"] is None else f"{one['energy']:.2f}"
+    return [
+        one["model"], one["row"], f"{one['bleu']:.2f}", interval, against, f"{one['chrf']:.2f}", energy, share(one["accepted"]),
+        share(one["novel"]), share(one["stutter"], 2), share(one["stuttering"]), f"{one['passes']:.0f}", f"{one['seconds']:.4f}",
+    ]  # fmt: skip
+
+
+def bootstrap(
+    references: Sequence[str], one: dict[str, Any], baseline: dict[str, Any] | None, times: int = 1000
+) -> dict[str, Any]:
+    """95 % intervals of BLEU, and of its difference from the baseline on the same resampled sentences (Koehn 2004)."""
+    import numpy as np
+    from sacrebleu.metrics import BLEU
+
+    def counts(found: dict[str, Any]) -> Any:
+        if "counts" not in found:
+            bleu, texts = BLEU(effective_order=True), [row["text"] for row in found["translations"]]
+            stats = [bleu.sentence_score(text, [reference]) for text, reference in zip(texts, references, strict=True)]
+            found["counts"] = np.array([[s.sys_len, s.ref_len, *s.counts, *s.totals] for s in stats])
+        return found["counts"]
+
+    def bleu_of(sums: Any) -> float:
+        system, reference, matched, total = sums[0], sums[1], sums[2:6], sums[6:10]
+        if min(matched) == 0:
+            return 0.0
+        brevity = min(0.0, 1 - reference / max(1, system))
+        return float(100 * np.exp(brevity + np.log(matched / total).mean()))
+
+    drawn = np.random.default_rng(0).integers(len(references), size=(times, len(references)))
+    own = counts(one)
+    values = np.array([bleu_of(own[some].sum(0)) for some in drawn])
+    found = {"low": float(np.percentile(values, 2.5)), "high": float(np.percentile(values, 97.5))}
+    if baseline is not None and baseline is not one:
+        other = counts(baseline)
+        gains = values - np.array([bleu_of(other[some].sum(0)) for some in drawn])
+        point = bleu_of(own.sum(0)) - bleu_of(other.sum(0))
+        found |= {"gain": point, "gain_low": float(np.percentile(gains, 2.5)), "gain_high": float(np.percentile(gains, 97.5))}
+    return found
+
+
+PAIRS = [
+    ("masked-mask-predict 10", "causal-beam 5"),
+    ("distilled-mask-predict 10", "causal-beam 5"),
+    ("distilled-mask-predict 10", "masked-mask-predict 10"),
+    ("distilled-one step", "masked-one step"),
+    ("refined-mask-predict 10", "masked-mask-predict 10"),
+    ("masked-always-accept 1.0", "masked-one step"),
+    ("masked-always-accept 0.8", "masked-always-accept 1.0"),
+    ("masked-always-accept 1.0", "masked-MH norm"),
+    ("distilled-always-accept 1.0", "distilled-MH norm"),
+    ("masked-MH raw", "masked-MH norm"),
+    ("masked-MH raw from mask-predict 10", "masked-MH norm from mask-predict 10"),
+    ("distilled-MH raw from mask-predict 10", "distilled-MH norm from mask-predict 10"),
+    ("masked-block MH (product)", "masked-MH norm"),
+    ("masked-block MH (sequential)", "masked-MH norm"),
+]
+"""Rows that the papers' claims, and ours, set against each other."""
+
+
+def differences(given: argparse.Namespace, *_: str) -> None:
+    """BLEU of one row minus that of another, on the same resampled sentences, from rows that are there."""
+    found, references = [], lines(given.data / "test_2016_flickr.en", given.sentences)
+    for names in PAIRS:
+        paths = [given.out / f"row-{name}.json" for name in names]
+        if all(path.exists() for path in paths):
+            one, other = (json.loads(path.read_text()) for path in paths)
+            told = bootstrap(references, one, other)
+            found.append({"row": names[0], "minus": names[1], **told})
+            print(
+                f"{names[0]} minus {names[1]}: {told['gain']:+.2f} ({told['gain_low']:+.2f} to {told['gain_high']:+.2f})",
+                flush=True,
+            )
+    keep(given, "differences", found)
+
+
+def ordering(given: argparse.Namespace, model: str, _: str) -> None:
+    """Whether energies order translations as references do: between ways to decode, and between translations of one sentence.
+
+    Of two ways' different translations of a sentence, how often the one with the lower energy (per token) has the higher chrF.
+    """
+    import numpy as np
+    from sacrebleu.metrics import CHRF
+    from scipy.stats import spearmanr
+
+    chrf, references = CHRF(), lines(given.data / "test_2016_flickr.en", given.sentences)
+    energy, per_token, quality, bleu, texts = [], [], [], [], []
+    for path in sorted(given.out.glob(f"row-{model}-*.json")):
+        told = json.loads(path.read_text())
+        rows_ = told["translations"]
+        energy.append([one["energy"] for one in rows_])
+        per_token.append([one["energy"] / max(1, one["length"]) for one in rows_])
+        quality.append([chrf.sentence_score(one["text"], [wanted]).score for one, wanted in zip(rows_, references, strict=True)])
+        texts.append([one["text"] for one in rows_])
+        bleu.append(told["figures"]["bleu"])
+    if len(bleu) < 2:
+        return
+    found: dict[str, Any] = {"ways": len(bleu), "spearman of mean energy and BLEU": spearmanr(np.mean(energy, 1), bleu).statistic}
+    for name, table in (("energy", np.array(energy)), ("energy per token", np.array(per_token))):
+        agree = pairs = 0
+        for a in range(len(table)):
+            for b in range(a):
+                differ = np.array([x != y for x, y in zip(texts[a], texts[b], strict=True)])
+                gap, gain = (table[a] - table[b])[differ], (np.array(quality[a]) - np.array(quality[b]))[differ]
+                decided = (gap != 0) & (gain != 0)
+                pairs += int(decided.sum())
+                agree += int(((gap < 0) == (gain > 0))[decided].sum())
+        found[f"lower {name} is better"] = {"share": agree / max(1, pairs), "pairs": pairs}
+    keep(given, f"ordering-{model}", found)
+    print(model, found, flush=True)
+
+
+def summary_of(pairs: Sequence[Sequence[float]]) -> dict[str, Any]:
+    """Stutter by tenths of measured dependence, its mean where there is and is no stutter, and the area under the curve."""
+    import numpy as np
+
+    table = np.array(pairs)
+    information, stutter = table[:, 0], table[:, 1].astype(bool)
+    rank = information.argsort().argsort() + 1
+    positive, negative = int(stutter.sum()), int((~stutter).sum())
+    area = (rank[stutter].sum() - positive * (positive + 1) / 2) / max(1, positive * negative)
+    tenths = [
+        {"up to": float(part[:, 0].max()), "stutter": float(part[:, 1].mean()), "pairs": len(part)}
+        for part in np.array_split(table[information.argsort()], 10)
+        if len(part)
+    ]
+    means = {
+        name: float(information[where].mean()) if where.any() else None for name, where in (("yes", stutter), ("no", ~stutter))
+    }
+    return {
+        "neighbours": len(table),
+        "stutter": float(stutter.mean()),
+        "mean information": means,
+        "area": float(area),
+        "tenths": tenths,
+    }
 
 
 if __name__ == "__main__":

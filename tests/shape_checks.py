@@ -27,15 +27,12 @@ CHECKED = [
     *(f"unmask.lab.{name}" for name in ("dynamics", "estimation", "schedules")),
     *(f"unmask.sampling.{name}" for name in ("acceptance", "decoders", "energy", "engine.memory")),
     *(f"unmask.sampling.{name}" for name in ("engine.passes", "engine.randomness", "enumeration", "kernels", "target")),
-    *(f"unmask.sampling.run.{name}" for name in ("advance", "groups")),
+    *(f"unmask.sampling.run.{name}" for name in ("advance", "chains")),
     *(
         f"unmask.scoring.{name}"
         for name in ("batch", "masked_ranges", "adaptive_orders", "all_orders", "pair_joints", "annealed_importance")
     ),
-    *(
-        f"unmask.training.{name}"
-        for name in ("corpus", "encoder", "loop", "masking", "objectives", "packing", "trainer", "validation")
-    ),
+    *(f"unmask.training.{name}" for name in ("encoder", "masking", "objectives", "packing", "trainer", "validation")),
 ]
 """Where tensors of given shapes come in; checks in the solvers' inner loops would triple their tests' time."""
 CHECKS = 2000

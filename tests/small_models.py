@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+import pytest
 import torch
 from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers, processors, trainers
 from transformers import BertConfig, BertForMaskedLM, PreTrainedTokenizerFast
+
+from unmask.errors import ModelError
+from unmask.models.masked_lm import MaskedLM
 
 SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
 
@@ -62,3 +67,18 @@ def byte_tokenizer(
     core.post_processor = around
     names = {"bos": "<s>", "cls": "<s>", "pad": "<pad>", "eos": "</s>", "sep": "</s>", "unk": "<unk>", "mask": mask}
     return PreTrainedTokenizerFast(tokenizer_object=core, **{f"{name}_token": token for name, token in names.items()})
+
+
+def refusal(folder: Path | str, load: Callable[..., Any] = MaskedLM.load, **options: Any) -> str:
+    """The one line in which a folder is refused."""
+    with pytest.raises(ModelError) as caught:
+        load(str(folder), **options)
+    message = str(caught.value)
+    assert "\n" not in message and len(message) < 450
+    return message
+
+
+def reconfigure(folder: Path, **changes: Any) -> None:
+    """Change settings of a folder's config.json."""
+    path = folder / "config.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | changes))

@@ -36,27 +36,6 @@ def test_every_public_name_explains_itself(name):
     assert len(set(re.findall(r"[a-z]+", doc.lower())) - set(re.findall(r"[a-z]+", name.lower()))) >= 6
 
 
-ANSWERS = [
-    "Check",
-    "Comparison",
-    "Dependence",
-    "Diagnosis",
-    "Evaluation",
-    "Filling",
-    "Mutants",
-    "PairScores",
-    "SampleRun",
-    "Scores",
-    "TrainingRun",
-    "Translations",
-]
-
-
-@pytest.mark.parametrize("answer", [getattr(unmask, name) for name in ANSWERS])
-def test_answers_have_a_frame_a_dictionary_and_a_face(answer):
-    assert all(callable(getattr(answer, name)) for name in ("to_frame", "to_dict", "_repr_html_"))
-
-
 def test_unknown_name_is_an_attribute_error():
     with pytest.raises(AttributeError, match="'unmask' has no attribute 'no_such_name'"):
         unmask.no_such_name  # noqa: B018
@@ -67,14 +46,6 @@ def test_import_and_command_line_load_nothing_heavy(statement):
     assert not loaded_by(statement) & {"torch", "transformers", "pandas", "matplotlib", "pyarrow", "scipy", "numpy"}
 
 
-@pytest.mark.parametrize("module", ["options.kinds", "options.elsewhere", "checks", "options.option", "cli.build", "lab"])
-def test_a_module_can_be_the_first_that_is_imported(module):
-    code = f"import unmask.{module}; from unmask import checks; import sys; print('unmask.options.elsewhere' in sys.modules)"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT / "src")
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.strip() == str(module in ("options.elsewhere", "cli.build", "lab"))
-
-
 def test_using_a_name_does_load_torch():
     assert "torch" in loaded_by("import unmask; unmask.fill")
 
@@ -82,8 +53,3 @@ def test_using_a_name_does_load_torch():
 def test_one_version():
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     assert unmask.__version__ == project["version"]
-
-
-def test_help_names_the_constructions_there_are():
-    done = subprocess.run([sys.executable, "-m", "unmask", "fill", "--help"], capture_output=True, text=True, check=True)
-    assert all(name in done.stdout for name in unmask.CONSTRUCTIONS)

@@ -1,7 +1,6 @@
 """The square of the near-compatible family with restarts: P-PPL and G-KL over (alpha, lambda), corners and named members marked.
 
-    python tools/family_square.py rows ROWS docs/figures/family-square.csv          # means of the rows of bench/rules.py
-    python tools/family_square.py draw docs/figures/family-square.csv docs/figures/family-square.png
+    python tools/family_square.py docs/figures/family-square.csv docs/figures/family-square.png
 
 The means weigh every cell (model, texts, way to choose pairs) alike. Between the measured points, marked by dots, the contours
 are linear in alpha and in the square root of lambda, the scale of the axis; at lambda = 1 every alpha is the chain.
@@ -15,7 +14,6 @@ from pathlib import Path
 import numpy as np
 import pandas
 
-NAMED = {"arnold_gokhale": (0.0, 0.0), "balanced": (0.5, 0.0), "pseudo_gibbs": (1.0, 0.0)}
 SHOWN = {
     "Arnold-Gokhale": (0.0, 0.0, "left", "bottom"),
     "balanced": (0.5, 0.0, "center", "bottom"),
@@ -23,23 +21,6 @@ SHOWN = {
     "restarted": (0.75, 0.1, "center", "bottom"),
     "chain": (0.5, 1.0, "center", "top"),
 }
-
-
-def write_means(rows: Path, out: Path) -> None:
-    """alpha, lambda, P-PPL, G-KL, A-KL of every member measured."""
-    found = pandas.concat([pandas.read_parquet(part) for part in sorted(rows.glob("*.parquet"))])
-    found["nats"] = found["pair_nll"] / 2
-    means = found.groupby(["rule", "cell"])[["nats", "g_kl", "a_kl"]].mean().groupby("rule").mean()
-    lines = []
-    for rule, row in means.iterrows():
-        name = str(rule)
-        points = [NAMED[name]] if name in NAMED else [(a, 1.0) for a in (0, 0.25, 0.5, 0.75, 1)] if name == "chain" else []
-        if name.startswith("family:"):
-            alpha, restart = name.removeprefix("family:").split(",")
-            points = [(float(alpha), float(restart))]
-        lines += [(a, r, np.exp(row["nats"]), row["g_kl"], row["a_kl"]) for a, r in points]
-    table = pandas.DataFrame(sorted(lines), columns=["alpha", "lambda", "p_ppl", "g_kl", "a_kl"])
-    table.to_csv(out, index=False, float_format="%.5g")
 
 
 def draw(means: Path, out: Path) -> None:
@@ -72,4 +53,4 @@ def draw(means: Path, out: Path) -> None:
 
 
 if __name__ == "__main__":
-    {"rows": write_means, "draw": draw}[sys.argv[1]](Path(sys.argv[2]), Path(sys.argv[3]))
+    draw(Path(sys.argv[1]), Path(sys.argv[2]))

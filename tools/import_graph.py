@@ -36,10 +36,10 @@ ORDER: tuple[tuple[str, ...], ...] = (
     ("serving",),
     ("cli",),
 )
-"""Left to right: a room may import those to its left. Rooms that share a place do not import each other, the first one's
-seven plain modules excepted. `registries` are the modules `registry` of several rooms: plain lists, which name what their own
-room has and load none of it. `verbs.serve`, which starts the page, counts as serving. `translation` is to the left of `training`, which distils with its beam search and fits the head
-of its lengths."""
+"""Left to right: a room may import those to its left. Rooms that share a place do not import each other, except the plain modules
+of the first. `registries` are the modules `registry` of several rooms: plain lists, which name what their own room has and load
+none of it. `verbs.serve`, which starts the page, counts as serving. `translation` is to the left of `training`, which uses its
+beam search and fits the head of its lengths."""
 DOTTED = re.compile(rf"{PACKAGE}(\.\w+)+(:\w+)?")
 SOURCE = Path(__file__).parents[1] / "src" / PACKAGE
 
@@ -84,8 +84,9 @@ def faults(found: Sequence[Import]) -> list[str]:
     lines = []
     for one in found:
         here, there = one.rooms
-        own = here == "registries" and not one.at_once and one.module.split(".")[1] == one.imported.split(".")[1]
-        if here == there or not there or own:
+        home = one.module.split(".")[1]  # a registry may load, when it is used, what its own room may
+        later = here == "registries" and not one.at_once and place.get(there, 99) <= place.get(home, 0)
+        if here == there or not there or later:
             continue
         unknown = [name for name in (here, there) if name not in place]
         if unknown:

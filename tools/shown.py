@@ -35,6 +35,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NoReturn
+from unittest.mock import patch
 
 ROOT = Path(__file__).parents[1]
 DOCUMENTS = [*(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "SECURITY.md")), *sorted((ROOT / "docs").rglob("*.md"))]
@@ -166,13 +167,13 @@ class Session:
 
 def unmask_prints(words: list[str]) -> str:
     """What `unmask` prints to standard output with these arguments, 80 columns wide."""
-    from typer.testing import CliRunner
+    from unmask.cli.app import run
 
-    from unmask.cli.app import app
-
-    done = CliRunner().invoke(app, words, env={"COLUMNS": WIDTH}, catch_exceptions=False, prog_name="unmask")
-    assert done.exit_code == 0, f"unmask {shlex.join(words)}\n{done.output}"
-    return done.stdout
+    printed = io.StringIO()
+    with contextlib.redirect_stdout(printed), patch.dict(os.environ, COLUMNS=WIDTH):
+        code = run(words)
+    assert code == 0, f"unmask {shlex.join(words)}\n{printed.getvalue()}"
+    return printed.getvalue()
 
 
 def script_prints(words: list[str]) -> str:

@@ -42,12 +42,14 @@ def with_links_of_the_site(text: str, source: str, page: str) -> str:
 
 def option_tables() -> str:
     """Every option of every command: the page `options.md`."""
+    from unmask.cli.lab import COMMANDS
     from unmask.signature import summary
     from unmask.verbs import VERBS, verb
 
     parts = ["# Options of every command", "From the signatures; `unmask COMMAND --help` prints the same."]
-    for name in VERBS:
-        parts += [f"## unmask {name}", summary(verb(name)), option_table(verb(name))]
+    functions = {name: verb(name) for name in VERBS} | {f"lab {name}": study for name, study in COMMANDS.items()}
+    for name, function in functions.items():
+        parts += [f"## unmask {name}", summary(function), option_table(function)]
     return "\n\n".join(parts) + "\n"
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from functools import partial
 from pathlib import Path
 
 import unmask
@@ -30,7 +31,8 @@ def main() -> None:
     parser.add_argument("--memory", help="what the run may keep on the device, such as 20GB or 0.5")
     parser.add_argument("--joints", default="all")
     given = vars(parser.parse_args())
-    rows = unmask.evaluate(given.pop("data"), scheme="random", support="all", **given).rows
+    model = partial(unmask.load, given.pop("model"), device=given.pop("device"), dtype=given.pop("dtype"))
+    rows = unmask.evaluate(given.pop("data"), model, scheme="random", support="all", **given).rows
     for column, meaning in DISTANCES.items():
         known = rows[rows[column].notna()]
         one = known[known["construction"] == known["construction"].iloc[0]][column].astype(int)

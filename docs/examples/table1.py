@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from functools import partial
 from pathlib import Path
 
 import unmask
@@ -43,15 +44,13 @@ def main() -> None:
         for scheme in SCHEMES:
             found = unmask.evaluate(
                 path,
-                model=given.model,
+                model=partial(unmask.load, given.model, device=given.device, dtype=given.dtype),
                 scheme=scheme,
                 pairs=given.pairs,
                 seed=given.seed,
                 arnold_gokhale_steps=given.arnold_gokhale_steps,
                 support=given.support,
                 out=given.out / f"{name}-{scheme}",
-                device=given.device,
-                dtype=given.dtype,
                 memory=given.memory,
                 joints=given.joints,
             )

@@ -27,9 +27,7 @@ if TYPE_CHECKING:
     from unmask.errors import InputError as InputError
     from unmask.errors import ModelError as ModelError
     from unmask.errors import UnmaskError as UnmaskError
-    from unmask.evaluation.evaluate import evaluate as evaluate
     from unmask.evaluation.frontier import Frontier as Frontier
-    from unmask.evaluation.frontier import frontier as frontier
     from unmask.evaluation.table import Evaluation as Evaluation
     from unmask.integrations.pipeline import pipeline as pipeline
     from unmask.joints.deriving import derive as derive
@@ -37,39 +35,74 @@ if TYPE_CHECKING:
     from unmask.joints.joint import Joint as Joint
     from unmask.joints.metrics import block_metrics as block_metrics
     from unmask.joints.registry import CONSTRUCTIONS as CONSTRUCTIONS
+    from unmask.lab.spins import SpinModel as SpinModel
     from unmask.models.load import load as load
     from unmask.models.masked_lm import MaskedLM as MaskedLM
+    from unmask.sampling.energy import Energy as Energy
+    from unmask.sampling.registry import MH as MH
+    from unmask.sampling.registry import Ancestral as Ancestral
+    from unmask.sampling.registry import Annealing as Annealing
+    from unmask.sampling.registry import Block as Block
+    from unmask.sampling.registry import Confidence as Confidence
+    from unmask.sampling.registry import EntropyBound as EntropyBound
+    from unmask.sampling.registry import Gibbs as Gibbs
+    from unmask.sampling.registry import Interleaved as Interleaved
+    from unmask.sampling.registry import LeastDependent as LeastDependent
+    from unmask.sampling.registry import LowestEntropy as LowestEntropy
+    from unmask.sampling.registry import MaskPredict as MaskPredict
+    from unmask.sampling.registry import PairJoint as PairJoint
+    from unmask.sampling.registry import RandomSets as RandomSets
+    from unmask.sampling.registry import Refined as Refined
+    from unmask.sampling.registry import Revise as Revise
+    from unmask.sampling.registry import SequentialBlock as SequentialBlock
+    from unmask.sampling.registry import Tempering as Tempering
+    from unmask.sampling.registry import Threshold as Threshold
+    from unmask.sampling.registry import Verified as Verified
     from unmask.sampling.run.diagnostics import Diagnosis as Diagnosis
-    from unmask.sampling.run.diagnostics import diagnose as diagnose
     from unmask.sampling.run.result import SampleRun as SampleRun
-    from unmask.sampling.sample import sample as sample
+    from unmask.sampling.settings import Keep as Keep
+    from unmask.sampling.settings import SampleSettings as SampleSettings
+    from unmask.sampling.settings import Start as Start
+    from unmask.scoring.registry import AdjacentPairs as AdjacentPairs
     from unmask.scoring.registry import AnyOrder as AnyOrder
     from unmask.scoring.registry import DecoderLaw as DecoderLaw
     from unmask.scoring.registry import LogProb as LogProb
     from unmask.scoring.registry import OrderBounds as OrderBounds
-    from unmask.scoring.registry import PairJoint as PairJoint
     from unmask.scoring.results import PairScores as PairScores
     from unmask.scoring.results import Scores as Scores
-    from unmask.scoring.score import score as score
     from unmask.tables.profile import Profile as Profile
     from unmask.tables.unary import Tables as Tables
     from unmask.tables.unary import unary_tables as unary_tables
-    from unmask.training.loop import TrainingRun as TrainingRun
-    from unmask.training.run import train as train
+    from unmask.training.recipe import Causal as Causal
+    from unmask.training.recipe import HeldOut as HeldOut
+    from unmask.training.recipe import Masked as Masked
+    from unmask.training.recipe import Optimisation as Optimisation
+    from unmask.training.recipe import Shape as Shape
+    from unmask.training.run import TrainingRun as TrainingRun
+    from unmask.translation.recipe import Beam as Beam
+    from unmask.translation.recipe import Greedy as Greedy
+    from unmask.translation.recipe import load_translator as load_translator
     from unmask.translation.translate import Translations as Translations
-    from unmask.translation.translate import translate as translate
     from unmask.variants.measured import Measured as Measured
     from unmask.variants.mutants import Mutants as Mutants
+    from unmask.variants.ranking import Ranking as Ranking
     from unmask.verbs.check import check as check
     from unmask.verbs.compare import compare as compare
     from unmask.verbs.dependence import dependence as dependence
+    from unmask.verbs.diagnose import diagnose as diagnose
+    from unmask.verbs.evaluate import evaluate as evaluate
     from unmask.verbs.fill import fill as fill
-    from unmask.verbs.mutants import Ranking as Ranking
+    from unmask.verbs.frontier import frontier as frontier
     from unmask.verbs.mutants import mutants as mutants
+    from unmask.verbs.sample import sample as sample
+    from unmask.verbs.score import score as score
     from unmask.verbs.serve import serve as serve
+    from unmask.verbs.train import train as train
+    from unmask.verbs.translate import translate as translate
 
 _NAMES = {
     "unmask.lab": "lab",
+    "unmask.lab.spins": "SpinModel",
     "unmask.answers.chain_filling": "ChainFilling",
     "unmask.answers.checking": "Check",
     "unmask.verbs.check": "check",
@@ -85,8 +118,9 @@ _NAMES = {
     "unmask.models.load": "load",
     "unmask.cloze": "Cloze",
     "unmask.errors": "InputError ModelError UnmaskError",
-    "unmask.evaluation.evaluate": "evaluate",
-    "unmask.evaluation.frontier": "Frontier frontier",
+    "unmask.verbs.evaluate": "evaluate",
+    "unmask.verbs.frontier": "frontier",
+    "unmask.evaluation.frontier": "Frontier",
     "unmask.evaluation.table": "Evaluation",
     "unmask.integrations.pipeline": "pipeline",
     "unmask.joints.deriving": "derive derive_all",
@@ -94,21 +128,32 @@ _NAMES = {
     "unmask.joints.metrics": "block_metrics",
     "unmask.joints.registry": "CONSTRUCTIONS",
     "unmask.models.masked_lm": "MaskedLM",
-    "unmask.sampling.run.diagnostics": "Diagnosis diagnose",
+    "unmask.sampling.energy": "Energy",
+    "unmask.sampling.registry": (
+        "MH Gibbs Block SequentialBlock PairJoint Tempering Annealing Ancestral Refined MaskPredict Confidence Revise "
+        "EntropyBound Threshold LowestEntropy RandomSets Interleaved LeastDependent Verified"
+    ),
+    "unmask.sampling.run.diagnostics": "Diagnosis",
     "unmask.sampling.run.result": "SampleRun",
-    "unmask.sampling.sample": "sample",
-    "unmask.scoring.registry": "AnyOrder DecoderLaw LogProb OrderBounds PairJoint",
+    "unmask.sampling.settings": "Keep SampleSettings Start",
+    "unmask.scoring.registry": "AdjacentPairs AnyOrder DecoderLaw LogProb OrderBounds",
+    "unmask.verbs.sample": "sample",
+    "unmask.verbs.diagnose": "diagnose",
     "unmask.scoring.results": "PairScores Scores",
-    "unmask.scoring.score": "score",
+    "unmask.verbs.score": "score",
     "unmask.verbs.serve": "serve",
     "unmask.tables.profile": "Profile",
     "unmask.tables.unary": "Tables unary_tables",
-    "unmask.training.loop": "TrainingRun",
-    "unmask.training.run": "train",
-    "unmask.translation.translate": "Translations translate",
+    "unmask.training.recipe": "Causal HeldOut Masked Optimisation Shape",
+    "unmask.training.run": "TrainingRun",
+    "unmask.verbs.train": "train",
+    "unmask.translation.recipe": "Beam Greedy load_translator",
+    "unmask.translation.translate": "Translations",
+    "unmask.verbs.translate": "translate",
     "unmask.variants.measured": "Measured",
     "unmask.variants.mutants": "Mutants",
-    "unmask.verbs.mutants": "Ranking mutants",
+    "unmask.variants.ranking": "Ranking",
+    "unmask.verbs.mutants": "mutants",
 }
 """The public names of each module."""
 _HOME = {name: module for module, names in _NAMES.items() for name in names.split()}

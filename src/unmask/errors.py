@@ -30,13 +30,5 @@ class ModelError(UnmaskError):
     """
 
 
-class ProcessError(UnmaskError):
-    """The end of a training run of several processes in one of them; `quiet` where another one reports the cause."""
-
-    def __init__(self, message: str, quiet: bool = False) -> None:
-        super().__init__(message)
-        self.quiet = quiet
-
-
 class UnmaskWarning(UserWarning):
     """Something that is not an error and may not be what was meant; the command line prints it in one line."""

@@ -11,6 +11,7 @@ The JSON schema has the types of the fields, and of what properties return.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
 from functools import cache
@@ -71,6 +72,8 @@ def as_plain(value: Any) -> Any:
         return value.tolist()
     if value is None or isinstance(value, str | int | float):
         return value
+    if isinstance(value, os.PathLike):
+        return os.fspath(value)
     return str(getattr(value, "name", value))
 
 

@@ -17,7 +17,7 @@ import re
 import sys
 import types
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import MISSING, dataclass, fields, is_dataclass
+from dataclasses import MISSING, dataclass, fields, is_dataclass, replace
 from difflib import get_close_matches
 from functools import cache, partial, wraps
 from importlib import import_module
@@ -133,13 +133,17 @@ class Written:
     metavar   the value's name in the help, such as BLANK=WORDS
     read      "module:function" from the words that were typed to the value
     repeat    the option may be repeated, and `read` gets a list
+    words     how many words the option takes
     short     a one-letter name
+    named     the first parameter, too, has a name and no place
     """
 
     metavar: str = ""
     read: str = ""
     repeat: bool = False
+    words: int = 1
     short: str = ""
+    named: bool = False
 
 
 def _loaded(where: str) -> Any:
@@ -267,11 +271,12 @@ def options(function: Callable[..., Any]) -> tuple[Option, ...]:
         default = None if required else parameter.default
         method, loaded = mark(annotation, Method), mark(annotation, Loaded)
         if is_dataclass(group := _plain_type(annotation)) and method is None:
-            listed += _fields(cast(type, group), name, ())
+            listed += _fields(cast(type, group), name, (), default)
             continue
         if method is not None and not isinstance(default, str | None):
             default = ",".join(_name(one) for one in default) if method.several else _name(default)
-        positional = number == 0 and parameter.kind is not parameter.KEYWORD_ONLY
+        named = (mark(annotation, Written) or Written()).named
+        positional = number == 0 and parameter.kind is not parameter.KEYWORD_ONLY and not named
         listed.append(Option(name, annotation, default, helps.get(name, ""), name, (), None, positional, required))
         if method is not None:
             listed += _method_fields(method, name)
@@ -292,15 +297,17 @@ PYTHON_ONLY = object()
 
 
 def _name(method: Any) -> str:
-    return method if isinstance(method, str) else str(type(method).name)
+    return method if isinstance(method, str) else str(method.name)
 
 
-def _fields(group: type, parameter: str, readers: tuple[str, ...]) -> list[Option]:
+def _fields(group: type, parameter: str, readers: tuple[str, ...], instance: Any = None) -> list[Option]:
+    """The fields of a group; their defaults are those of the `instance` that is the parameter's default, if there is one."""
     annotations, helps = hints(group), documentation(group)
     made = []
     for field in fields(group):
         if field.init and _flat(annotations[field.name]):
             default = field.default_factory() if field.default_factory is not MISSING else field.default
+            default = default if instance is None else getattr(instance, field.name)
             name, annotation = field.name, annotations[field.name]
             made.append(Option(name, annotation, default, helps.get(name, ""), parameter, readers, group))
     return made
@@ -350,7 +357,9 @@ def arguments(function: Callable[..., Any], values: Mapping[str, Any]) -> dict[s
         elif (loaded := mark(annotation, Loaded)) is not None:
             made[parameter] = partial(loaded.function, made.get(parameter), **own)
         else:
-            made[parameter] = _plain_type(annotation)(**own)
+            default = inspect.signature(function).parameters[parameter].default
+            group = _plain_type(annotation)
+            made[parameter] = replace(default, **own) if isinstance(default, group) else group(**own)
     return made
 
 
@@ -366,8 +375,6 @@ def _with_fields(function: Callable[..., Any], method: Method, parameter: str, c
             raise InputError(
                 f"{name} was given, which {parameter} {chosen_names} does not use: leave it out, or use {' or '.join(readers)}"
             )
-    from dataclasses import replace
-
     made = [replace(one, **{n: v for n, v in own.items() if n in hints(type(one))}) for one in several]
     return tuple(made) if method.several else made[0]
 

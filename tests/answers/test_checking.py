@@ -8,10 +8,10 @@ from math import inf, log
 
 import pytest
 import torch
-from typer.testing import CliRunner
 
 import unmask
-from unmask.cli.app import app
+from command_runner import invoke
+from small_models import reconfigure
 from unmask.errors import InputError
 from unmask.models.source import english_model_path
 
@@ -30,11 +30,6 @@ TEXTS = [
 @pytest.fixture
 def copied(tmp_path):
     return shutil.copytree(english_model_path(), tmp_path / "english")
-
-
-def reconfigure(folder, **changes):
-    path = folder / "config.json"
-    path.write_text(json.dumps(json.loads(path.read_text()) | changes))
 
 
 def test_what_was_understood_of_the_bundled_model(english):
@@ -153,21 +148,6 @@ def test_heads_that_logits_do_not_need_are_left_out_without_a_word(tiny_folder, 
     assert found.left_out == () and not any("head" in concern and "left out" in concern for concern in found.concerns)
 
 
-def test_a_model_whose_token_dropout_divides_by_the_visible_tokens(tmp_path):
-    """ESM rescales by the share of tokens that are not masked: rows of masks only give NaN."""
-    from transformers import EsmConfig, EsmForMaskedLM
-
-    names = ["<cls>", "<pad>", "<eos>", "<unk>", *"LAGVSERTIDPKQNFYMHWC", "<mask>"]
-    shape = {"hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 32}
-    config = EsmConfig(
-        vocab_size=len(names), pad_token_id=1, mask_token_id=24, token_dropout=True, position_embedding_type="rotary", **shape
-    )
-    EsmForMaskedLM(config).save_pretrained(tmp_path)
-    (tmp_path / "vocab.txt").write_text("\n".join(names))
-    found = unmask.check(tmp_path, data=["EVQLLESGG", "MKTAYIAK"])
-    assert found.passes_per_second > 1 and found.on_texts.positions == 17
-
-
 def test_texts_longer_than_the_model_and_nothing_around(tiny, tiny_folder, tmp_path):
     found = unmask.check(tiny, data=["the cat sat on the mat . " * 4, "the cat sat"]).on_texts
     assert found.too_long == 1 and found.texts == 2
@@ -194,12 +174,12 @@ def test_data_that_are_no_texts(tiny, tmp_path):
 
 def test_the_command_says_what_the_function_says(tiny_folder, tmp_path):
     (tmp_path / "lines.txt").write_text("the cat sat on the mat .\nthe dog ran .\n")
-    told = CliRunner().invoke(app, ["check", "--model", str(tiny_folder), "--data", str(tmp_path / "lines.txt"), "--json"])
+    told = invoke(["check", "--model", str(tiny_folder), "--data", str(tmp_path / "lines.txt"), "--json"])
     said, found = json.loads(told.stdout), unmask.check(tiny_folder, data=tmp_path / "lines.txt").to_dict()
     for same in (said, found):
         same.pop("passes_per_second")
     assert said == json.loads(json.dumps(found)) and said["on_texts"]["texts"] == 2
-    shown = CliRunner().invoke(app, ["check", "--model", str(tiny_folder), "--data", str(tmp_path / "lines.txt")])
+    shown = invoke(["check", "--model", str(tiny_folder), "--data", str(tmp_path / "lines.txt")])
     assert shown.exit_code == 0 and "mask token" in shown.stdout and "looks wrong: it is right in" in shown.stdout
-    refused = CliRunner().invoke(app, ["check", "--model", str(tiny_folder), "--rename", "nothing=x"])
+    refused = invoke(["check", "--model", str(tiny_folder), "--rename", "nothing=x"])
     assert refused.exit_code == 2 and "no tensor is called so" in refused.output

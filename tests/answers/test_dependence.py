@@ -9,12 +9,13 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from unmask.answers.dependence import dependence, pair_matrix
+from unmask.answers.dependence import pair_matrix
 from unmask.cloze import Cloze
 from unmask.errors import InputError
 from unmask.lab.model import curie_weiss
 from unmask.models.tabular import TabularMLM
 from unmask.sampling.engine.passes import Passes
+from unmask.verbs.dependence import dependence
 
 
 def joint_of(vocab: int, length: int, seed: int) -> torch.Tensor:

@@ -28,15 +28,6 @@ def test_a_text_without_spaces_is_cut_around_its_blanks():
     assert "HIKL[MASK]MNPQ" in shown and "TVWY[MASK]ACDE" in shown
 
 
-def test_a_long_text_without_blanks_shows_its_beginning():
-    assert around_blanks("ACDEFGHIKL" * 20, 30).startswith("ACDEFGHIKL") and len(around_blanks("ab " * 50, 30)) <= 30
-
-
-def test_dots_at_both_ends_count():
-    shown = excerpt("a" * 21, [(9, 10)], 20).text
-    assert shown == "… " + "a" * 15 + " …" and len(shown) <= 20
-
-
 @given(st.text(st.sampled_from("ab "), min_size=1, max_size=200), st.data(), st.integers(20, 60))
 def test_spans_stay_on_their_letters_and_the_width_is_kept(text, data, width):
     places = sorted(data.draw(st.lists(st.integers(0, len(text) - 1), min_size=1, max_size=3, unique=True)))

@@ -8,11 +8,10 @@ import math
 
 import pytest
 import torch
-from typer.testing import CliRunner
 
 import unmask
+from command_runner import invoke
 from unmask.answers.profile import ENOUGH, Sums, hidden_sites, measure
-from unmask.cli.app import app
 from unmask.errors import InputError
 from unmask.models.tabular import TabularMLM
 from unmask.tables.profile import Profile
@@ -103,7 +102,7 @@ def texts():
 def test_function_and_command_write_the_same_file(texts, tmp_path):
     (tmp_path / "texts.txt").write_text("\n".join(texts) + "\n")
     words = ["--profile", tmp_path / "texts.txt", "--candidates", "4", "--seed", "1", "--sentences", "60"]
-    made = CliRunner().invoke(app, ["dependence", *map(str, words), "--out", str(tmp_path / "command.json")])
+    made = invoke(["dependence", *map(str, words), "--out", str(tmp_path / "command.json")])
     assert made.exit_code == 0 and "60 texts, 4 tokens tried" in made.output, made.output
     found = unmask.dependence(profile=tmp_path / "texts.txt", candidates=4, seed=1, sentences=60, out=tmp_path / "function.json")
     assert (tmp_path / "function.json").read_bytes() == (tmp_path / "command.json").read_bytes()

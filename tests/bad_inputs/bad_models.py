@@ -1,4 +1,4 @@
-"""Model folders that cannot serve: each is a good one with one change."""
+"""Model folders that cannot serve, each a good one with one change; tests/models has every refusal of a folder."""
 
 from __future__ import annotations
 
@@ -13,10 +13,6 @@ def _config(**changes: object) -> Callable[[Path], None]:
         path.write_text(json.dumps({**json.loads(path.read_text()), **changes}))
 
     return change
-
-
-def _without(name: str) -> Callable[[Path], None]:
-    return lambda folder: (folder / name).unlink()
 
 
 def _instead(name: str, content: bytes) -> Callable[[Path], None]:
@@ -40,23 +36,12 @@ def _not_finite(folder: Path) -> None:
 
 
 MODELS: dict[str, Callable[[Path], None]] = {
-    "model-without-config": _without("config.json"),
-    "model-without-weights": _without("model.safetensors"),
-    "model-with-empty-config": _instead("config.json", b""),
-    "model-with-config-list": _instead("config.json", b"[]"),
     "model-with-deep-config": _instead("config.json", b'{"a": ' + b"[" * 100_000 + b"]" * 100_000 + b"}"),
-    "model-of-unknown-type": _config(model_type="abacus", architectures=None),
-    "model-causal": _config(is_decoder=True),
     "model-with-code": _config(auto_map={"AutoModelForMaskedLM": "modeling.Model"}, model_type="own"),
     "model-with-fewer-layers": _config(num_hidden_layers=1),
-    "model-with-negative-layers": _config(num_hidden_layers=-3),
     "model-with-more-layers": _config(num_hidden_layers=5),
-    "model-with-other-width": _config(hidden_size=24),
     "model-with-odd-heads": _config(num_attention_heads=3),
-    "model-with-more-tokens": _config(vocab_size=999),
     "model-truncated": _truncated,
     "model-not-finite": _not_finite,
-    "model-empty-weights": _instead("model.safetensors", b""),
-    "model-with-bad-tokenizer": _instead("tokenizer.json", b"{}"),
     "model-with-text-tokenizer": _instead("tokenizer.json", b"hello"),
 }

@@ -15,23 +15,22 @@ import signal
 import sys
 import time
 import warnings
-from collections.abc import Callable, Iterator
-from dataclasses import fields
+from collections.abc import Callable
 from functools import wraps
 from pathlib import Path
 from tempfile import mkdtemp
 from typing import Any
-from unittest.mock import patch
 
 import numpy as np
 import torch
-import uvicorn
 from torch import nn
 
+import flat
 import unmask
-from unmask.lab.studies import dictionary
+from unmask.lab import dynamics
 from unmask.models import masked_lm
 from unmask.models.tabular import TabularMLM
+from unmask.serving.guard import PageServer
 
 HOSTILE: dict[str, Any] = {
     "None": None,
@@ -76,27 +75,9 @@ WORKS_AS = {
     "a tabular model": r"ConditionalModel|Any|object",
 }
 """What the annotation of a parameter that takes the value must say; arrays, lists and mappings are as good as their items."""
-RECORDS = {"ChainFilling", "Check", "Comparison", "Completion", "Dependence", "Diagnosis", "Evaluation", "Filling", "Joint"}
-RECORDS |= {"Measured", "Mutants", "PairScores", "SampleRun", "Scores", "Tables", "TrainingRun", "Translations", "Construction"}
-RECORDS |= {"Frontier", "Measured", "Profile"}
-"""Made by functions: users read them and call their methods, but do not make them."""
 SECONDS, SLOW = 10, 0.3
-ENGINE = {
-    "check",
-    "estimate",
-    "log_tile",
-    "logits_of",
-    "multiplications",
-    "offers_states",
-    "rows_at_once",
-    "states",
-    "substitutions",
-    "unchecked_substitutions",
-}
-"""Methods of a MaskedLM, and of a Profile, that the library calls in its inner loops."""
 
-SMALL_STUDY: dict[str, Any] = {"sites": 3, "couplings": "0.1", "table_couplings": "0.1", "k": "1", "adaptive_k": 1, "fits": 2}
-SMALL_STUDY |= {"samples": 20, "slow_sites": 2, "learn_sites": 2, "orders": 2, "slots": 2, "repair_slots": 2, "steps": 1}
+SMALL_STUDY: dict[str, Any] = {"model": unmask.SpinModel(sites=3), "couplings": "0.1", "k": "1", "fits": 2, "orders": 2}
 
 
 class BegunError(Exception):
@@ -120,24 +101,24 @@ def bases(model: str, folder: Path) -> dict[str, tuple[Callable[..., Any], dict[
     scores = unmask.score(["the cat sat", "the dog sat"], rows="nested", model=lm)
     mutants = unmask.mutants("the cat sat", positions=[2], alphabet=["cat", "dog"], model=lm)
     listed = [{"mutant": f"cat2{word}", "y": y} for word, y in (("dog", 1), ("mat", 2), ("tree", 4))]
-    against = {"sequence": "the cat sat", "measured": listed, "alphabet": ["cat", "dog", "mat", "tree"], "scores": "singles"}
+    against = {"sequence": "the cat sat", "measured": listed, "alphabet": ["cat", "dog", "mat", "tree"]}
+    against["ranking"] = unmask.Ranking(scores="singles")
     measured = unmask.mutants(**against, model=lm)
     run = unmask.sample(model=lm, chains=2, sweeps=2, length=3)
     evaluation = unmask.evaluate(["the cat sat on the mat ."], model=lm, pairs=2, joints="product")
     joint, tables, cloze = filling.joint, filling.joint.tables, filling.cloze
     gold = [int(c[0]) for c in tables.candidates]
-    pairs = {"corpus": None, "parallel": [["the cat", "a dog"] * 20] * 2, "max_length": 32, "segment_lengths": None}
-    small = {"layers": 1, "width": 16, "heads": 1, "vocab": 80, "max_length": 16, "segment_lengths": "16", "buckets": "16"}
+    pairs = {"corpus": None, "parallel": [["the cat", "a dog"] * 20] * 2, "max_length": 32}
+    small = {"layers": 1, "width": 16, "heads": 1, "vocab": 80, "max_length": 16}
     trains = {
         **small,
         "corpus": [str(texts)],
         "batch_tokens": 128,
         "valid_share": 0.2,
         "device": "cpu",
-        "cache": folder / "cache",
     }
-    pair_model = unmask.train(**{**trains, **pairs, "buckets": None, "steps": 1, "out": folder / "pairs"}).out
-    translated = unmask.translate(["the cat"], model=pair_model, steps=1, lengths=1)
+    pair_model = flat.train(**{**trains, **pairs, "steps": 1, "out": folder / "pairs"}).out
+    translated = unmask.translate(["the cat"], model=pair_model, lengths=1)
     profile = folder / "profile.json"
     profile.write_text('{"by_distance": [0.2, 0.1], "fingerprint": "x", "texts": 9}')
     held_out = {"data": ["the cat sat", "a dog sat"], "model": lm, "length": 3, "decoders": ["random"]}
@@ -206,15 +187,13 @@ def bases(model: str, folder: Path) -> dict[str, tuple[Callable[..., Any], dict[
         "Measured.write": (measured.write, {"path": folder / "measured.parquet"}),
         "Evaluation.save": (evaluation.save, {"folder": folder / "evaluation"}),
         "Translations.save": (translated.save, {"path": folder / "translations.jsonl"}),
-        "lab.all": (all_studies, {}),
-        "lab.study": (unmask.lab.study, {"name": "stutter", "slots": 2, "repair_slots": 2, "steps": 1}),
+        "SpinModel": (unmask.SpinModel, {}),
+        "lab.SpinModel": (unmask.lab.SpinModel, {}),
+        "lab.all": (unmask.lab.all, {"progress": begun}),
     }
-    for name, kind in unmask.lab.STUDIES.items():
-        taken = {option.name for option in fields(kind)}
-        found[f"lab.{name}"] = (
-            getattr(unmask.lab, name),
-            {k: v for k, v in SMALL_STUDY.items() if k in taken} | {"progress": begun},
-        )
+    for name, study in unmask.lab.STUDIES.items():
+        small = {option: value for option, value in SMALL_STUDY.items() if option in inspect.signature(study).parameters}
+        found[f"lab.{name}"] = (study, small | {"progress": begun})
     for answer in (filling, comparison, mutants, measured, run, evaluation, translated):
         for name in ("to_dict", "to_frame", "_repr_html_", "__repr__"):
             getattr(answer, name)()
@@ -226,35 +205,8 @@ def each(**given: Any) -> Any:
     return list(unmask.fill.each(**given))
 
 
-@wraps(unmask.lab.all)
-def all_studies(**given: Any) -> Any:
-    with patch.object(unmask.lab, "study", begun):
-        return unmask.lab.all(**given)
-
-
 def _parameters(call: Callable[..., Any]) -> dict[str, inspect.Parameter]:
     return {p.name: p for p in inspect.signature(call).parameters.values() if p.name != "self"}
-
-
-def public() -> Iterator[str]:
-    """The names of all functions, and of methods that take arguments, that a user can reach from `unmask`."""
-    for name in unmask.__all__:
-        value = getattr(unmask, name)
-        if inspect.isclass(value) and not issubclass(value, Exception):
-            if name not in RECORDS:
-                yield name
-            for method in dir(value):
-                member = getattr(value, method)
-                if (
-                    not method.startswith("_")
-                    and (inspect.isfunction(member) or inspect.ismethod(member))
-                    and method not in ENGINE
-                ):
-                    if [p for p in inspect.signature(member).parameters if p not in ("self", "cls")]:
-                        yield f"{name}.{method}"
-        elif inspect.isfunction(value):
-            yield name
-    yield from (f"lab.{name}" for name in unmask.lab.__all__ if name != "STUDIES")
 
 
 def broken(call: Callable[..., Any], given: dict[str, Any], parameter: inspect.Parameter, value: str) -> str | None:
@@ -295,8 +247,8 @@ def control() -> list[str]:
 
 def sweep(model: str, folder: Path, only: str) -> dict[str, Any]:
     warnings.simplefilter("ignore")
-    uvicorn.Server.run = begun  # type: ignore[assignment, method-assign]
-    dictionary.tensorisation_constant = lambda *args, **options: 1.0  # an optimiser, which is slow
+    PageServer.run = begun  # type: ignore[assignment, method-assign]
+    dynamics.tensorisation_constant = lambda *args, **options: 1.0  # an optimiser, which is slow
     masked_lm.english_model_path = lambda: Path(model)
     signal.signal(signal.SIGALRM, late)
     calls = bases(model, folder)
@@ -322,7 +274,6 @@ def sweep(model: str, folder: Path, only: str) -> dict[str, Any]:
     return {
         "wrong": wrong,
         "tried": tried,
-        "missing": sorted(set(public()) - set(calls)),
         "before": before,
         "left": left,
         "control": control(),

@@ -2,28 +2,17 @@
 
 from __future__ import annotations
 
-import re
 import shlex
 import signal
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import cache
 from pathlib import Path
-from unittest.mock import patch
 
-from typer.main import get_command
-from typer.testing import CliRunner, Result
-
-from unmask.cli import app as command_line
+from command_runner import Done as Result
+from command_runner import invoke
 
 SECONDS = 60
 """A refusal that takes longer came after work that it should have come before."""
-APP, COMMAND = get_command(command_line.app), cache(command_line.command)
-"""Built once: making the options of a command takes longer than most refusals."""
-
-
-CACHED = re.compile(r"/(rows|tokenizer|tokens|distilled)-[0-9a-f]{24}(?=/|$)")
-"""A folder of a token cache, which a command that is refused later keeps."""
 
 
 class TooLate(BaseException):
@@ -37,11 +26,8 @@ def given(
     words = shlex.split(line) if isinstance(line, str) else list(line)
     for name, place in places.items():
         words = [word.replace(f"{{{name}}}", str(place)) for word in words]
-    with at_most(seconds), patch.object(command_line, "command", COMMAND), patch("typer.testing._get_command", lambda app: APP):
-        result = CliRunner().invoke(command_line.app, words, input=text)
-    if result.exception is not None and not isinstance(result.exception, SystemExit):
-        raise result.exception
-    return result
+    with at_most(seconds):
+        return invoke(words, input=text, catch_exceptions=False)
 
 
 def refusal(result: Result) -> str:
@@ -56,14 +42,6 @@ def trees(places: Mapping[str, Path]) -> dict[str, tuple[int, int]]:
     """Every file of the world, and of the folder in which commands are given, with size and date."""
     folders = (places["world"], places["new"].parent)
     return {str(p): (p.lstat().st_size, p.lstat().st_mtime_ns) for folder in folders for p in sorted(folder.rglob("*"))}
-
-
-def changed(before: Mapping[str, object], now: Mapping[str, object]) -> set[str]:
-    """The paths that one of two trees has, or that differ; without those of token caches and the folders that hold them."""
-    caches = [path[: found.start()] for path in now if (found := CACHED.search(path))]
-    above = {str(folder) for cache in caches for folder in (Path(cache), *Path(cache).parents)}
-    differ = {path for path in before.keys() | now.keys() if before.get(path) != now.get(path)}
-    return {path for path in differ - above if not CACHED.search(path)}
 
 
 @contextmanager

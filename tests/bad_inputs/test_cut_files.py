@@ -10,6 +10,7 @@ import numpy as np
 import pandas
 import pytest
 
+import flat
 import unmask
 from unmask.errors import InputError
 from unmask.sampling.run.advance import draw_samples
@@ -19,7 +20,7 @@ TEXTS = ["the cat sat on the mat .", "a dog ran under the tree .", "the dog sat 
 
 
 def sampled(tiny, out):
-    draw_samples(SampleSettings.given(chains=2, sweeps=3, length=(3,)), tiny, out)
+    draw_samples(SampleSettings(chains=2, sweeps=3, length=(3,)), tiny, out)
     return pandas.read_parquet(out / "samples.parquet").to_csv()
 
 
@@ -29,9 +30,9 @@ def scored(tiny, out):
 
 
 def trained(tiny, out, **more):
-    options = {"layers": 1, "width": 8, "heads": 2, "vocab": 64, "max_length": 16, "segment_lengths": (16,)}
-    options |= {"batch_tokens": 32, "steps": 4, "device": "cpu", "cache": out.parent / "cache", "valid": TEXTS}
-    unmask.train(TEXTS * 30, out=out, **options, **({"resume": True} | more))
+    options = {"layers": 1, "width": 8, "heads": 2, "vocab": 64, "max_length": 16}
+    options |= {"batch_tokens": 32, "steps": 4, "device": "cpu", "valid": TEXTS}
+    flat.train(TEXTS * 30, out=out, **options, **({"resume": True} | more))
     return (out / "model.safetensors").read_bytes()
 
 

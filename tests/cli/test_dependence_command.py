@@ -5,16 +5,15 @@ from __future__ import annotations
 import json
 
 import pytest
-from typer.testing import CliRunner
 
-from unmask.answers.dependence import dependence
-from unmask.cli.app import app
+from command_runner import invoke
+from unmask.verbs.dependence import dependence
 
 TWO = "the [MASK] sat on the [MASK] ."
 
 
 def run(*args: object, text: str | None = None):
-    return CliRunner().invoke(app, ["dependence", *[str(a) for a in args]], input=text, env={"COLUMNS": "80"})
+    return invoke(["dependence", *[str(a) for a in args]], input=text, env={"COLUMNS": "80"})
 
 
 def test_json_is_what_the_api_says(tiny_folder, tiny):
@@ -46,24 +45,3 @@ def test_a_figure(tiny_folder, tmp_path, text):
     path = tmp_path / "map.png"
     assert run(text, "--model", tiny_folder, "--figure", path).exit_code == 0
     assert path.stat().st_size > 10_000
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["the [MASK] sat"], "one blank"),
-        (["the cat sat", "--positions", "1,x"], "commas between them"),
-        (["the cat sat", "--positions", "1,77"], "position 77 is outside the text"),
-        (["the cat sat", "--positions", "2"], "two positions or more"),
-        (["the cat sat", "--others", "gone"], "others 'gone' is unknown"),
-        (["the cat sat", "--figure", "map.doc"], "no known ending"),
-        (["the cat sat", "--candidates", "0"], "candidates 0 is out of range"),
-        (["the cat sat", "--joint", "magic"], "'magic' is unknown"),
-        (["the cat sat", "--model", "/nowhere"], "/nowhere"),
-    ],
-)
-def test_mistakes_end_in_one_line(tiny_folder, arguments, message):
-    model = [] if "--model" in arguments else ["--model", tiny_folder]
-    result = run(*arguments, *model)
-    assert result.exit_code == 2 and result.stdout == ""
-    assert result.stderr.startswith("error: ") and message in result.stderr and len(result.stderr.splitlines()) == 1

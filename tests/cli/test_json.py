@@ -7,12 +7,10 @@ from math import inf, nan
 from types import SimpleNamespace
 
 import pytest
-from typer.testing import CliRunner
 
 import unmask
+from command_runner import invoke
 from unmask import lab
-from unmask.cli.app import app
-from unmask.options import VERBS, table
 from unmask.runs.files import as_json, read_json, write_json
 
 VALUES = {"impossible": -inf, "inside": [{"unbounded": inf}, (nan, 0.5)], "text": "∞ ü"}
@@ -49,16 +47,11 @@ def test_every_command_prints_the_words_of_files(verb, monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "texts.txt").write_text("a b\n")
     if verb == "lab":
-        monkeypatch.setattr(lab, "study", answers)
+        monkeypatch.setattr(lab, "dependence", answers)
     else:
         answers_each = SimpleNamespace(each=lambda texts, **options: [answers() for _ in texts])
         several = verb in ("fill", "compare", "dependence", "mutants")
         monkeypatch.setattr(unmask, verb, answers_each if several else answers)
-    done = CliRunner().invoke(app, [verb, *COMMANDS[verb], "--json"])
+    done = invoke([verb, *COMMANDS[verb], "--json"])
     assert json.loads(done.stdout) == WORDS, done.output
     assert done.stdout == as_json(VALUES) + "\n"
-
-
-def test_every_command_with_json_is_here():
-    with_json = {verb for verb in VERBS if verb != "lab" and any(row.name == "json" for row in table(verb).declared())}
-    assert with_json | {"lab"} == set(COMMANDS)

@@ -13,11 +13,10 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from typer.testing import CliRunner
 
 import unmask
+from command_runner import invoke
 from unmask.cli import process
-from unmask.cli.app import app
 
 SOURCE = str(Path(unmask.__file__).parents[1])
 TWO = "the [MASK] sat on the [MASK] ."
@@ -147,7 +146,7 @@ def test_errors_of_the_machine_are_one_line(monkeypatch, tiny_folder, error, sai
         raise error
 
     monkeypatch.setattr(unmask, "fill", SimpleNamespace(each=failing))
-    result = CliRunner().invoke(app, ["fill", TWO, "--model", str(tiny_folder)])
+    result = invoke(["fill", TWO, "--model", str(tiny_folder)])
     assert result.exit_code == 2 and result.stdout == ""
     assert result.stderr.startswith("error: ") and said in result.stderr and len(result.stderr.splitlines()) == 1
 
@@ -160,5 +159,5 @@ def test_a_warning_is_one_line_told_once(monkeypatch, tiny_folder):
         raise unmask.InputError("enough")
 
     monkeypatch.setattr(unmask, "fill", SimpleNamespace(each=warning))
-    result = CliRunner().invoke(app, ["fill", TWO, "--model", str(tiny_folder)])
+    result = invoke(["fill", TWO, "--model", str(tiny_folder)])
     assert result.stderr == "warning: the chain is reducible\nerror: enough\n"

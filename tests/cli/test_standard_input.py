@@ -5,9 +5,8 @@ from __future__ import annotations
 import json
 
 import pytest
-from typer.testing import CliRunner
 
-from unmask.cli.app import app
+from command_runner import invoke
 
 TEXTS = ["the cat sat on the mat .", "a dog ran under the tree .", "the dog sat on a mat ."]
 BLANKS = "the [MASK] sat\na [MASK] ran under the [MASK]\n"
@@ -20,21 +19,20 @@ CASES = {
     "score": ("score {file} --score pll,any_order", "\n".join(TEXTS) + "\n"),
     "score pairs": ("score --pairs {file} --json", '{"sentence_good": "the cat sat", "sentence_bad": "cat the sat"}\n' * 2),
     "evaluate": ("evaluate --data {file} --pairs 3 --json --out {new}", "\n".join(TEXTS)),
-    "evaluate pairs": ("evaluate --pairs-file {file} --json --out {new}", '{"text": "the cat sat", "block": [1, 2]}\n' * 2),
     "sample": (
         "sample --init {file} --chains 2 --sweeps 2 --json",
         "the cat sat on the mat\na dog ran under the tree\n",
     ),
     "check": ("check --data {file} --json", "\n".join(TEXTS)),
 }
-FREE = ("passes_per_second", "median_seconds_a_pair", "date", "set", "name", "data", "pairs_file")
+FREE = ("passes_per_second", "median_seconds_a_pair", "date", "set", "name", "data")
 """What depends on the clock, or on the file's name."""
 
 
 def run(line, model, text=None):
     import shlex
 
-    return CliRunner().invoke(app, [*shlex.split(line), "--model", str(model)], input=text)
+    return invoke([*shlex.split(line), "--model", str(model)], input=text)
 
 
 def told(out):

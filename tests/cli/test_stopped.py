@@ -14,18 +14,17 @@ from pathlib import Path
 import pandas
 import pytest
 import torch
-from typer.testing import CliRunner
 
 import unmask
+from command_runner import invoke
 from unmask.cli import process
-from unmask.cli.app import app
 
 SOURCE = str(Path(unmask.__file__).parents[1])
 WORDS = "the a cat dog sat ran on under mat tree".split()
 COMMANDS = {
     "train": (
-        "train {texts} --out {out} --layers 1 --width 16 --heads 2 --vocab 64 --max-length 16 --segment-lengths 16 "
-        "--batch-tokens 64 --steps 120 --checkpoint-every 20 --valid-every 1000 --device cpu --cache {cache}"
+        "train {texts} --out {out} --layers 1 --width 16 --heads 2 --vocab 64 --max-length 16 "
+        "--batch-tokens 64 --steps 120 --device cpu"
     ),
     "sample": "sample --chains 4 --sweeps 20 --length 6 --out {out} --model {model} --device cpu",
     "evaluate": "evaluate --data {texts} --pairs 40 --joints product,mrf --out {out} --model {model} --device cpu",
@@ -95,7 +94,7 @@ def test_a_stopped_run_says_so_and_goes_on_to_the_same_result(place, stopped, tm
     try:
         again = [*words(place, command, out), *(["--resume"] if command == "train" else [])]
         for given in (again, words(place, command, tmp_path / "new")):
-            done = CliRunner().invoke(app, given)
+            done = invoke(given)
             assert done.exit_code == 0, done.output
     finally:
         torch.set_num_threads(threads)

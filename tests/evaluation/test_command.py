@@ -9,14 +9,13 @@ import sys
 import time
 
 import pytest
-from typer.testing import CliRunner
 
+from commands import invoke
 from unmask import evaluate
-from unmask.cli.app import app
 
 
 def unmask(*arguments: object):
-    return CliRunner().invoke(app, ["evaluate", *map(str, arguments)])
+    return invoke("evaluate", *arguments)
 
 
 @pytest.fixture
@@ -82,7 +81,7 @@ def test_failed_pairs_end_with_a_count_and_exit_code_1(short_winded, tmp_path):
 def test_bad_pairs_are_one_line_and_exit_code_2(tiny_folder, tmp_path, lines, message):
     path = tmp_path / "pairs.jsonl"
     path.write_text("\n".join(lines))
-    done = unmask("--model", tiny_folder, "--pairs-file", path, "--device", "cpu", "--out", tmp_path / "run")
+    done = unmask("--model", tiny_folder, "--data", path, "--device", "cpu", "--out", tmp_path / "run")
     assert done.exit_code == 2 and done.stdout == "" and len(done.stderr.splitlines()) == 1
     assert message in done.stderr and str(path) in done.stderr
     assert not (tmp_path / "run").exists()

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import unmask
 from unmask.errors import InputError
-from unmask.evaluation.datasets import Parse, read_conllu, read_texts
+from unmask.evaluation.pairs import Parse, read_conllu, read_texts
 
 
 def test_a_text_file_has_one_text_per_line(tmp_path):
@@ -33,7 +33,7 @@ def test_a_list_is_a_dataset_too(monkeypatch, tmp_path):
     assert [t.text for t in read_texts(["One.", "Two."])] == ["One.", "Two."]
     for bad, said in (
         ([], "empty list"),
-        (["a", 3], "item 2 of data: 3 is not"),
+        (["a", 3], "is not a text, a path or a list of texts"),
         (["\ud800"], "half of a surrogate pair"),
     ):
         with pytest.raises(InputError, match=said):

@@ -139,7 +139,7 @@ def test_other_data_and_weights_are_refused_but_another_path_to_the_same_is_not(
     finished = shutil.copytree(finished, tmp_path / "run")
     same = tmp_path / "copy.txt"
     same.write_text(open(asked["data"]).read())
-    assert not unmask.evaluate(**asked | {"data": same, "model": tiny_folder}, device="cpu", out=finished).failed
+    assert not unmask.evaluate(**asked | {"data": same, "model": tiny_folder}, out=finished).failed
     with pytest.raises(InputError, match="holds a run with dtype float32, not float64"):
         unmask.evaluate(**asked | {"model": MaskedLM.load(tiny_folder, device="cpu", dtype="float64")}, out=finished)
     same.write_text(open(asked["data"]).read() + "the cat sat .\n")
@@ -225,17 +225,15 @@ def test_a_folder_that_is_refused_is_left_as_it_was(finished, asked, tmp_path, k
     assert "\n" not in str(error.value) and everything(out) == before
 
 
-def test_a_deleted_part_is_told_and_measured_again_and_a_copied_one_is_refused(finished, asked, tmp_path):
+def test_the_pairs_of_a_deleted_part_are_measured_again(finished, asked, tmp_path):
     out = shutil.copytree(finished, tmp_path / "run")
-    shutil.copy(parts(out)[0], out / "parts" / "part-000099.parquet")
-    with pytest.raises(InputError, match="part-000099.parquet' is a copy of the part 'part-000000': move it out"):
-        unmask.evaluate(**asked, out=out)
-    (out / "parts" / "part-000099.parquet").unlink()
     assert len(parts(out)) > 2
-    parts(out)[1].unlink()
-    with pytest.warns(UserWarning, match="part-000001 is missing .* measured again"):
-        unmask.evaluate(**asked, out=out)
+    parts(out)[1].rename(tmp_path / "away")
+    unmask.evaluate(**asked, out=out)
     assert (table(out), numbers(out)) == (table(finished), numbers(finished))
+    (tmp_path / "away").rename(out / "parts" / "part-000001.parquet")
+    unmask.evaluate(**asked, out=out)
+    assert (table(out), numbers(out)) == (table(finished), numbers(finished)), "a part that comes back does not count twice"
 
 
 def test_files_cut_short_are_told_with_a_remedy_that_works_or_made_again(finished, asked, tmp_path):
@@ -253,30 +251,12 @@ def test_files_cut_short_are_told_with_a_remedy_that_works_or_made_again(finishe
                 if path.parent.name == "parts":
                     assert "delete it and give the same command again" in str(error)
                     path.unlink()
-                    with pytest.warns(UserWarning, match="measured again"):
-                        unmask.evaluate(**asked, out=out)
+                    unmask.evaluate(**asked, out=out)
                     assert (table(out), numbers(out)) == before
                     parts(out)[-1].unlink()
                 else:
                     assert "start again in another --out folder" in str(error)
         path.write_bytes(whole)
-
-
-def test_a_part_that_comes_back_after_its_pairs_were_measured_again_does_not_count_twice(finished, asked, tmp_path):
-    out = shutil.copytree(finished, tmp_path / "run")
-    parts(out)[0].rename(tmp_path / "away")
-    before = set(parts(out))
-    with pytest.warns(UserWarning, match="measured again"):
-        unmask.evaluate(**asked, out=out)
-    assert table(out) == table(finished)
-    again = set(parts(out)) - before
-    (tmp_path / "away").rename(out / "parts" / "part-000000.parquet")
-    with pytest.raises(InputError, match="is in an earlier part too: delete this one"):
-        unmask.evaluate(**asked, out=out)
-    for part in again:
-        part.unlink()
-    unmask.evaluate(**asked, out=out)
-    assert (table(out), numbers(out)) == (table(finished), numbers(finished))
 
 
 def test_no_free_disk_is_one_line_and_loses_nothing(finished, asked, tmp_path, monkeypatch):
@@ -302,14 +282,14 @@ def test_pairs_from_a_file_carry_their_keys_to_the_rows(tiny, tmp_path):
     ]
     (tmp_path / "pairs.jsonl").write_text("\n".join(map(json.dumps, lines)))
     asked = {"model": tiny, "joints": QUICK}
-    rows = unmask.evaluate(pairs_file=tmp_path / "pairs.jsonl", out=tmp_path / "run", **asked).rows
+    rows = unmask.evaluate(tmp_path / "pairs.jsonl", out=tmp_path / "run", **asked).rows
     first, second = (rows[rows["pair"] == i].iloc[0] for i in (0, 1))
     assert (first["id"], first["tags"], first["first_token"], first["second_token"]) == (7, '["x"]', "the", "cat")
     assert first["big"] == str(2**70)
     assert (second["first"], second["second"], second["first_token"], second["second_token"]) == (5, 2, "a", "dog")
     assert (second["token_distance"], second["weight"], pd.isna(second["tags"])) == (2, 0.5, True)
     assert (tmp_path / "run" / "figures" / "syntactic_distance.png").exists()
-    again = unmask.evaluate(pairs_file=tmp_path / "run" / "pairs.jsonl", **asked).rows
+    again = unmask.evaluate(tmp_path / "run" / "pairs.jsonl", **asked).rows
     columns = ["pair", "construction", "pair_nll", "a_kl", "id", "token_distance", "syntactic_distance"]
     pd.testing.assert_frame_equal(again[columns], rows[columns])
 
@@ -364,8 +344,6 @@ def test_columns_that_are_no_tokens_do_not_count(tiny, tiny_folder, tmp_path):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"data": None}, "neither data nor pairs_file was given"),
-        ({"pairs_file": "x"}, "data and pairs_file were both given"),
         ({"joints": ("mrf", "magic")}, "'magic' is unknown"),
         ({"joints": ()}, "no construction"),
         ({"joints": ("mrf", "mrf")}, "mrf twice"),

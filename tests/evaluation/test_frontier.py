@@ -5,14 +5,14 @@ from __future__ import annotations
 import itertools
 import json
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
 import torch
-from typer.testing import CliRunner
 
 import unmask
-from unmask.cli.app import app
+from commands import invoke
 from unmask.errors import InputError
 from unmask.evaluation.frontier import SEQUENTIAL, Frontier, LeftToRight, pieces
 from unmask.models.tabular import TabularMLM
@@ -32,7 +32,7 @@ def test_left_to_right_is_the_chain_rule_and_all_orders_sum_to_one():
     texts = torch.tensor(list(itertools.product(range(3), repeat=3)))
     target = Target(model, [model.mask_id] * 3)
     for kind in SEQUENTIAL.values():
-        decoder = kind(target, Passes(model), decoding_steps=3)
+        decoder = kind(target, Passes(model), replace(kind.options, decoding_steps=3))
         found = law(decoder, texts, ChainStreams(0, [0] * len(texts)).at(0, 0))
         assert float(found.log_q.sum(1).exp().sum()) == pytest.approx(1, abs=1e-12) and set(found.passes.tolist()) == {3}
         if kind is LeftToRight:
@@ -97,7 +97,7 @@ def test_the_command_writes_files_and_continues(found, tmp_path):
     (tmp_path / "texts.txt").write_text("\n".join(TEXTS) + "\n")
     words = ["--data", tmp_path / "texts.txt", "--decoders", "interleaved,random", "--passes", "1,2", "--length", "7"]
     line = ["frontier", *map(str, words), "--out", str(tmp_path / "run")]
-    made = CliRunner().invoke(app, line)
+    made = invoke(*line)
     assert made.exit_code == 0 and "interleaved" in made.output and "left to right" in made.output, made.output
     stored = json.loads((tmp_path / "run" / "frontier.json").read_text())
     assert stored["points"] == json.loads(json.dumps(found.points))
@@ -105,10 +105,10 @@ def test_the_command_writes_files_and_continues(found, tmp_path):
     assert "| interleaved | 1 |" in (tmp_path / "run" / "frontier.md").read_text()
     parts = sorted((tmp_path / "run" / "parts").glob("*.parquet"))
     parts[-1].unlink()
-    again = CliRunner().invoke(app, [*line, "--json"])
+    again = invoke(*line, "--json")
     assert again.exit_code == 0 and json.loads(again.stdout)["points"] == stored["points"]
     assert len(list((tmp_path / "run" / "parts").glob("*.parquet"))) == len(parts)
-    other = CliRunner().invoke(app, [*line[:-2], "--seed", "1", "--out", str(tmp_path / "run")])
+    other = invoke(*line[:-2], "--seed", "1", "--out", tmp_path / "run")
     assert other.exit_code == 2 and "holds a run with seed 0, not 1" in other.stderr
 
 

@@ -286,7 +286,7 @@ def test_every_launch_of_a_rehearsal_runs_before_a_text_is_read(tiny, corpus, mo
     began = []
     monkeypatch.setattr(batching, "TRITON_DEVICES", {"cuda", "cpu"})
     monkeypatch.setattr(Measurer, "rehearse", lambda self: began.extend(launch() for launch in self._launches()))
-    monkeypatch.setattr("unmask.evaluation.evaluate.read_texts", lambda data: pytest.fail("read before") if not began else [])
+    monkeypatch.setattr("unmask.evaluation.measure.read_texts", lambda data: pytest.fail("read before") if not began else [])
     with pytest.raises(InputError, match="the 0 texts give only 0"):
         unmask.evaluate(str(corpus), model=tiny, pairs=2)
     assert len(began) == 6, "a pass, a layer at three lengths, its end at many tokens, the tables of a pair"

@@ -8,8 +8,7 @@ from hypothesis import strategies as st
 
 import unmask
 from unmask.errors import InputError
-from unmask.evaluation.datasets import Text
-from unmask.evaluation.pairs import SCHEMES, choose_pairs
+from unmask.evaluation.pairs import SCHEMES, Text, choose_pairs
 
 SPECIAL = (0, 1, 2)
 """Start, end, unknown."""

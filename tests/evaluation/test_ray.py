@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
+from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -19,11 +20,12 @@ from tests.ray_workers import workers
 
 import unmask
 from unmask.errors import InputError, UnmaskError
-from unmask.evaluation import measure
-from unmask.evaluation.measure import InBatches, Measurer
-from unmask.evaluation.pairs import PositionPair
 
 REGULAR_TOKENS = 12
+
+
+def cpu(folder):
+    return partial(unmask.load, folder, device="cpu")
 
 
 def test_without_ray_the_error_says_what_to_install(tiny_folder, corpus, monkeypatch):
@@ -40,12 +42,12 @@ def test_a_loaded_model_does_not_travel(tiny, corpus):
 @pytest.mark.parametrize(("device", "said"), [("cuda", "the Ray cluster has no GPU"), ("abacus", "'abacus' is not known")])
 def test_a_device_that_the_cluster_lacks_is_one_line(ray_here, tiny_folder, corpus, device, said):
     with pytest.raises(UnmaskError, match=said):
-        unmask.evaluate(corpus, model=tiny_folder, engine="ray", device=device)
+        unmask.evaluate(corpus, model=partial(unmask.load, tiny_folder, device=device), engine="ray")
 
 
 @pytest.fixture(scope="module")
 def asked(tiny_folder, corpus):
-    return {"data": corpus, "model": tiny_folder, "pairs": 60, "joints": ("product", "mrf", "pseudo_gibbs"), "device": "cpu"}
+    return {"data": corpus, "model": cpu(tiny_folder), "pairs": 60, "joints": ("product", "mrf", "pseudo_gibbs")}
 
 
 @pytest.fixture(scope="module")
@@ -95,20 +97,3 @@ def test_workers_measure_in_batches_as_this_process_does(ray_here, asked, tmp_pa
     assert_same_numbers(found.rows, local.rows)
     together = found.rows.groupby("seconds")["pair"].nunique()
     assert together.max() == -(-60 // 8) and together.sum() == 60
-
-
-def test_a_worker_answers_after_whole_batches_and_the_rest_follows(tiny, corpus, monkeypatch):
-    """Seven pairs in batches of three, with a clock that says after each batch that it is time to answer."""
-    engine = InBatches(Measurer(tiny, ("product",), None, tiny.regular_ids))
-    engine.size = 3
-    monkeypatch.setattr(measure, "SECONDS", -1.0)
-    text = corpus.read_text().splitlines()[0]
-    ids = tuple(tiny.words.encode(text))
-    some = [(10 + place, PositionPair(place, 0, text, ids, (1, 2))) for place in range(7)]
-    sizes = []
-    while some:
-        found = measure._measured(engine, some)
-        assert [answer.place for answer in found] == [place for place, _ in some[: len(found)]]
-        sizes.append(len(found))
-        some = measure._rest(some, found)
-    assert sizes == [3, 3, 1]

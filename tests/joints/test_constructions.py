@@ -7,15 +7,12 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from joint_cases import distance, random_joint, random_tables, seeds, sizes, tables_of, whole_block
+from joint_cases import distance, random_joint, random_tables, seeds, sizes, tables_of
 
 from unmask.errors import InputError
 from unmask.joints import CONSTRUCTIONS, derive
 from unmask.joints.chain import chain
 from unmask.joints.hcb import hcb
-from unmask.joints.mrf import mrf, mrf_logit
-from unmask.models.tabular import TabularMLM
-from unmask.tables.unary import unary_tables
 
 ITERATED = ("arnold_gokhale", "balanced", "pseudo_gibbs", "restarted")
 RESTRICTABLE = ("product", "mrf", "mrf_logit", "hcb", "chain", "chain_forward", "chain_backward")
@@ -26,30 +23,6 @@ def exactly(tables, name):
     if name.startswith("chain_"):
         return chain(tables, name.removeprefix("chain_"))
     return derive(tables, name, **({"tolerance": 1e-9} if name in ITERATED else {}))
-
-
-@settings(max_examples=20, deadline=None)
-@given(sizes, seeds, st.data())
-def test_hcb_with_any_pivot_and_chain_in_any_order_recover_a_joint(size, seed, data):
-    p = random_joint(size, seed)
-    tables = tables_of(p)
-    pivot = [data.draw(st.integers(0, size[1] - 1)) for _ in range(size[0])]
-    for joint in (hcb(tables), hcb(tables, pivot), *(chain(tables, order) for order in ("forward", "backward", "mean"))):
-        torch.testing.assert_close(joint.dense().exp(), p, rtol=1e-10, atol=1e-13)
-
-
-def test_a_random_field_does_not_recover_a_joint():
-    p = random_joint((2, 5), 11)
-    for rule in (mrf, mrf_logit):
-        assert distance(rule(tables_of(p)).dense().exp(), p) > 0.05
-
-
-def test_appendix_b():
-    tables = tables_of(torch.tensor([[0.97, 0.01], [0.01, 0.01]], dtype=torch.float64))
-    p, q = tables.log_q[0][:, 1].exp(), mrf(tables).conditional(0, [1])
-    divergence = float((p * (p.log() - q.log())).sum())
-    assert divergence == pytest.approx(log(1 / 196 + 1 / 4) + log(196) / 2, abs=1e-12)
-    assert divergence == pytest.approx(1.273, abs=5e-4)
 
 
 @settings(max_examples=10, deadline=None)
@@ -63,45 +36,6 @@ def test_every_joint_is_a_distribution_with_its_own_conditionals(size, seed):
         for t in range(size[0]):
             line = mu.select(t, 0) if size[0] == 1 else mu.movedim(t, -1)[(0,) * (size[0] - 1)]
             torch.testing.assert_close(joint.conditional(t, [0] * (size[0] - 1)), line / line.sum())
-
-
-@settings(max_examples=10, deadline=None)
-@given(sizes, seeds, st.data())
-def test_permuting_the_vocabulary_permutes_the_joint(size, seed, data):
-    sites, vocab = size
-    orders = [torch.tensor(data.draw(st.permutations(range(vocab)))) for _ in range(sites)]
-    plain, moved = random_tables(size, seed), random_tables(size, seed, candidates=orders)
-    for name in CONSTRUCTIONS:
-        expected = exactly(plain, name).dense().exp()
-        for t, order in enumerate(orders):
-            expected = expected.index_select(t, order)
-        torch.testing.assert_close(exactly(moved, name).dense().exp(), expected, rtol=0, atol=1e-7, msg=name)
-
-
-@settings(max_examples=10, deadline=None)
-@given(sizes, seeds, st.data())
-def test_permuting_the_positions_transposes_the_joint_unless_it_has_an_order(size, seed, data):
-    sites, vocab = size
-    order = data.draw(st.permutations(range(sites)))
-    model = TabularMLM.random(vocab, sites, seed)
-    cloze = whole_block(vocab, sites)
-    there, back = unary_tables(model, cloze), unary_tables(model, type(cloze)(cloze.ids, tuple(order)))
-    for name in CONSTRUCTIONS:
-        if name == "hcb":
-            continue
-        expected = exactly(there, name).dense().exp().permute(*order)
-        torch.testing.assert_close(exactly(back, name).dense().exp(), expected, rtol=0, atol=1e-7, msg=name)
-
-
-@settings(max_examples=10, deadline=None)
-@given(sizes, seeds)
-def test_fields_of_logits_and_of_log_probabilities_agree_for_normalised_logits(size, seed):
-    sites, vocab = size
-    model = TabularMLM.random(vocab, sites, seed)
-    normalised = unary_tables(TabularMLM(model.table.log_softmax(-1)), whole_block(vocab, sites))
-    torch.testing.assert_close(mrf_logit(normalised).dense(), mrf(normalised).dense())
-    raw = random_tables(size, seed)
-    assert distance(mrf_logit(raw).dense().exp(), mrf(raw).dense().exp()) > 1e-4
 
 
 def subsets(vocab):

@@ -208,17 +208,6 @@ def test_the_product_row_scores_gold_tokens_with_the_models_own_conditionals():
     assert row.unary_nll != pytest.approx((-float(tables.log_masked[0][1]), -float(tables.log_masked[1][3])), rel=1e-3)
 
 
-def test_a_frame_has_one_row_a_construction():
-    tables = unary_tables(TabularMLM.random(3, 2, seed=9), Cloze((3, 3), (0, 1)))
-    measured = block_metrics([mrf(tables), hcb(tables)], (0, 2))
-    frame = measured.to_frame()
-    assert list(frame.construction) == ["mrf", "hcb"]
-    assert list(frame.columns) == [
-        "construction", "unary_nll_1", "unary_nll_2", "joint_nll", "a_kl", "g_kl", "objective", "compatibility"
-    ]  # fmt: skip
-    assert frame.a_kl[1] == measured.joints[1].a_kl
-
-
 def test_input_that_cannot_be_measured_is_refused():
     model = TabularMLM.random(4, 2, seed=1)
     few = [torch.tensor([0, 2]), torch.tensor([1, 3])]

@@ -21,16 +21,15 @@ from unmask.lab.dynamics import (
     total_variation,
     uniform_masks,
 )
-from unmask.lab.model import curie_weiss, ising, parse_fields
+from unmask.lab.model import curie_weiss, ising, outcomes, slots_model, stutter_pair
 from unmask.lab.schedules import Entropies, masked_total_correlation
-from unmask.lab.studies.stutter import outcomes, slots_model, stutter_pair
 
 models = random_tables(2.0)
 
 
 def test_the_parallel_steps_law_is_off():
     """Result 5: N=5, coupling .4, fields evenly from -.35 to .35."""
-    model = curie_weiss(5, 0.4, parse_fields("-0.35:0.35", 5))
+    model = curie_weiss(5, 0.4, np.linspace(-0.35, 0.35, 5))
     off = [total_variation(stationary_law(parallel_step(model, uniform_masks(model.space, k))), model.p) for k in range(1, 6)]
     assert off[0] < 1e-14
     assert off == sorted(off)
@@ -124,10 +123,3 @@ def test_tensorisation_needs_blind_masks():
     model = curie_weiss(3, 0.2)
     with pytest.raises(InputError, match="do not look at x"):
         tensorisation_constant(model, surprise_masks(model, 1))
-
-
-def test_bad_toys_are_refused():
-    with pytest.raises(InputError, match="between 0 and 1"):
-        stutter_pair(1.0)
-    with pytest.raises(InputError, match="slots"):
-        slots_model(0)

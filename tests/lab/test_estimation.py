@@ -14,18 +14,20 @@ from unmask.lab.estimation import (
     averaged_block_covariance,
     block_covariance,
     block_information,
+    covariances,
     draw_counts,
+    drops,
     factorised_covariance,
     fisher_information,
     fit,
     learn,
     least_eigenvalue,
     mean_cost,
+    slow_direction,
     worst_cost,
 )
-from unmask.lab.model import curie_weiss, ising, parse_fields, potts
+from unmask.lab.model import curie_weiss, ising, potts
 from unmask.lab.schedules import masked_total_correlation
-from unmask.lab.studies.masking import covariances, drops, slow_direction
 
 
 @st.composite
@@ -98,7 +100,7 @@ def test_theorem_2_masking_more_is_better_in_every_direction(model):
 
 @pytest.fixture(scope="module")
 def complete_graph():
-    return covariances(curie_weiss(6, 0.25, parse_fields("-0.5:0.5", 6)))
+    return covariances(curie_weiss(6, 0.25, np.linspace(-0.5, 0.5, 6)))
 
 
 def test_traces_on_the_complete_graph(complete_graph):
@@ -271,7 +273,7 @@ def test_weighted_masks_fit_too():
 
 @pytest.fixture(scope="module")
 def five_sites():
-    return curie_weiss(5, 0.25, parse_fields("normal:0.2:3", 5))
+    return curie_weiss(5, 0.25, 0.2 * np.random.default_rng(3).normal(size=5))
 
 
 def test_theory_of_the_learning_experiment(five_sites):

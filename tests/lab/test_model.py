@@ -10,8 +10,8 @@ from random_models import random_table, weighted_masks
 
 from unmask.errors import InputError
 from unmask.lab.dynamics import MaskLaw, adaptive_masks, surprise_masks, uniform_masks
-from unmask.lab.model import Space, curie_weiss, edges, ising, parse_fields, potts, table_model
-from unmask.lab.studies.study import ModelSettings, load_table, parse_numbers, parse_sizes
+from unmask.lab.model import Space, curie_weiss, edges, ising, potts, table_model
+from unmask.lab.spins import SpinModel, read_numbers, read_sizes
 
 
 def test_states_are_in_c_order_and_siblings_share_their_context():
@@ -55,17 +55,29 @@ def test_a_cycle_of_two_sites_has_one_edge():
     assert edges("cycle", 4) == [(0, 1), (1, 2), (2, 3), (0, 3)]
 
 
-def test_fields_are_read_in_four_ways():
-    assert parse_fields("0.5", 3).tolist() == [0.5] * 3
-    assert parse_fields("0.1,-2,3e-1", 3).tolist() == [0.1, -2, 0.3]
-    assert parse_fields("-1:1", 3).tolist() == [-1, 0, 1]
-    np.testing.assert_array_equal(parse_fields("normal:0.2:3", 4), 0.2 * np.random.default_rng(3).normal(size=4))
+def test_numbers_are_read_in_each_way():
+    assert read_numbers("fields", "0.5", 3).tolist() == read_numbers("fields", 0.5, 3).tolist() == [0.5] * 3
+    assert (
+        read_numbers("fields", "0.1,-2,3e-1", 3).tolist() == read_numbers("fields", [0.1, -2, 0.3], 3).tolist() == [0.1, -2, 0.3]
+    )
+    assert read_numbers("fields", "-1:1", 3).tolist() == [-1, 0, 1]
+    np.testing.assert_array_equal(read_numbers("fields", "normal:0.2:3", 4), 0.2 * np.random.default_rng(3).normal(size=4))
+    assert read_numbers("couplings", "0.1,0.3").tolist() == read_numbers("couplings", np.array([0.1, 0.3])).tolist() == [0.1, 0.3]
+    assert read_numbers("couplings", "0:1:3").tolist() == [0.0, 0.5, 1.0]
 
 
-@pytest.mark.parametrize("text", ["", "x", "1,2", "1:2:3", "normal:1", "normal:a:1", "1,,2"])
-def test_bad_fields_are_refused(text):
+@pytest.mark.parametrize(
+    "value", ["", "x", "1,2", "1:2:3", "normal:1", "normal:a:1", "normal:1:-2", "1,,2", "inf", [[1.0]], b"x"]
+)
+def test_bad_fields_are_refused(value):
     with pytest.raises(InputError, match="fields"):
-        parse_fields(text, 3)
+        read_numbers("fields", value, 3)
+
+
+@pytest.mark.parametrize("value", ["a", "0:1", "0:1:1000000000", "0:1:0", "nan", "", [], [float("nan")]])
+def test_bad_couplings_are_refused(value):
+    with pytest.raises(InputError, match="couplings .*FIRST:LAST:COUNT"):
+        read_numbers("couplings", value)
 
 
 def test_a_space_too_large_says_how_large_and_what_fits():
@@ -90,17 +102,12 @@ def test_k_out_of_range_is_refused():
     with pytest.raises(InputError, match="k = 0 masked sites of 3: use k from 1 to 3"):
         uniform_masks(Space((2, 2, 2)), 0)
     with pytest.raises(InputError, match="k = 4 masked sites of 3"):
-        parse_sizes("1:4", 3)
-    with pytest.raises(InputError, match="k 'two'"):
-        parse_sizes("two", 3)
-    assert parse_sizes("all", 3) == (1, 2, 3) and parse_sizes("2:3", 3) == (2, 3) and parse_sizes("1,3", 3) == (1, 3)
-
-
-def test_numbers_are_read_as_lists_and_ranges():
-    assert parse_numbers("0.1,0.3", "--couplings") == (0.1, 0.3)
-    assert parse_numbers("0:1:3", "--couplings") == (0.0, 0.5, 1.0)
-    with pytest.raises(InputError, match="--couplings 'a'"):
-        parse_numbers("a", "--couplings")
+        read_sizes([1, 4], 3)
+    with pytest.raises(InputError, match="k 'two' is not understood: use all, or numbers with commas"):
+        read_sizes("two", 3)
+    assert (
+        read_sizes("all", 3) == (1, 2, 3) and read_sizes("1,3", 3) == read_sizes([1, 3], 3) == (1, 3) and read_sizes(2, 3) == (2,)
+    )
 
 
 @pytest.mark.parametrize("cells", [[0.5, 0.6], [-0.1, 1.1], [np.nan, 1.0], [np.inf, 1.0], 1.0])
@@ -109,16 +116,36 @@ def test_tables_that_are_not_distributions_are_refused(cells):
         table_model(cells)
 
 
-def test_tables_come_from_files(tmp_path):
+def test_tables_come_from_files_and_arrays(tmp_path):
     joint = random_table((2, 3), 0).p.reshape(2, 3)
     np.save(tmp_path / "joint.npy", joint)
     (tmp_path / "joint.json").write_text(json.dumps(joint.tolist()))
-    for name in ("joint.npy", "joint.json"):
-        np.testing.assert_allclose(load_table(tmp_path / name).p, joint.ravel(), rtol=1e-12)
-    (tmp_path / "bad.json").write_text("[[1, 2], [3]]")
-    for name in ("bad.json", "missing.npy"):
-        with pytest.raises(InputError, match=name):
-            ModelSettings(table=tmp_path / name).build()
+    for table in (tmp_path / "joint.npy", str(tmp_path / "joint.json"), joint, joint.tolist()):
+        np.testing.assert_allclose(SpinModel(table=table).build().p, joint.ravel(), rtol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("deep.json", b"[" * 100_000),
+        ("digits.json", b"[" + b"9" * 5000 + b"]"),
+        ("ragged.json", b"[[1], [2, 3]]"),
+        ("words.json", b'[["a", "b"], ["c", "d"]]'),
+        ("bytes.json", b"\xff\xfe"),
+        ("empty.npy", b""),
+        ("pickled.npy", b"\x93NUMPY\x01\x00v\x00{'descr': '|O', 'fortran_order': False, 'shape': (2, 2), }".ljust(128) + b"x"),
+        ("huge.npy", b"\x93NUMPY\x01\x00v\x00{'descr': '<f8', 'fortran_order': False, 'shape': (9999999, 9999999), }".ljust(128)),
+        ("text.npy", b"0" * 2_000_000),
+        ("sum.json", b"[[1, 1], [1, 1]]"),
+        ("flat.json", b"[0.5, 0.5]"),
+        ("missing.npy", None),
+    ],
+)
+def test_tables_that_are_no_joints(name, content, tmp_path):
+    if content is not None:
+        (tmp_path / name).write_bytes(content)
+    with pytest.raises(InputError, match=name):
+        SpinModel(table=tmp_path / name).build()
 
 
 def test_mask_laws_are_distributions():

@@ -8,12 +8,14 @@ import shutil
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 
 import pytest
 import torch
 
 from unmask.errors import ModelError
-from unmask.models.masked_lm import KEPT, MaskedLM, as_model
+from unmask.models.load import KEPT, as_model, load
+from unmask.models.masked_lm import MaskedLM
 
 
 @pytest.fixture
@@ -23,9 +25,9 @@ def folder(checkpoint, tmp_path):
 
 def test_an_object_is_itself_and_a_name_is_loaded_once(folder):
     model = as_model(folder)
-    assert as_model(model) is model and as_model(model, dtype="float64") is model
-    assert as_model(str(folder)) is model and as_model(f"{folder}/../model", device="cpu", dtype="float32") is model
-    assert as_model(folder, dtype="float64").dtype == torch.float64
+    assert as_model(model) is model and as_model(partial(load, folder, "cpu")) is model
+    assert as_model(str(folder)) is model and load(f"{folder}/../model", device="cpu", dtype="float32") is model
+    assert load(folder, dtype="float64").dtype == torch.float64
     assert MaskedLM.load(folder) is not model
     assert as_model() is as_model(None)
 

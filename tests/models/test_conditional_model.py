@@ -2,13 +2,8 @@
 
 from __future__ import annotations
 
-import re
-from pathlib import Path
-
-import pytest
 import torch
 
-import unmask
 from unmask.cloze import Cloze
 from unmask.models.conditional_model import ConditionalModel
 from unmask.sampling.engine.passes import Passes
@@ -48,18 +43,3 @@ def test_samplers_ask_the_same_of_both(tiny):
     assert not Passes(Plain(tiny), keeps="states").as_states(ids)
     assert Passes(tiny, keeps="states").as_states(ids)
     assert 0 < seconds_per_pass(Plain(tiny), 4) < 10
-
-
-def test_a_model_without_logits_cannot_be_made():
-    class Nothing(ConditionalModel):
-        pass
-
-    with pytest.raises(TypeError, match="logits"):
-        Nothing()
-
-
-def test_no_member_of_a_model_is_probed():
-    """A member that some models lack would be a second protocol."""
-    source = Path(unmask.__file__).parent
-    probed = re.compile(r"(get|has)attr\((self\.)?(model|lm),")
-    assert [path.name for path in source.rglob("*.py") if probed.search(path.read_text("utf-8"))] == []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import runpy
 from argparse import Namespace
 from pathlib import Path
 
@@ -10,9 +11,10 @@ import pytest
 import torch
 
 from unmask.errors import InputError
-from unmask.models.fairseq import heads_of, roberta_from_fairseq
 from unmask.models.masked_lm import MaskedLM
 
+EXAMPLE = runpy.run_path(str(Path(__file__).parents[2] / "docs" / "examples" / "fairseq_roberta.py"))
+heads_of, roberta_from_fairseq = EXAMPLE["heads_of"], EXAMPLE["roberta_from_fairseq"]
 RESIDUES = "LAGVSERTIDPKQNFYMHWC"
 HEAD = "encoder.lm_head."
 BODY = "encoder.sentence_encoder."

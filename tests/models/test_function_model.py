@@ -12,10 +12,8 @@ from tests.small_models import SPECIAL
 from tokenizers import Tokenizer, models, pre_tokenizers, processors
 from torch import nn
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast, Qwen2Config, Qwen2ForCausalLM
-from typer.testing import CliRunner
 
 import unmask
-from unmask.cli.app import app
 from unmask.errors import InputError, ModelError, UnmaskError
 from unmask.models.masked_lm import MaskedLM
 
@@ -70,12 +68,6 @@ def test_a_module_and_a_function_are_models(network):
         torch.testing.assert_close(rows, network(by_hand).logits[:, 3].detach())
 
 
-def test_dropout_is_off():
-    function = Bidirectional().train()
-    model, ids = MaskedLM.of(function, word_tokenizer()), torch.tensor([[2, 4, 6, 3]])
-    assert torch.equal(model.logits(ids, ids[:, :1] - 1), model.logits(ids, ids[:, :1] - 1))
-
-
 def test_shift_reads_the_position_before(network):
     """With shift, the prediction of position t is the function's row t - 1; position 0 has its own row."""
     shifted, plain = MaskedLM.of(network, word_tokenizer(), shift=True), MaskedLM.of(network, word_tokenizer())
@@ -97,7 +89,7 @@ def test_verbs_take_it(network):
     assert math.isclose(total, 1, abs_tol=1e-5)
     run = unmask.sample(length=4, model=model, kernel="entropy-bound", chains=2, sweeps=1)
     assert len(run.to_frame()) == 2
-    facts = dict(unmask.check(model).rows())
+    facts = dict(unmask.check(model=model).rows())
     assert "a function" in facts["computed by"] and "predict the next token" in facts["head"]
 
 
@@ -190,8 +182,10 @@ def test_a_causal_checkpoint_is_refused(diffusion_folder):
     assert "\n" not in str(caught.value)
 
 
-def test_the_command_line(diffusion_folder):
-    folder, _ = diffusion_folder("qwen2", is_causal=False)
-    found = CliRunner().invoke(app, ["fill", "red [MASK] sky", "--model", str(folder), "--mask-token", "<|hidden|>", "--shift"])
-    by_python = unmask.fill("red [MASK] sky", model=str(folder), mask_token="<|hidden|>", shift=True)
-    assert by_python.completions[0].text in found.output
+def test_outputs_between_the_last_token_and_the_mask_never_fill_a_blank():
+    tokenizer = word_tokenizer(mask=False)
+    size = len(tokenizer)
+    model = MaskedLM.of(Bidirectional(tokens=size + 4, outputs=size + 4), tokenizer, mask_id=size + 3)
+    assert model.regular_ids == tuple(range(4, size)) and set(range(size, size + 4)) <= set(model.special_ids)
+    filling = unmask.fill("red [MASK] sky", model=model, exact=True)
+    assert not any("UNUSED" in completion.text for completion in filling.completions)

@@ -93,17 +93,6 @@ def test_esm_with_token_dropout_is_checked_and_timed_on_texts(folder):
 
 
 @pytest.mark.parametrize(
-    ("dtype", "advice"), [("float16", "dtype float32"), ("float32", "dtype float64"), ("float64", "check its config.json")]
-)
-def test_advice_on_numbers_that_are_not_finite_is_not_followed_yet(dtype, advice):
-    model = MaskedLM(tiny_types.tiny_network("ernie").to(getattr(torch, dtype)), tiny_types.tiny_tokenizer())
-    with torch.no_grad():
-        model.network.cls.predictions.bias[7] = torch.nan
-    with pytest.raises(ModelError, match=f"not finite in {dtype}: .*{advice}"):
-        model.logits(text_of(SHORT), torch.tensor([[3]]))
-
-
-@pytest.mark.parametrize(
     ("kind", "longest"),
     [("ibert", 47), ("nystromformer", 48), ("yoso", 48), ("roberta", 47), ("mpnet", 46), ("esm", 48), ("xlm", 48)],
 )
@@ -112,10 +101,6 @@ def test_the_longest_text(kind, longest):
     assert model.max_length == longest and log_q(model, text_of(longest)).isfinite().all()
     with pytest.raises(InputError, match=f"{longest + 1} tokens and the model takes {longest}"):
         log_q(model, text_of(longest + 1))
-
-
-def test_the_longest_text_of_a_model_of_text_and_images():
-    assert in_memory("modernvbert").max_length == tiny_types.POSITIONS
 
 
 def test_a_language_that_the_model_is_told(folder):

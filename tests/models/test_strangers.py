@@ -19,7 +19,8 @@ from tokenizers import Regex, Tokenizer, models, normalizers, pre_tokenizers, pr
 from transformers import AutoTokenizer, BertTokenizer, PreTrainedTokenizerFast
 
 import unmask
-from unmask.errors import InputError, ModelError, UnmaskWarning
+from small_models import refusal
+from unmask.errors import InputError, UnmaskWarning
 from unmask.models.encoder.bert import BertMaskedLM
 from unmask.models.masked_lm import MaskedLM
 from unmask.models.text.vocabulary import tokenizer_from_vocabulary
@@ -30,13 +31,6 @@ SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
 RESIDUES = list("ACDEFGHIKLMNPQRSTVWY")
 SMILES = r"\[[^\]]+\]|Br|Cl|[BCNOPSFIbcnops]|[()=#+\-/\\.%]|\d"
 CHEMISTRY = ["<pad>", "<unk>", "<s>", "</s>", "<mask>", "C", "O", "N", "Cl", "Br", "c", "(", ")", "=", "1", "2", "[nH]"]
-
-
-def refusal(folder, **options) -> str:
-    with pytest.raises(ModelError) as caught:
-        MaskedLM.load(folder, **options)
-    assert "\n" not in str(caught.value) and len(str(caught.value)) < 450
-    return str(caught.value)
 
 
 @pytest.fixture
@@ -259,23 +253,3 @@ def test_check_says_of_each_kind_what_is_true(folder_of, chemistry, checkpoint, 
     unused = unmask.check(folder_of("bert", [*SPECIAL, *RESIDUES], vocab_size=8_000))
     assert (unused.outputs, unused.unused, unused.regular) == (8_000, 7_975, 20)
     assert ("outputs", "8,000, 7,975 of them not tokens") in unused.rows()
-
-
-def test_check_of_a_head_under_other_names_and_of_code(checkpoint, tmp_path):
-    from safetensors.torch import load_file, save_file
-
-    folder = shutil.copytree(checkpoint("bert"), tmp_path / "model")
-    tensors = {name.replace("cls.predictions", "mlm.top"): t for name, t in load_file(folder / "model.safetensors").items()}
-    save_file(tensors, folder / "model.safetensors", metadata={"format": "pt"})
-    with pytest.raises(ModelError, match="mlm.top"):
-        unmask.check(folder)
-    renamed = unmask.check(folder, rename={"mlm.top": "cls.predictions"})
-    assert renamed.network == "unmask's own BERT" and renamed.parameters == unmask.check(checkpoint("bert")).parameters
-    (folder / "modeling_own.py").write_text(CODE)
-    config = json.loads((folder / "config.json").read_text())
-    (folder / "config.json").write_text(json.dumps(config | {"auto_map": {"AutoModelForMaskedLM": "modeling_own.Model"}}))
-    known = unmask.check(folder, rename={"mlm.top": "cls.predictions"})
-    assert known.parameters == renamed.parameters and known.network in ("unmask's own BERT", "transformers' BertForMaskedLM")
-    (folder / "config.json").write_text(json.dumps(config | {"model_type": "own", "auto_map": {"AutoConfig": "modeling_own.X"}}))
-    with pytest.raises(ModelError, match="code of its own"):
-        unmask.check(folder)

@@ -12,10 +12,9 @@ from math import log
 
 import pytest
 import torch
-from typer.testing import CliRunner
 
 import unmask
-from unmask.cli.app import app
+from command_runner import invoke
 from unmask.joints.faithfulness import read_joints
 
 pytestmark = pytest.mark.real
@@ -101,7 +100,7 @@ def test_two_residues_of_the_third_loop(antiberty):
 
 def test_the_command_line_gives_the_same(folder, antiberty):
     text = with_blanks(HEAVY, [100, 101])
-    said = json.loads(CliRunner().invoke(app, ["fill", text, "--model", folder, "--top", "3", "--json"]).stdout)
+    said = json.loads(invoke(["fill", text, "--model", folder, "--top", "3", "--json"]).stdout)
     assert said == unmask.fill(text, model=antiberty, top=3).to_dict()
     assert all(len(c["text"]) == len(HEAVY) for c in said["completions"])
 

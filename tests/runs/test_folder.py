@@ -3,7 +3,6 @@ from __future__ import annotations
 import json
 import multiprocessing
 import os
-import shutil
 import tempfile
 from pathlib import Path
 
@@ -20,7 +19,7 @@ SETTINGS = {"model": "m", "weights": "w1", "sweeps": 10, "names": ("a", "b"), "s
 
 
 def opened(path, settings=None, **options) -> RunFolder:
-    options = {"model": "w1", "same_content": {"model": "weights"}, "may_grow": ["sweeps"], **options}
+    options = {"same_content": {"model": "weights"}, "may_grow": ["sweeps"], **options}
     return RunFolder(path, "count", SETTINGS if settings is None else settings, **options)
 
 
@@ -50,9 +49,7 @@ def test_a_run_goes_on_where_it_stopped(run):
         assert [part.name for part in folder.parts()] == [f"part-00000{i}" for i in range(4)]
     stored = read_settings(run, "count")
     assert stored["sweeps"] == 10 and stored["names"] == ["a", "b"] and {"date", "command", "versions"} <= stored["begun"].keys()
-    parts = read_parts(run, stored["run"])
-    assert read_rows(parts, COLUMNS)["n"].to_pylist() == [0, 1, 10, 11, 20, 21, 30]
-    assert [part.model for part in parts] == ["w1"] * 4
+    assert read_rows(read_parts(run), COLUMNS)["n"].to_pylist() == [0, 1, 10, 11, 20, 21, 30]
 
 
 @pytest.mark.parametrize(
@@ -71,11 +68,6 @@ def test_other_settings_are_refused_by_name_and_nothing_is_touched(run, change, 
     with pytest.raises(InputError, match=f"holds a run with {said}: give the same settings"):
         opened(run, {**SETTINGS, **change}).__enter__()
     assert everything(run) == before
-
-
-def test_a_setting_that_is_gone_is_another_setting(run):
-    with pytest.raises(InputError, match="holds a run with names a,b, not unset"):
-        opened(run, {name: value for name, value in SETTINGS.items() if name != "names"}).__enter__()
 
 
 def test_settings_may_grow_and_be_written_differently(run):
@@ -118,14 +110,6 @@ def test_a_folder_with_something_else_in_it_is_left_as_it_was(tmp_path, there):
     assert everything(tmp_path) == before
 
 
-def test_a_file_for_a_folder_is_one_line(tmp_path):
-    (tmp_path / "file").write_text("mine")
-    with pytest.raises(InputError, match="file' is a file: choose another --out"):
-        opened(tmp_path / "file").__enter__()
-    with pytest.raises(InputError, match=r"cannot be written \(Not a directory\): choose another --out"):
-        opened(tmp_path / "file" / "run").__enter__()
-
-
 def test_a_run_of_another_command_or_of_an_earlier_unmask_is_refused(run):
     with pytest.raises(InputError, match="holds a run of `unmask count`, not of `unmask sample`"):
         RunFolder(run, "sample", SETTINGS).__enter__()
@@ -138,28 +122,15 @@ def test_a_run_of_another_command_or_of_an_earlier_unmask_is_refused(run):
     assert read_settings(run, "count") == old and len(read_parts(run)) == 3
 
 
-def test_a_copied_part_a_strange_one_and_one_of_another_model_are_refused(run, tmp_path):
-    copy = run / "parts" / "part-000003.parquet"
-    shutil.copy(run / "parts" / "part-000000.parquet", copy)
-    with pytest.raises(InputError, match="part-000003.parquet' is a copy of the part 'part-000000': move it out"):
-        opened(run).__enter__()
-    copy.unlink()
-    with opened(tmp_path / "other") as folder:
-        folder.store([{"n": 5}], COLUMNS, "part-000003")
-    shutil.copy(tmp_path / "other" / "parts" / "part-000003.parquet", copy)
-    with pytest.raises(InputError, match="part-000003.parquet' is not a part of this run: move it out"):
-        opened(run).__enter__()
-    copy.unlink()
-    with pytest.raises(InputError, match=r"part-000000.parquet' was computed with another model \(w1\): delete it"):
+def test_other_weights_are_refused_whatever_the_settings_say(run):
+    with pytest.raises(InputError, match=r"holds a run with model m \(w1\), not m \(w2\)"):
         opened(run, model="w2").__enter__()
-    with opened(run) as folder:
-        assert len(numbers(folder)) == 6
 
 
-def test_a_deleted_part_is_told(run):
+def test_a_deleted_part_is_not_done(run):
     (run / "parts" / "part-000001.parquet").unlink()
     with opened(run) as folder:
-        assert folder.gaps() == ["part-000001"] and numbers(folder) == [0, 1, 20, 21]
+        assert numbers(folder) == [0, 1, 20, 21]
         folder.store([{"n": 10}], COLUMNS)
         assert folder.parts()[-1].name == "part-000003"
 
@@ -168,12 +139,8 @@ def test_series_are_apart(tmp_path):
     with opened(tmp_path / "run") as folder:
         for name in ("group-0000-00000005", "group-0001-00000005", "group-0000-00000010", "group-0001-00000010"):
             folder.store([{"n": len(folder.parts())}], COLUMNS, name)
-    (tmp_path / "run" / "parts" / "group-0001-00000005.parquet").unlink()
-    with opened(tmp_path / "run") as folder:
-        assert numbers(folder, "group-0000") == [0, 2] and numbers(folder, "group-0001") == [3]
-        assert folder.gaps("group-0000") == [] and folder.gaps("group-0001") == ["group-0001-00000005"]
         folder.drop(folder.parts("group-0001")[0])
-        assert folder.gaps() == [] and not list((tmp_path / "run" / "parts").glob("group-0001*"))
+        assert numbers(folder, "group-0000") == [0, 2] and numbers(folder, "group-0001") == [3]
 
 
 def test_what_a_kill_left_is_removed_in_ones_own_folder_only(run, tmp_path):
@@ -215,7 +182,7 @@ VALUES = st.recursive(
 
 
 @given(
-    st.dictionaries(st.sampled_from(["kind", "format", "run", "begun", "model", "weights", "sweeps", "names", "seed"]), VALUES)
+    st.dictionaries(st.sampled_from(["kind", "format", "begun", "model", "weights", "sweeps", "names", "seed"]), VALUES)
     | VALUES
     | st.binary(max_size=60)
 )
@@ -272,24 +239,6 @@ def test_the_subfolder_of_a_result(tmp_path, monkeypatch):
     assert sorted(os.listdir(tmp_path / "model")) == ["training"]
     with opened("~/model", inside="training") as folder:
         assert numbers(folder) == [1]
-
-
-def test_a_working_folder_that_is_gone_is_one_line(tmp_path, monkeypatch):
-    (tmp_path / "gone").mkdir()
-    monkeypatch.chdir(tmp_path / "gone")
-    (tmp_path / "gone").rmdir()
-    with pytest.raises(InputError, match=r"'run' cannot be written \(No such file or directory\): choose another --out"):
-        opened("run").__enter__()
-
-
-@pytest.mark.parametrize("name", ["kind", "seed", "model"])
-def test_a_stored_value_of_several_lines_is_told_in_one(run, name):
-    stored = json.loads((run / "settings.json").read_text())
-    weights = "w3" if name == "model" else "w1"
-    (run / "settings.json").write_text(json.dumps({**stored, name: "two\nlines", "weights": weights}))
-    with pytest.raises(InputError, match="two lines") as error:
-        opened(run).__enter__()
-    assert "\n" not in str(error.value)
 
 
 @pytest.mark.parametrize("inside", ["", "training"])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import permutations
 
@@ -15,16 +15,27 @@ from unmask.sampling.engine.passes import Passes
 from unmask.sampling.enumeration import transition_matrix
 from unmask.sampling.kernels.metropolis import MetropolisHastings, MetropolisKernel, Proposed
 from unmask.sampling.kernels.pair_joint import PairJoint, PairLaws, proposal_weights
+from unmask.sampling.registry import KERNELS
+from unmask.sampling.settings import SampleSettings
 from unmask.sampling.target import Target
 
 
-def small_target(vocab=3, length=3, seed=0, kind="norm", temperature=1.0, model=None, **options):
+def small_target(vocab=3, length=3, seed=0, kind="norm", model=None, **options):
     model = model or TabularMLM.random(vocab, length, seed)
-    return Target(model, [model.mask_id] * model.length, Energy(kind, temperature), **options)
+    return Target(model, [model.mask_id] * model.length, Energy(kind), **options)
 
 
-def of(kernel_class, target, **options):
-    return kernel_class(target, Passes(target.model), **options)
+def of(kernel_class, target, sweeps=None, **options):
+    """The kernel or decoder of a class, with options of its entry."""
+    more = {} if sweeps is None else {"sweeps": sweeps}
+    return kernel_class(target, Passes(target.model), replace(kernel_class.options, **options), **more)
+
+
+def settings_of(**options):
+    """Settings by option; options that only other kernels have are left out."""
+    kernel = KERNELS[options.pop("kernel", "mh")]
+    others = {name for one in KERNELS.values() for name in one.options} - set(kernel.options)
+    return SampleSettings.given(kernel=kernel.name, **{name: value for name, value in options.items() if name not in others})
 
 
 def site_matrices(kernel, sites=None):
@@ -131,7 +142,7 @@ class Late(MetropolisHastings):
 
     @property
     def acceptance(self):
-        return Acceptance(self.target, self.passes, early=False, delayed=self.delayed)
+        return Acceptance(self.target, self.passes, early=False, delayed=self.options.delayed)
 
 
 @dataclass(frozen=True)

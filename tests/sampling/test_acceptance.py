@@ -62,9 +62,9 @@ class Given(StepStreams):
         return self.log_u[self.asked - 1][rows]
 
 
-def proposals(kind, seed, temperature, count=400):
+def proposals(kind, seed, count=400):
     """Random proposals that change one to three sites of random texts, with random ratios and uniforms."""
-    target = small_target(vocab=3, length=5, seed=seed, kind=kind, temperature=temperature)
+    target = small_target(vocab=3, length=5, seed=seed, kind=kind)
     generator = torch.Generator().manual_seed(seed)
     texts = all_texts(target)
     old = texts[torch.randint(len(texts), (count,), generator=generator)]
@@ -76,8 +76,8 @@ def proposals(kind, seed, temperature, count=400):
     return target, old, new, sites, log_ratio, log_u
 
 
-def decided(acceptance, target, old, new, sites, log_ratio, log_u):
-    state, _ = of(MetropolisHastings, target).init(old)
+def decided(acceptance, target, old, new, sites, log_ratio, log_u, temperature=1.0):
+    state, _ = of(MetropolisHastings, target, temperature=temperature).init(old)
     proposed = of(MetropolisHastings, target).init(new)[0]
     proposed.fresh[:] = False
     proposed.terms[:] = torch.nan
@@ -87,12 +87,12 @@ def decided(acceptance, target, old, new, sites, log_ratio, log_u):
 @settings(max_examples=5)
 @given(st.integers(0, 10**6), st.sampled_from([1.0, 0.5, 2.0]))
 def test_early_rejection_decides_as_the_equation_does(seed, temperature):
-    case = proposals("norm", seed, temperature)
+    case = proposals("norm", seed)
     target, old, new, _, log_ratio, log_u = case
     wanted = log_u[0] < log_acceptance(energies(target.model, old), energies(target.model, new), temperature, log_ratio)
     passes = Passes(target.model)
-    early = decided(Acceptance(target, passes), *case)
-    plain = decided(Acceptance(target, Passes(target.model), early=False), *case)
+    early = decided(Acceptance(target, passes), *case, temperature)
+    plain = decided(Acceptance(target, Passes(target.model), early=False), *case, temperature)
     assert torch.equal(early.accepted, wanted) and torch.equal(plain.accepted, wanted)
     assert 20 < int(wanted.sum()) < 380
     assert int(early.passes.sum()) == passes.count < int(plain.passes.sum()) == 5 * 400
@@ -102,7 +102,7 @@ def test_early_rejection_decides_as_the_equation_does(seed, temperature):
 @given(st.integers(0, 10**6), st.sampled_from(["raw", "norm"]), st.booleans())
 def test_delayed_acceptance_decides_as_the_equation_does_at_each_stage(seed, kind, early):
     """Stages by distance from the nearest redrawn site, each decided from its own terms in full."""
-    case = proposals(kind, seed, 1.0)
+    case = proposals(kind, seed)
     target, old, new, sites, log_ratio, log_u = case
     distance = (torch.arange(5) - sites.unsqueeze(-1)).abs().amin(1)
     stages = [distance == 0, distance == 1, distance > 1]
@@ -118,7 +118,7 @@ def test_delayed_acceptance_decides_as_the_equation_does_at_each_stage(seed, kin
 
 
 def test_a_proposal_that_cannot_be_undone_costs_nothing():
-    case = list(proposals("norm", 3, 1.0))
+    case = list(proposals("norm", 3))
     case[4] = torch.full_like(case[4], -torch.inf)
     found = decided(Acceptance(case[0], Passes(case[0].model)), *case)
     assert not bool(found.accepted.any()) and int(found.passes.sum()) == 0

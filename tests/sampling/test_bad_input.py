@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from sampling_cases import settings_of
 from test_sample_command import unmask as command
 
 import unmask
@@ -14,6 +15,7 @@ from unmask.errors import InputError
 from unmask.sampling.run.advance import draw_samples
 from unmask.sampling.run.result import load_run
 from unmask.sampling.settings import SampleSettings
+from unmask.signature import arguments
 
 SMALL = {"chains": 3, "sweeps": 4, "length": 4, "seed": 7}
 NAN, INF = float("nan"), float("inf")
@@ -30,7 +32,7 @@ WRONG = [
     ({"sweeps": 10**12}, "sweeps"),
     ({"length": 0}, "length 0"),
     ({"length": []}, "no length"),
-    ({"length": [4, -1]}, "length -1"),
+    ({"length": [4, -1]}, r"length \[4, -1\]"),
     ({"length": 40}, "42 tokens, special ones included: the model takes at most 16"),
     ({"burn_in": 4}, "leaves no sample"),
     ({"burn_in": -1}, "burn_in -1"),
@@ -46,13 +48,10 @@ WRONG = [
     ({"temperature": INF}, "temperature inf"),
     ({"temperature": "hot"}, "not a number"),
     ({"proposal_temperature": -1.0}, "proposal_temperature -1.0"),
-    ({"nucleus": 1.5}, "nucleus 1.5"),
-    ({"nucleus": NAN}, "nucleus nan"),
     ({"top_k": 0}, "top_k 0"),
     ({"scan": "sideways"}, "use one of random, fixed, permutation"),
     ({"delayed": [3, 1]}, "rising"),
-    ({"delayed": [-1]}, "delayed -1"),
-    ({"chains_at_once": 0}, "chains_at_once 0"),
+    ({"delayed": [-1]}, r"delayed \(-1,\)"),
     ({"memory": "lots"}, "memory 'lots' is not understood: give bytes, such as 20GB or 500MB, or a share"),
     ({"memory": 10}, "memory of 10 bytes is too little for one chain of 4 tokens, which takes [0-9,]+: give more memory"),
     ({"device": "abacus"}, "device 'abacus'"),
@@ -61,29 +60,27 @@ WRONG = [
     ({"kernel": "block", "block_shape": "round"}, "use one of window, scattered"),
     ({"kernel": "tempering", "ladder": [2.0, 1.0]}, "rising"),
     ({"kernel": "tempering", "ladder": [1.0]}, "two temperatures or more"),
-    ({"kernel": "tempering", "ladder": [1.0, NAN]}, "ladder nan"),
+    ({"kernel": "tempering", "ladder": [1.0, NAN]}, "ladder .*nan"),
     ({"kernel": "annealing", "cold": 3.0}, "the first the higher"),
     ({"kernel": "annealing", "hot": INF}, "hot inf"),
     ({"kernel": "pair-joint", "candidates": 0}, "candidates 0"),
     ({"kernel": "pair-joint", "length": 1}, "pair-joint redraws 2 positions at once, and the text has 1 free: give more blanks"),
     ({"kernel": "pair-joint", "joint": "magic"}, "use one of product"),
-    ({"kernel": "mask-predict", "schedule": "square"}, "linear, cosine"),
     ({"kernel": "mask-predict", "decoding_steps": 0}, "decoding_steps 0"),
     ({"kernel": "least-dependent", "gamma": -1.0}, "gamma -1.0 is out of range"),
     ({"kernel": "threshold", "tau": 2.0}, "tau 2.0 is out of range"),
     ({"kernel": "entropy-bound", "gamma": 1.0, "decoding_steps": 4}, "decoding_steps 4 and gamma 1 were both given"),
     ({"kernel": "least-dependent", "profile": "no/such/profile.json"}, "no/such/profile.json"),
     ({"kernel": "least-dependent", "profile": {"by_distance": [0.1]}}, "profile lacks 'fingerprint': measure one"),
-    ({"kernel": "least-dependent", "dependence": "guess"}, "dependence 'guess' is unknown"),
     ({"kernel": "mask-predict", "decoding_temperature": -0.5}, "decoding_temperature -0.5"),
     ({"kernel": "ancestral", "order": "inside-out"}, "random, left-to-right"),
     ({"kernel": "gibbs", "temperature": 1.0}, "temperature was given, which kernel gibbs does not use"),
     ({"kernel": "gibbs", "delayed": [1]}, "delayed was given, which kernel gibbs does not use"),
-    ({"ladder": [1.0, 2.0]}, "ladder was given, which kernel mh does not use: leave it out, or use kernel tempering"),
+    ({"ladder": [1.0, 2.0]}, "ladder was given, which kernel mh does not use: leave it out, or use tempering"),
     ({"kernel": "ancestral", "random_start": True}, "random_start was given, which kernel ancestral does not use"),
     (
         {"kernel": "block", "candidates": 4},
-        "which kernel block does not use: leave it out, or use kernel pair-joint",
+        "which kernel block does not use: leave it out, or use pair-joint",
     ),
     ({"length": "four"}, "is not .*list of (whole )?numbers"),
     ({"length": 4.5}, "is not .*list of (whole )?numbers"),
@@ -105,9 +102,9 @@ TEMPLATES = [
     ({"template": "the [MASK]", "allow": ["two"]}, "such as 3=red,green"),
     ({"template": "the [MASK]", "allow": ["-1=cat"]}, "such as 3=red,green"),
     ({"template": 5}, "is not a text"),
-    ({"template": "the [MASK]", "allow": {"two": ["cat"]}}, "a key of allow"),
+    ({"template": "the [MASK]", "allow": {"two": ["cat"]}}, "the position of allow 'two'"),
     ({"template": "the [MASK]", "allow": "2=zebra"}, "zebra"),
-    ({"init": 5}, "is not a text, a path or a list of texts"),
+    ({"init": 5}, "neither a file nor a list of texts"),
     ({"init": []}, "no text to start from"),
     ({"init": ["the [MASK]"]}, "has a blank"),
     ({"init": ["the zebra"]}, "special token, or one that the model does not know"),
@@ -122,9 +119,9 @@ TEMPLATES = [
 @pytest.mark.parametrize(("wrong", "message"), [(SMALL | w, m) for w, m in WRONG] + TEMPLATES)
 def test_python_refuses_in_one_line_and_writes_nothing(tiny, tmp_path, wrong, message):
     options = {"chains": 3, "sweeps": 4, "out": tmp_path / "run", **wrong}
-    model = None if "device" in wrong else tiny
+    model = {} if "device" in wrong else {"model": tiny}
     with pytest.raises(unmask.UnmaskError, match=message) as caught:
-        unmask.sample(model=model, **options)
+        unmask.sample(**arguments(unmask.sample, options), **model)
     assert "\n" not in str(caught.value) and len(str(caught.value)) < 400
     assert not (tmp_path / "run").exists()
 
@@ -133,14 +130,14 @@ def test_python_refuses_in_one_line_and_writes_nothing(tiny, tmp_path, wrong, me
     ("arguments", "message"),
     [
         (["--chains", "0"], "chains 0"),
-        (["--chains", "1000000000"], "give a whole number from 1 to 1000000"),
-        (["--chains", "nan"], "--chains"),
+        (["--chains", "1000000000"], "give a whole number from 1 to 1,000,000"),
+        (["--chains", "nan"], "chains 'nan'"),
         (["--kernel", "gibs"], "did you mean gibbs"),
         (["--length", "99"], "the model takes at most 16"),
-        (["--length", "many"], "numbers with commas"),
+        (["--length", "many"], "or a list of whole numbers"),
         (["--temperature", "nan"], "temperature nan"),
-        (["--template", "the [MASK]", "--allow", "2=zebra"], "zebra"),
-        (["--template", "the [MASK]", "--allow", "two"], "such as 3=red,green"),
+        (["the [MASK]", "--allow", "2=zebra"], "zebra"),
+        (["the [MASK]", "--allow", "two"], "such as 3=red,green"),
         (["--init", "/nowhere/starts.txt"], "does not exist"),
         (["--init", "/"], "is a folder"),
         (["--kernel", "block", "--block-size", "30"], "blocks of 30"),
@@ -160,7 +157,7 @@ def test_the_command_refuses_in_one_line(tiny_folder, tmp_path, arguments, messa
 
 @given(options=st.fixed_dictionaries({}, optional={
     "chains": st.integers() | st.floats(), "sweeps": st.integers() | st.none(), "temperature": st.floats() | st.text(max_size=3),
-    "thin": st.integers(), "burn_in": st.integers(), "seed": st.integers(), "nucleus": st.floats(), "top_k": st.integers(),
+    "thin": st.integers(), "burn_in": st.integers(), "seed": st.integers(), "top_k": st.integers(),
     "kernel": st.text(max_size=5) | st.sampled_from(["mh", "gibbs", "block"]), "length": st.lists(st.integers(), max_size=3),
     "delayed": st.lists(st.integers(), max_size=3), "ladder": st.lists(st.floats(), max_size=3),
 }))  # fmt: skip
@@ -175,8 +172,8 @@ def test_settings_are_either_sound_or_refused(options):
 
 
 def test_too_many_chains_at_once_are_refused_before_anything_is_allocated(english):
-    with pytest.raises(InputError, match="chains at once need about [0-9,]+ GB .* give chains_at_once [0-9,]+"):
-        draw_samples(SampleSettings(chains=10**6, sweeps=1, random_start=True), english, chains_at_once=10**6)
+    with pytest.raises(InputError, match="chains at once need about [0-9,]+ GB .* give a smaller memory"):
+        draw_samples(settings_of(chains=10**6, sweeps=1, random_start=True), english, chains_at_once=10**6)
 
 
 @pytest.fixture(scope="module")
@@ -241,12 +238,13 @@ def edited(path, **arrays):
     [
         ({"done": np.array(99)}, "99 of 4 sweeps"),
         ({"done": np.array(-1)}, "-1 of 4 sweeps"),
-        ({"done": np.array([1, 2])}, "do not fit|shape"),
+        ({"done": np.array([1, 2])}, "do not fit"),
         ({"done": None}, "lacks 'done'"),
-        ({"ids": None}, "lacks 'ids'"),
+        ({"ids": None}, "ids"),
         ({"ids": np.zeros((3, 2), dtype=np.int64)}, "shape"),
-        ({"chains": np.arange(2)}, "do not fit|shape"),
-        ({"temperature": np.array(["a", "b", "c"])}, "kind"),
+        ({"chains": np.arange(2)}, "do not fit"),
+        ({"chains": np.array([0, 1, 9])}, "of 3 chains"),
+        ({"temperature": np.array(["a", "b", "c"])}, "damaged"),
     ],
 )
 def test_a_damaged_checkpoint_is_one_line(tiny, folder, arrays, message):
@@ -292,13 +290,6 @@ def test_a_damaged_part_is_mended_as_the_message_says(tiny, folder, finished):
     assert again.samples["text"].tolist() == load_run(finished).samples["text"].tolist()
 
 
-def test_a_copied_part_is_noticed(tiny, folder):
-    shutil.copy(folder / PART, folder / "parts" / "group-0000-00000003.parquet")
-    for look in (lambda: load_run(folder), lambda: unmask.sample(out=folder, model=tiny, **SMALL)):
-        with pytest.raises(InputError, match="copy of the part"):
-            look()
-
-
 def test_folders_of_other_runs_are_refused_untouched(tiny, tmp_path):
     (tmp_path / "settings.json").write_text(json.dumps({"kind": "evaluate", "format": 2, "run": "x", "begun": {}}))
     with pytest.raises(InputError, match="a run of `unmask evaluate`"):
@@ -310,10 +301,10 @@ def test_folders_of_other_runs_are_refused_untouched(tiny, tmp_path):
 
 def test_a_folder_without_the_settings_of_this_version_is_refused(tiny, folder):
     stored = json.loads((folder / "settings.json").read_text())
-    for name in ("kind", "format", "run", "alphabet"):
+    for name in ("kind", "format", "run", "start"):
         stored.pop(name)
     (folder / "settings.json").write_text(json.dumps(stored))
-    with pytest.raises(InputError, match="lacks 'alphabet'.*start the run again in another --out folder"):
+    with pytest.raises(InputError, match="lacks 'start'.*start the run again in another --out folder"):
         unmask.diagnose(folder)
     with pytest.raises(InputError, match="earlier unmask, which cannot be continued"):
         unmask.sample(out=folder, model=tiny, **SMALL)

@@ -3,15 +3,15 @@
 import pandas
 import pytest
 import torch
-from sampling_cases import CachedPairJoint, gap_to_invariance, of, small_target
+from sampling_cases import CachedPairJoint, gap_to_invariance, of, settings_of, small_target
 from scipy.stats import chisquare
 
 from unmask.models.masked_lm import MaskedLM
 from unmask.models.tabular import TabularMLM
 from unmask.sampling.decoders.ancestral import Ancestral
-from unmask.sampling.decoders.choosing import EntropyBound, LowestEntropy, RandomSets
 from unmask.sampling.decoders.decoder import decode
 from unmask.sampling.decoders.mask_predict import ConfidenceOrder, MaskPredict
+from unmask.sampling.decoders.revealing import EntropyBound, LowestEntropy, RandomSets
 from unmask.sampling.energy import Energy, energies
 from unmask.sampling.engine.passes import Passes
 from unmask.sampling.engine.randomness import ChainStreams, counter_words, plain_uniform, uniform
@@ -23,7 +23,6 @@ from unmask.sampling.kernels.metropolis import MetropolisHastings
 from unmask.sampling.kernels.pair_joint import PairJoint
 from unmask.sampling.registry import KERNELS
 from unmask.sampling.run.advance import draw_samples
-from unmask.sampling.settings import SampleSettings
 from unmask.sampling.target import Target, blank_template
 
 pytestmark = pytest.mark.gpu
@@ -123,7 +122,7 @@ def test_drawn_steps_follow_the_enumerated_matrix():
 
 
 def test_chains_do_not_depend_on_how_many_run_at_once(tiny_on_gpu):
-    settings = SampleSettings(chains=100, sweeps=3, length=(6,))
+    settings = settings_of(chains=100, sweeps=3, length=(6,))
     together = draw_samples(settings, tiny_on_gpu, chains_at_once=1024)
     for at_once in (1, 7):
         pandas.testing.assert_frame_equal(together.samples, draw_samples(settings, tiny_on_gpu, chains_at_once=at_once).samples)
@@ -142,7 +141,7 @@ def test_chains_do_not_depend_on_how_many_run_at_once(tiny_on_gpu):
 )
 def test_runs_of_every_kernel_do_not_depend_on_it_either(tiny_folder, kernel, options):
     model = MaskedLM.load(tiny_folder, device="cuda", dtype="float16")
-    settings = SampleSettings(kernel=kernel, chains=10, sweeps=2, length=(5,), candidates=3, decoding_steps=3, **options)
+    settings = settings_of(kernel=kernel, chains=10, sweeps=2, length=(5,), candidates=3, decoding_steps=3, **options)
     pandas.testing.assert_frame_equal(
         draw_samples(settings, model).samples, draw_samples(settings, model, chains_at_once=7).samples
     )
@@ -164,7 +163,7 @@ def test_chains_in_float64_are_those_of_the_processor(kernel, options, sites):
     for device in ("cpu", "cuda"):
         model = TabularMLM(table.to(device))
         target = Target(model, [model.mask_id] * 4)
-        made = kernel(target, Passes(model), **options)
+        made = of(kernel, target, **options)
         streams = ChainStreams(3, range(n), device)
         state, _ = made.init(streams.at(0, 0).integers(torch.arange(4 * n, device=device) // 4, 3).reshape(n, 4))
         for step in range(6):
@@ -181,7 +180,7 @@ def test_decoded_texts_in_float64_are_those_of_the_processor(decoder, temperatur
     options = {} if decoder is Ancestral else {"decoding_steps": 3, "decoding_temperature": temperature}
     for device in ("cpu", "cuda"):
         model = TabularMLM(table.to(device))
-        made = decoder(Target(model, [model.mask_id] * 4), Passes(model), **options)
+        made = of(decoder, Target(model, [model.mask_id] * 4), **options)
         ends.append(decode(made, n, ChainStreams(3, range(n), device).at(1, 0))[0].ids.cpu())
     assert torch.equal(*ends)
     assert temperature == 0 or len(ends[0].unique(dim=0)) > 1
@@ -189,7 +188,7 @@ def test_decoded_texts_in_float64_are_those_of_the_processor(decoder, temperatur
 
 @pytest.mark.parametrize("kernel", ["mh", "gibbs", "tempering", "ancestral", "mask-predict", "pair-joint"])
 def test_a_stopped_run_goes_on(tiny_on_gpu, tmp_path, stop_at, kernel):
-    settings = SampleSettings(kernel=kernel, chains=4, sweeps=6, length=(5,))
+    settings = settings_of(kernel=kernel, chains=4, sweeps=6, length=(5,))
     with pytest.raises(KeyboardInterrupt):
         draw_samples(settings, tiny_on_gpu, tmp_path, progress=stop_at(3))
     pandas.testing.assert_frame_equal(

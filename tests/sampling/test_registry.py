@@ -1,22 +1,18 @@
 """The one list of kernels and decoders."""
 
+import re
 import subprocess
 import sys
-from dataclasses import fields
 from pathlib import Path
 
 import pytest
-from sampling_cases import small_target
+from sampling_cases import settings_of, small_target
 
 from unmask.errors import InputError
 from unmask.sampling.decoders.decoder import decode
-from unmask.sampling.engine.passes import Passes
 from unmask.sampling.engine.randomness import ChainStreams
-from unmask.sampling.engine.token_draw import Proposal
 from unmask.sampling.registry import KERNELS, entry_of
 from unmask.sampling.settings import SampleSettings
-
-NOT_SETTINGS = {"target", "passes", "proposal"}
 
 
 def test_it_loads_without_torch():
@@ -27,30 +23,26 @@ def test_it_loads_without_torch():
 
 @pytest.mark.parametrize("name", KERNELS)
 def test_every_entry_makes_what_it_names(name):
-    entry, target = KERNELS[name], small_target(seed=1)
-    settings = SampleSettings(
-        kernel=name, ladder=(1.0, 3.0), hot=3.0, cold=0.5, sweeps=7, decoding_steps=2, order="left-to-right"
-    )
-    made = entry.build(target=target, passes=Passes(target.model), proposal=Proposal(), **vars(settings))
-    for field in fields(made):
-        if field.name not in NOT_SETTINGS:
-            given = getattr(settings, field.name)
-            assert given is None or getattr(made, field.name) == given, "the user's setting arrives"
-            assert field.name in entry.options or field.name == "sweeps"
-    rng = ChainStreams(0, range(2 * settings.replicas)).at(0, 0)
-    if entry.decodes:
+    target = small_target(seed=1)
+    method = settings_of(kernel=name, ladder=(1.0, 3.0), hot=3.0, cold=0.5, decoding_steps=2, order="left-to-right").kernel
+    made = method.on(target)
+    assert made.options == method and type(made).options == KERNELS[name](), "a class computes its own entry"
+    rng = ChainStreams(0, range(2 * method.replicas)).at(0, 0)
+    if method.decodes:
         target.check(decode(made, 2, rng)[0].ids)
     else:
         state, _ = made.init(target.template_ids.repeat(2, 1).zero_())
-        sites = [[0, 2], [1, 0]] if settings.sites_per_step == 2 else [[1]] * len(state.ids)
-        info = made.step(state, rng, state.rows.new_tensor(sites))
-        assert info.sites.shape[1] == settings.sites_per_step
+        sites = [[0, 2], [1, 0]] if method.sites_per_step == 2 else [[1]] * len(state.ids)
+        state, info = made.step(state, rng, state.rows.new_tensor(sites))
+        assert info.sites.shape[1] == method.sites_per_step
 
 
-def test_options_are_settings_and_labels_and_colours_tell_kernels_apart():
-    names = {field.name for field in fields(SampleSettings)}
+def test_options_are_documented_and_labels_and_colours_tell_kernels_apart():
     for entry in KERNELS.values():
-        assert set(entry.options) <= names
+        documented = {
+            name for one in entry.__mro__ for name in re.findall(r"^    (\w+)\n        ", one.__doc__ or "", re.MULTILINE)
+        }
+        assert set(entry.options) == documented
     assert len({entry.label for entry in KERNELS.values()}) == len({entry.colour for entry in KERNELS.values()}) == len(KERNELS)
 
 
@@ -71,10 +63,6 @@ def test_unknown_names_are_refused_with_the_nearest():
 
 @pytest.mark.parametrize("kernel", KERNELS)
 def test_options_that_a_kernel_does_not_use_are_refused(kernel):
-    special, reads = {option for entry in KERNELS.values() for option in entry.options}, SampleSettings.reads[0]
-    reads.refuse_unread(KERNELS[kernel].options, kernel)
-    reads.refuse_unread(["energy", "chains", "seed", "template"], kernel)
-    for option in special - set(KERNELS[kernel].options):
+    for option in {option for entry in KERNELS.values() for option in entry.options} - set(KERNELS[kernel].options):
         with pytest.raises(InputError, match=f"{option} was given, which kernel {kernel} does not use"):
-            reads.refuse_unread([option], kernel)
-        assert kernel not in reads.users(option)
+            SampleSettings.given(**{"kernel": kernel, option: 1})

@@ -1,6 +1,7 @@
 """`unmask.sample` and `unmask.diagnose` from Python: what they return, and that they leave what the commands leave."""
 
 import json
+from functools import partial
 
 import numpy as np
 import pytest
@@ -8,7 +9,6 @@ from test_sample_command import unmask as command
 
 import unmask
 from unmask.errors import InputError
-from unmask.sampling.sample import read_init
 
 
 def contents(folder):
@@ -24,7 +24,7 @@ def contents(folder):
 
 def test_the_function_leaves_exactly_what_the_command_leaves(tiny_folder, tmp_path):
     ran = command(
-        *("sample", "--template", "the [MASK] [MASK] on .", "--allow", "2=cat", "--allow", "2=dog,mat", "--chains", 3),
+        *("sample", "the [MASK] [MASK] on .", "--allow", "2=cat", "--allow", "2=dog,mat", "--chains", 3),
         *(
             "--sweeps",
             6,
@@ -43,13 +43,12 @@ def test_the_function_leaves_exactly_what_the_command_leaves(tiny_folder, tmp_pa
     assert ran.exit_code == 0, ran.output
     run = unmask.sample(
         "the [MASK] [MASK] on .",
-        allow=["2=cat", "2=dog,mat"],
+        start=unmask.Start(allow=["2=cat", "2=dog,mat"]),
         chains=3,
         sweeps=6,
-        burn_in=1,
-        temperature=1.5,
-        model=tiny_folder,
-        device="cpu",
+        keep=unmask.Keep(burn_in=1),
+        kernel=unmask.MH(temperature=1.5),
+        model=partial(unmask.load, tiny_folder, device="cpu"),
         out=tmp_path / "b",
     )
     one, other = contents(tmp_path / "a"), contents(tmp_path / "b")
@@ -75,13 +74,13 @@ def test_what_a_diagnosis_shows(tiny, tmp_path):
     found = unmask.diagnose(tmp_path)
     assert found.to_dict() == json.loads((tmp_path / "diagnostics.json").read_text()) == unmask.diagnose(run).to_dict()
     assert found.to_frame()["name"].tolist() == ["energy", "unchanged", "stutter"] * 2
-    assert "<li>" in found._repr_html_() and "mh" in repr(found)
+    assert found.verdict[0][:20] in found._repr_html_() and "mh" in repr(found)
 
 
 def test_init_takes_texts_or_a_file(tiny, tmp_path):
     (tmp_path / "starts.txt").write_text("the cat sat\na dog ran under the tree\n")
-    one = unmask.sample(init=["the cat sat", "a dog ran under the tree"], chains=3, sweeps=2, model=tiny)
-    other = unmask.sample(init=tmp_path / "starts.txt", chains=3, sweeps=2, model=tiny)
+    one = unmask.sample(start=unmask.Start(init=["the cat sat", "a dog ran under the tree"]), chains=3, sweeps=2, model=tiny)
+    other = unmask.sample(start=unmask.Start(init=tmp_path / "starts.txt"), chains=3, sweeps=2, model=tiny)
     assert (
         one.starts["text"].tolist() == other.starts["text"].tolist() == ["the cat sat", "a dog ran under the tree", "the cat sat"]
     )
@@ -90,24 +89,28 @@ def test_init_takes_texts_or_a_file(tiny, tmp_path):
 
 def test_allow_takes_a_mapping_and_both_of_two_sets(tiny):
     for allow in ({2: ["cat", "dog"]}, ["2=cat,dog"], ["2=cat", "2=dog"]):
-        texts = unmask.sample("the [MASK] sat .", allow=allow, chains=6, sweeps=6, model=tiny).samples["text"]
+        texts = unmask.sample("the [MASK] sat .", start=unmask.Start(allow=allow), chains=6, sweeps=6, model=tiny).samples["text"]
         assert {text.split()[1] for text in texts} == {"cat", "dog"}
 
 
 def test_an_alphabet_restricts_every_site(tiny, tmp_path):
     (tmp_path / "words.txt").write_text("cat\ndog\nmat\n")
     for alphabet in (["cat", "dog", "mat"], "cat,dog,mat", tmp_path / "words.txt", str(tmp_path / "words.txt")):
-        run = unmask.sample(alphabet=alphabet, length=4, chains=4, sweeps=5, model=tiny)
+        run = unmask.sample(start=unmask.Start(alphabet=alphabet), length=4, chains=4, sweeps=5, model=tiny)
         assert {word for text in run.samples["text"] for word in text.split()} == {"cat", "dog", "mat"}
-        assert run.settings.alphabet == ("cat", "dog", "mat")
-    both = unmask.sample("the [MASK] [MASK]", alphabet="cat,dog", allow={2: ["dog", "tree"]}, chains=2, sweeps=3, model=tiny)
+        assert run.settings.start.alphabet == ("cat", "dog", "mat")
+    start = unmask.Start(alphabet="cat,dog", allow={2: ["dog", "tree"]})
+    both = unmask.sample("the [MASK] [MASK]", start=start, chains=2, sweeps=3, model=tiny)
     assert {text.split()[1] for text in both.samples["text"]} == {"dog"}
     with pytest.raises(InputError, match="no token satisfies the constraint at position 2"):
-        unmask.sample("the [MASK] [MASK]", alphabet="cat,dog", allow={2: ["tree"]}, chains=2, sweeps=3, model=tiny)
+        start = unmask.Start(alphabet="cat,dog", allow={2: ["tree"]})
+        unmask.sample("the [MASK] [MASK]", start=start, chains=2, sweeps=3, model=tiny)
 
 
 def test_numpy_numbers_are_numbers(tiny):
-    run = unmask.sample(chains=np.int64(2), sweeps=np.int32(2), length=np.int64(4), temperature=np.float32(1.5), model=tiny)
+    run = unmask.sample(
+        chains=np.int64(2), sweeps=np.int32(2), length=np.int64(4), kernel=unmask.MH(temperature=np.float32(1.5)), model=tiny
+    )
     assert json.dumps(run.settings.to_dict()) and len(run.samples) == 4
 
 
@@ -120,19 +123,30 @@ def test_user_terms_are_added_and_forbid(tiny):
     def torch_inf(where):
         return where.any(-1).double().masked_fill(where.any(-1), float("inf"))
 
-    run = unmask.sample(init=["the dog sat"], chains=8, sweeps=10, user_terms=[no_cats], model=tiny)
+    cats_forbidden = unmask.Energy(user_terms=[no_cats])
+    run = unmask.sample(start=unmask.Start(init=["the dog sat"]), chains=8, sweeps=10, energy=cats_forbidden, model=tiny)
     assert not any("cat" in text.split() for text in run.samples["text"])
     with pytest.raises(InputError, match="forbidden by a user term, where the target is zero: give starts that it allows"):
-        unmask.sample(init=["the cat sat"], chains=2, sweeps=2, user_terms=[no_cats], model=tiny)
+        unmask.sample(start=unmask.Start(init=["the cat sat"]), chains=2, sweeps=2, energy=cats_forbidden, model=tiny)
     with pytest.raises(InputError, match="kernel ancestral drew a text that is forbidden by a user term, which decoders do not"):
-        unmask.sample("the [MASK]", allow={2: ["cat"]}, kernel="ancestral", chains=2, sweeps=2, user_terms=[no_cats], model=tiny)
+        cats = unmask.Start(allow={2: ["cat"]})
+        unmask.sample(
+            "the [MASK]",
+            start=cats,
+            kernel="ancestral",
+            chains=2,
+            sweeps=2,
+            energy=cats_forbidden,
+            model=tiny,
+        )
     with pytest.raises(InputError, match="returned a float: return a tensor"):
-        unmask.sample(chains=2, sweeps=2, user_terms=[lambda ids: 1.0], model=tiny)
+        unmask.sample(chains=2, sweeps=2, energy=unmask.Energy(user_terms=[lambda ids: 1.0]), model=tiny)
     with pytest.raises(InputError, match="nan or -inf"):
-        unmask.sample(chains=2, sweeps=2, user_terms=[lambda ids: ids[:, 0] * float("nan")], model=tiny)
+        unmask.sample(chains=2, sweeps=2, energy=unmask.Energy(user_terms=[lambda ids: ids[:, 0] * float("nan")]), model=tiny)
 
 
 def test_starts_of_a_fasta_file_are_its_sequences(tmp_path):
     (tmp_path / "starts.fa").write_text(">one of two\nMKT\nLL\n>two\nEVQL\n")
-    assert read_init(tmp_path / "starts.fa", 5) == ("MKTLL", "EVQL")
-    assert read_init(tmp_path / "starts.fa", 1) == ("MKTLL",)
+    start = unmask.Start(init=tmp_path / "starts.fa")
+    assert start.init == ("MKTLL", "EVQL")
+    assert unmask.SampleSettings(start=start, chains=1).start.init == ("MKTLL",)

@@ -58,13 +58,10 @@ def roberta(roberta_folder):
 @pytest.fixture
 def unmask_score(pieces_folder):
     """Runs `unmask score ...` with the model of `pieces_folder`: exit code, standard output, standard error."""
-    from typer.testing import CliRunner
+    from commands import invoke
 
-    from unmask.cli.app import app
-
-    def run(*arguments, stdin=None, model=pieces_folder):
-        done = CliRunner().invoke(app, ["score", *map(str, arguments), "--model", str(model), "--device", "cpu"], input=stdin)
-        return done.exit_code, done.stdout, done.stderr
+    def run(*words, stdin=None, model=pieces_folder):
+        return tuple(invoke("score", *words, "--model", model, "--device", "cpu", text=stdin))
 
     return run
 

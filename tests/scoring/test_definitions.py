@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import pairwise, permutations, product
 from math import exp, log
 
@@ -86,7 +87,9 @@ DEFINED = {
 
 
 def scores(model, texts, names, **options):
-    found = score_batch(model, TextBatch.of(torch.tensor(texts)), chosen(names, options))
+    """The scores by name, with those of the options that each has."""
+    entries = [replace(one, **{name: value for name, value in options.items() if hasattr(one, name)}) for one in chosen(names)]
+    found = score_batch(model, TextBatch.of(torch.tensor(texts)), entries)
     return found if len(names) > 1 else found[names[0]]
 
 

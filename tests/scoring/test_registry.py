@@ -9,7 +9,20 @@ import pytest
 
 import unmask
 from unmask.errors import InputError
-from unmask.scoring.registry import DEFAULT, SCORES, AnyOrder, DecoderLaw, OrderBounds, chosen, columns_of, sharing
+from unmask.scoring.registry import (
+    DEFAULT,
+    PLL,
+    SCORES,
+    AdjacentPairs,
+    AnyOrder,
+    DecoderLaw,
+    LogProb,
+    OrderBounds,
+    chosen,
+    columns_of,
+    sharing,
+)
+from unmask.signature import arguments
 
 SOURCE = Path(unmask.__file__).parent
 WORDS = {"log_prob", "margin", "open", "pair"}
@@ -21,7 +34,7 @@ def named_in(tree):
 
 
 def test_a_name_is_in_its_entry_and_its_family_only():
-    homes = {SOURCE / "scoring" / "registry.py"}
+    homes = {SOURCE / "scoring" / "registry.py", SOURCE / "cli" / "app.py"}
     for path in SOURCE.rglob("*.py"):
         found = named_in(ast.parse(path.read_text())) & (SCORES.keys() - WORDS)
         module = ".".join(("unmask", *path.relative_to(SOURCE).with_suffix("").parts))
@@ -31,26 +44,36 @@ def test_a_name_is_in_its_entry_and_its_family_only():
 
 @pytest.mark.parametrize("name", SCORES)
 def test_columns_are_those_of_the_entry(name, pieces):
-    options = {"candidates": 4} if name == "pair" else {"chains": 2, "anneals": 1} if name == "log_prob" else {}
-    scores = chosen(name, options)
-    found = unmask.score(["a dog"], scores, model=pieces)[0]
-    columns = columns_of(scores)
+    few = {"pair": AdjacentPairs(candidates=4), "log_prob": LogProb(chains=2, anneals=1)}
+    found = unmask.score(["a dog"], few.get(name, name), model=pieces)[0]
+    columns = columns_of(chosen(name))
     assert [column for column in found if column == name or column.startswith(f"{name}_")] == list(columns)
     assert all(isinstance(found[column], bool if is_flag else float) for column, is_flag in columns.items())
 
 
 def test_options_go_to_the_entries_that_have_them():
-    pll, mean, law = chosen("pll,any_order,decoder:random@4", {"seed": 3, "orders": 8})
-    assert (pll, mean, law) == (SCORES[DEFAULT](), AnyOrder(orders=8, seed=3), DecoderLaw("random", 4, seed=3))
-    assert chosen(["pll", AnyOrder(orders=8), "pll"]) == (pll, AnyOrder(orders=8))
-    for scores, options, message in (
-        ("pll", {"orders": 8}, "orders was given, which score pll does not use: leave it out, or use score any_order or"),
-        ("any_order", {"orders": 1}, "orders 1 is out of range"),
-        ("pair", {"joint": "mfr"}, "joint 'mfr' is unknown: did you mean mrf"),
-        ([AnyOrder(), AnyOrder(orders=8)], {}, "score any_order was given twice, with different options"),
-    ):
-        with pytest.raises(InputError, match=message):
-            chosen(scores, options)
+    typed = {"score": "pll,any_order,decoder:random@4", "seed": 3, "orders": 8}
+    assert arguments(unmask.score, typed)["score"] == (PLL(), AnyOrder(orders=8, seed=3), DecoderLaw("random", 4, seed=3))
+    assert chosen(["pll", AnyOrder(orders=8), "pll"]) == (PLL(), AnyOrder(orders=8)) and DEFAULT == PLL.name
+    with pytest.raises(InputError, match="orders was given, which score pll does not use: leave it out, or use any_order or"):
+        arguments(unmask.score, {"orders": 8})
+    with pytest.raises(InputError, match="score any_order was given twice, with different options"):
+        chosen([AnyOrder(), AnyOrder(orders=8)])
+
+
+@pytest.mark.parametrize(
+    ("entry", "options", "message"),
+    [
+        (AnyOrder, {"orders": 1}, "orders 1 is out of range"),
+        (AnyOrder, {"oders": 8}, "did you mean orders"),
+        (AdjacentPairs, {"joint": "mfr"}, "joint 'mfr' is unknown: did you mean mrf"),
+        (LogProb, {"energy": "low"}, "energy 'low' is unknown"),
+        (DecoderLaw, {"decoder": "mh"}, "'decoder:mh' is unknown"),
+    ],
+)
+def test_options_are_checked_when_an_entry_is_made(entry, options, message):
+    with pytest.raises(InputError, match=message):
+        entry(**options)
 
 
 def test_scores_with_equal_options_share_their_passes():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+from functools import partial
 from pathlib import Path
 
 import pandas
@@ -179,8 +180,9 @@ def test_damaged_files_are_told_with_the_line(pieces, tmp_path, content, told, u
 
 @pytest.mark.slow
 def test_ray_gives_the_same_rows(ray_here, pieces_folder, file, tmp_path):
-    local = unmask.score(file, "pll", model=pieces_folder, device="cpu").rows
-    found = unmask.score(file, "pll", model=pieces_folder, device="cpu", out=tmp_path / "run", engine="ray", workers=2)
+    model = partial(unmask.load, pieces_folder, device="cpu")
+    local = unmask.score(file, "pll", model=model).rows
+    found = unmask.score(file, "pll", model=model, out=tmp_path / "run", engine="ray", workers=2)
     assert [row["text"] for row in found] == LINES
     assert [row["pll"] for row in found] == pytest.approx([row["pll"] for row in local], abs=1e-5, nan_ok=True)
 

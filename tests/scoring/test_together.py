@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import pytest
 
 import unmask
 from unmask.errors import InputError
-from unmask.runs.engines import Answer, OnRay
+from unmask.runs.engine import Workers
 from unmask.scoring import batch
 from unmask.scoring import score as run
 from unmask.scoring.registry import PLL
@@ -107,35 +109,33 @@ def test_a_stream_is_not_read_far_ahead(pieces, monkeypatch):
     assert len(seen) == 200 and max(ahead) <= run.FEWEST_READ
 
 
-class OneByOne(OnRay):
-    """In the place of Ray: takes an item when it has answered the one before."""
+def test_chunks_go_to_workers_as_they_take_them_and_lost_ones_are_scored_again(pieces_folder, tmp_path, monkeypatch):
+    taken, kept = [], []
 
-    def __init__(self, make_work, *rest):
-        self.work = make_work()
-
-    def __call__(self, items):
+    def each(function, items, workers, setup):
+        """In the place of Ray: takes an item when it has answered the one before; the third is lost."""
         for place, item in enumerate(items):
-            OneByOne.taken = place + 1
-            yield Answer(place, self.work(item)) if place != 1 else Answer(place, failure="lost")
+            taken.append(place)
+            if place == 2:
+                raise unmask.UnmaskError("lost")
+            yield place, function(setup(), item)
 
-
-def test_chunks_go_to_workers_as_they_take_them_and_lost_ones_are_tried_again(pieces_folder, tmp_path, monkeypatch):
-    monkeypatch.setattr("unmask.models.workers.OnRay", OneByOne)
-    monkeypatch.setattr("unmask.models.workers.start_ray", lambda: None)
+    monkeypatch.setattr(run, "each", each)
+    monkeypatch.setattr("unmask.runs.engine.ray_workers", lambda count, device, most=None: Workers(1, device))
     monkeypatch.setitem(run.CHUNK_TEXTS, "cpu", 16)
     file, out = tmp_path / "texts.txt", tmp_path / "run"
     file.write_text("".join(f"{text}\n" for text in ["a dog", "", "The cats sat."] * 40))
-    kept, asked = [], {"model": pieces_folder, "device": "cpu", "out": out, "engine": "ray", "format": "parquet"}
+    model = partial(unmask.load, pieces_folder, device="cpu")
 
     def progress(done, total, what):
-        kept.append((done, getattr(OneByOne, "taken", 0)))
+        kept.append((done, len(taken)))
 
-    with pytest.raises(unmask.UnmaskError, match="1 of 8 chunks failed .lost.: the same command tries them again"):
-        unmask.score(file, "pll", progress=progress, **asked)
-    assert kept[:3] == [(0, 0), (16, 1), (32, 3)], "no chunk is taken before the one before is answered"
+    with pytest.raises(unmask.UnmaskError, match="lost"):
+        unmask.score(file, model=model, out=out, engine="ray", format="parquet", progress=progress)
+    assert kept == [(0, 0), (16, 1), (32, 2)], "no chunk is taken before the one before is answered"
     monkeypatch.undo()
-    found = unmask.score(file, "pll", **{**asked, "engine": "local"})
-    assert found.rows == unmask.score(file, "pll", model=pieces_folder, device="cpu").rows
+    found = unmask.score(file, model=model, out=out, format="parquet")
+    assert found.rows == unmask.score(file, model=model).rows
 
 
 def test_what_is_missing_is_counted_without_the_rows(pieces, tmp_path):
@@ -151,8 +151,8 @@ def test_a_gpu_gives_the_rows_of_a_processor_chunk_after_chunk(pieces_folder, tm
     monkeypatch.setitem(run.CHUNK_TEXTS, "cuda", 16)
     file, out = tmp_path / "texts.txt", tmp_path / "run"
     file.write_text("".join(f"{text}\n" for text in ["a dog", "", "The cats sat.", "The unplayed dog ran."] * 20))
-    expected = unmask.score(file, "pll", model=pieces_folder, device="cpu").rows
-    found = unmask.score(file, "pll", model=pieces_folder, device="cuda", out=out, format="parquet").rows
+    expected = unmask.score(file, "pll", model=unmask.load(pieces_folder, device="cpu")).rows
+    found = unmask.score(file, "pll", model=unmask.load(pieces_folder, device="cuda"), out=out, format="parquet").rows
     assert len(list((out / "parts").iterdir())) == 5
     assert [{**row, "pll": None} for row in found] == [{**row, "pll": None} for row in expected]
     assert [row["pll"] for row in found] == pytest.approx([row["pll"] for row in expected], abs=1e-4, nan_ok=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from types import SimpleNamespace
 
 import pytest
@@ -104,16 +103,6 @@ def test_a_measurement_is_kept_and_the_threads_come_back(clock):
     seconds_per_pass(model, 5)
     assert model.passes > done
     assert torch.get_num_threads() == threads
-
-
-def test_what_is_measured_is_processor_time():
-    class Burning(Timed):
-        def logits(self, ids, positions):
-            end = time.thread_time() + self.seconds * len(ids)
-            while time.thread_time() < end:
-                pass
-
-    assert seconds_per_pass(Burning(0.002), 6) == pytest.approx(0.002 / max(2, torch.get_num_threads()), rel=0.5)
 
 
 def test_the_bundled_model_has_512_candidates_for_a_pair_of_a_sentence(english):

@@ -75,7 +75,7 @@ def cell(tensor, place):
 
 
 @pytest.mark.parametrize("sites", [1, 2, 3, 4])
-def test_every_cell_equals_a_plain_pass_over_the_text(sites):
+def test_every_cell_equals_a_plain_pass_over_the_text_and_the_chain_masks_the_rest(sites):
     @settings(max_examples=15, deadline=None)
     @given(cases(sites))
     def check(case):
@@ -88,26 +88,13 @@ def test_every_cell_equals_a_plain_pass_over_the_text(sites):
             torch.testing.assert_close(tables.log_masked[t], masked.log_softmax(0))
             assert tables.log_masked_inside[t] == pytest.approx(float(masked.logsumexp(0)))
             assert tables.log_q[t].is_contiguous()
+        assert len(tables.log_between) == sum(comb(sites, size) * (sites - size) for size in range(1, sites - 1))
         for place in product(*[range(n) for n in tables.shape]):
             for t in range(sites):
                 others = [s for s in range(sites) if s != t]
                 log_q, inside = cell(tables.log_q[t], place), cell(tables.log_inside[t], place)
                 logit = check_cell(model, cloze, axes, t, others, place, log_q, inside)
                 torch.testing.assert_close(log_q + cell(tables.log_total[t], place), logit)
-
-    check()
-
-
-@pytest.mark.parametrize("sites", [1, 2, 3, 4])
-def test_the_chain_conditions_on_what_is_revealed_and_masks_the_rest(sites):
-    @settings(max_examples=15, deadline=None)
-    @given(cases(sites))
-    def check(case):
-        model, cloze, candidates = build(case)
-        tables = unary_tables(model, cloze, candidates)
-        axes = candidates or [torch.arange(model.vocab_size)] * sites
-        assert len(tables.log_between) == sum(comb(sites, size) * (sites - size) for size in range(1, sites - 1))
-        for place in product(*[range(n) for n in tables.shape]):
             for (visible, t), tensor in tables.log_between.items():
                 ids = list(cloze.ids)
                 for s in visible:
@@ -152,13 +139,6 @@ def test_conditionals_are_normalised_over_the_support_and_say_what_lies_outside(
     assert letters.log_mass == pytest.approx(tables.log_mass), "of the whole vocabulary the candidates hold what they hold"
     with pytest.raises(InputError, match="candidate 0 is outside the support"):
         unary_tables(model, cloze, [torch.tensor([0, 1]), sets[1]])
-
-
-def test_one_blank_gives_the_models_own_conditional():
-    model = TabularMLM.random(4, 3, seed=3)
-    tables = unary_tables(model, Cloze((1, 4, 2), (1,)))
-    torch.testing.assert_close(tables.log_q[0], log_probs(model, (1, 4, 2), 1))
-    torch.testing.assert_close(tables.log_q[0], tables.log_masked[0])
 
 
 def test_half_precision_logits_give_float32_tables():

@@ -50,26 +50,24 @@ expected = float((torch.softmax(-energies, 0) * energies).sum())
 late = run.samples[run.samples["sweep"] > 10]["energy"]
 assert abs(late.mean() - expected) < 0.35, (late.mean(), expected)
 
-from typer.testing import CliRunner
+from command_runner import invoke
 
-from unmask.cli.app import app
 
 plain, before = unmask.fill("the [MASK] sat .", model=model), unmask.fill("[MASK] sat .", model=model, prefix="the ")
 assert before.to_dict() == plain.to_dict() != unmask.fill("[MASK] sat .", model=model).to_dict()
 typed = ["fill", "[MASK] sat .", "--prefix", "the ", "--model", sys.argv[1], "--device", "cpu", "--json"]
-assert json.loads(CliRunner().invoke(app, typed).stdout) == plain.to_dict()
+assert json.loads(invoke(typed).stdout) == plain.to_dict()
 assert "Put this before every text" in unmask.fill.__doc__
 
-run = unmask.sample("the [MASK] [MASK] .", kernel="leftmost", model=model, chains=4, sweeps=1, decoding_steps=2)
+run = unmask.sample("the [MASK] [MASK] .", kernel=KERNELS["leftmost"](decoding_steps=2), model=model, chains=4, sweeps=1)
 assert len(run.samples) == 4 and not run.samples["text"].str.contains("MASK").any()
 
 from unmask.sampling.engine.memory import chain_cost
-from unmask.sampling.settings import SampleSettings
 from unmask.sampling.target import Target, blank_template
 
 target = Target(model, blank_template(model, 5))
 names = ("leftmost", "confidence", "ancestral", "uniform")
-work = [chain_cost(SampleSettings(kernel=name), target, "logits").work for name in names]
+work = [chain_cost(KERNELS[name](), target, "logits").work for name in names]
 assert work[0] == work[1] == 5 * work[2] == 5 * work[3], "decoders draw all of their tokens at once, unless they say otherwise"
 """
 

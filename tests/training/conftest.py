@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from made_up import made_up_lines
 from tokenizers import Tokenizer
 
-from unmask.models.text.word_pieces import count_words, train_tokenizer
+from unmask.models.text.word_pieces import train_tokenizer
 from unmask.training.packing import Vocabulary
+
+
+@pytest.fixture(scope="session", autouse=True)
+def own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
+        yield
 
 
 @pytest.fixture(scope="session")
@@ -19,7 +27,7 @@ def lines() -> list[str]:
 
 @pytest.fixture(scope="session")
 def tokenizer(lines: list[str]) -> Tokenizer:
-    return train_tokenizer(count_words((line, 1) for line in lines), 160)
+    return train_tokenizer(lambda: lines, 160)
 
 
 @pytest.fixture(scope="session")

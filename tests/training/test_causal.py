@@ -14,13 +14,14 @@ from safetensors.torch import load_file
 from test_run import SMALL
 from tokenizers import Tokenizer
 
+import flat
 import unmask
 from unmask.errors import UnmaskError
 from unmask.models.masked_lm import MaskedLM
 from unmask.sampling.run.judge import CausalJudge
 from unmask.training.encoder import PackedBert
 from unmask.training.model_folder import new_model
-from unmask.training.objectives import Causal
+from unmask.training.objectives import CausalTasks
 from unmask.training.packing import PackedText
 from unmask.training.settings import TrainSettings
 
@@ -29,35 +30,30 @@ CAUSAL = {key: value for key, value in SMALL.items() if key != "masking"} | {"ob
 UNSET = {"layers": None, "width": None, "heads": None, "vocab": None}
 
 
-def train(folder: Path, out: Path, **options: Any) -> unmask.TrainingRun:
-    return unmask.train(made_up_lines(600), out=out, valid=made_up_lines(120, seed=1), cache=folder, **{**CAUSAL, **options})
+def train(out: Path, **options: Any) -> unmask.TrainingRun:
+    return flat.train(made_up_lines(600), out=out, valid=made_up_lines(120, seed=1), **{**CAUSAL, **options})
 
 
 @pytest.fixture(scope="module")
-def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("cache")
-
-
-@pytest.fixture(scope="module")
-def trained(cache: Path) -> unmask.TrainingRun:
+def trained(tmp_path_factory: pytest.TempPathFactory) -> unmask.TrainingRun:
     torch.set_num_threads(1)
-    return train(cache, cache / "model", steps=300)
+    return train(tmp_path_factory.mktemp("trained") / "model", steps=300)
 
 
 def test_every_token_but_the_first_of_a_segment_is_asked_for() -> None:
     text = packed_text([[3, 2], [6]], 12, VOCABULARY)
-    task = Causal().task(text, VOCABULARY, torch.Generator())
+    task = CausalTasks().task(text, VOCABULARY, torch.Generator())
     assert torch.equal(task.shown, text.ids) and int(task.total) == 4 + 3 + 7
     asked = [(r, i) for r, i in task.asked.nonzero().tolist()]
     assert asked == [(0, i) for i in (0, 1, 2, 3, 5, 6, 7)] + [(1, i) for i in range(7)]
     assert all(task.answer[r, i] == text.ids[r, i + 1] for r, i in asked)
-    assert Causal().slots(2, 12, 4.0) >= int(task.total)
+    assert CausalTasks().slots(2, 12, 4.0) >= int(task.total)
     full = packed_text([[10]], 12, VOCABULARY)  # nothing follows the last token of a full row
-    assert Causal().task(full, VOCABULARY, torch.Generator()).asked[0].tolist() == [True] * 11 + [False]
+    assert CausalTasks().task(full, VOCABULARY, torch.Generator()).asked[0].tolist() == [True] * 11 + [False]
 
 
 def test_no_position_looks_ahead_or_at_other_segments() -> None:
-    settings = TrainSettings(layers=2, width=16, heads=2, vocab=64, max_length=16, segment_lengths=(16,), buckets=(16,))
+    settings = TrainSettings(layers=2, width=16, heads=2, vocab=64, max_length=16)
     model = new_model(settings, VOCABULARY.size).double()
     with torch.no_grad():
         for parameter in model.parameters():
@@ -96,7 +92,7 @@ def test_the_model_learns_and_loads_as_a_decoder_with_the_same_numbers(trained: 
     entropy = -sum(n / counts.total() * math.log(n / counts.total()) for n in counts.values())
     assert trained.validation.loss < 0.5 * entropy
     card = (trained.out / "README.md").read_text()
-    assert "A causal language model" in card and "--objective causal" in card and "masking" not in card.lower()
+    assert "A causal language model" in card and "objective: causal" in card and "masking" not in card.lower()
 
 
 def test_its_loss_is_that_of_the_law_of_the_language(trained: unmask.TrainingRun) -> None:
@@ -115,36 +111,36 @@ def test_it_judges_and_prefers_the_language(trained: unmask.TrainingRun) -> None
     assert good < 0.5 < 1.5 < bad
 
 
-def test_resumed_and_begun_from_another_it_keeps_its_numbers(cache: Path, tmp_path: Path, trained: unmask.TrainingRun) -> None:
+def test_resumed_and_begun_from_another_it_keeps_its_numbers(tmp_path: Path, trained: unmask.TrainingRun) -> None:
     torch.set_num_threads(1)
-    train(cache, tmp_path / "whole")
-    assert train(cache, tmp_path / "parts", max_minutes=0.0).status == "paused"
-    train(cache, tmp_path / "parts", resume=True)
+    train(tmp_path / "whole")
+    assert train(tmp_path / "parts", max_minutes=0.0).status == "paused"
+    train(tmp_path / "parts", resume=True)
     whole, parts = (load_file(tmp_path / name / "model.safetensors") for name in ("whole", "parts"))
     assert all(torch.equal(whole[name], parts[name]) for name in whole)
-    train(cache, tmp_path / "on", init=trained.out, steps=1, lr=1e-12, **UNSET)
+    train(tmp_path / "on", init=trained.out, steps=1, lr=1e-12, **UNSET)
     first, on = load_file(trained.out / "model.safetensors"), load_file(tmp_path / "on" / "model.safetensors")
     assert first.keys() == on.keys() and all((first[name] - on[name]).abs().max() < 1e-9 for name in first)
 
 
-def test_masked_and_causal_models_are_not_taken_for_each_other(cache: Path, tmp_path: Path, trained: unmask.TrainingRun) -> None:
-    masked = unmask.train(made_up_lines(600), out=tmp_path / "masked", cache=cache, **{**SMALL, "steps": 1, "valid_share": 0.1})
+def test_masked_and_causal_models_are_not_taken_for_each_other(tmp_path: Path, trained: unmask.TrainingRun) -> None:
+    masked = flat.train(made_up_lines(600), out=tmp_path / "masked", **{**SMALL, "steps": 1, "valid_share": 0.1})
     with pytest.raises(UnmaskError, match="is a causal model"):
         MaskedLM.load(trained.out, device="cpu")
     with pytest.raises(UnmaskError, match="looks ahead"):
         CausalJudge(str(masked.out), "cpu")
     with pytest.raises(UnmaskError, match="is not a causal model: give one, or leave out --objective causal"):
-        train(cache, tmp_path / "a", init=masked.out, **UNSET)
+        train(tmp_path / "a", init=masked.out, **UNSET)
     with pytest.raises(UnmaskError, match="is a causal model"):
-        train(cache, tmp_path / "b", init=trained.out, objective="masked", **UNSET)
+        train(tmp_path / "b", init=trained.out, objective="masked", **UNSET)
 
 
 @pytest.mark.parametrize(
     "change", [{"masking": "k:2"}, {"replacement": "0.8,0.1,0.1"}, {"loss": "block"}, {"compatibility": 0.1}]
 )
-def test_options_of_masked_models_are_refused(cache: Path, tmp_path: Path, change: dict[str, Any]) -> None:
+def test_options_of_masked_models_are_refused(tmp_path: Path, change: dict[str, Any]) -> None:
     with pytest.raises(UnmaskError, match=f"{next(iter(change))} was given, which objective causal does not use: leave it out"):
-        train(cache, tmp_path / "model", **change)
+        train(tmp_path / "model", **change)
     with pytest.raises(UnmaskError, match="objective 'clausal' is unknown: did you mean causal"):
-        train(cache, tmp_path / "model", objective="clausal")
+        train(tmp_path / "model", objective="clausal")
     assert not (tmp_path / "model").exists()

@@ -14,15 +14,14 @@ from hypothesis import strategies as st
 from tokenizers import Tokenizer
 
 from unmask.errors import InputError
-from unmask.training.corpus import Segmentation, Segmenter, TextSource, sentences
-from unmask.training.prepare import sources
+from unmask.training.corpus import Segmentation, Segmenter, TextSource, sentences, sources
 
 TEXT = "Grüße aus dem Hafen.\n\n  The second line.  \nThe last line"
 LINES = ["Grüße aus dem Hafen.", "The second line.", "The last line"]
 
 
-def read(path: Path, field: str = "text") -> list[str]:
-    return list(TextSource.file(path, field=field).lines())
+def read(path: Path) -> list[str]:
+    return list(TextSource.file(path).lines())
 
 
 def test_all_formats_give_the_same_lines(tmp_path: Path) -> None:
@@ -73,7 +72,7 @@ def test_damaged_archives(tmp_path: Path, name: str, content: bytes) -> None:
         ("text", "not JSON"),
         ('{"text": "cut', "not JSON"),
         ("[" * 100_000, "nested too deeply"),
-        ('{"text": "a", "n": ' + "9" * 5000 + "}", "thousands of digits"),
+        ('{"text": "a", "n": ' + "9" * 5000 + "}", "digits"),
         (r'{"text": "half \ud800 of it"}', "half of a surrogate pair"),
         (r'{"text": "fine", "other": "\udfff"}', "half of a surrogate pair"),
     ],
@@ -82,11 +81,9 @@ def test_damaged_archives(tmp_path: Path, name: str, content: bytes) -> None:
 def test_lines_of_json_that_hold_no_text(tmp_path: Path, line: str, message: str) -> None:
     path = tmp_path / "a.jsonl"
     path.write_text('{"text": "one"}\n' + line + "\n")
-    with pytest.raises(InputError, match=f"a.jsonl line 2: .*{message}.*--field") as told:
+    with pytest.raises(InputError, match=f"a.jsonl line 2: .*{message}.*give lines like") as told:
         read(path)
     assert "\n" not in str(told.value)
-    path.write_text('{"body": "two"}\n')
-    assert read(path, "body") == ["two"]
 
 
 @given(st.lists(st.text(max_size=30), max_size=6))
@@ -112,8 +109,6 @@ def test_sources_that_cannot_be_used(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="is not a file"):
         sources([str(tmp_path)])
     (tmp_path / "a.txt").write_text("x")
-    with pytest.raises(InputError, match="weight 0.0 is out of range"):
-        sources([tmp_path / "a.txt"], [0.0])
     with pytest.raises(InputError, match="2 weights for 1 corpus files: give one --weight per file"):
         sources([tmp_path / "a.txt"], [1.0, 2.0])
     with pytest.raises(InputError, match="names files, and 'A text.' is not a file"):
@@ -169,11 +164,11 @@ def test_lengths_and_holdout_depend_on_the_line_alone() -> None:
 def _tokenizer() -> Tokenizer:
     from made_up import made_up_lines
 
-    from unmask.models.text.word_pieces import count_words, train_tokenizer
+    from unmask.models.text.word_pieces import train_tokenizer
 
     global _cached
     if _cached is None:
-        _cached = train_tokenizer(count_words((line, 1) for line in [*made_up_lines(50), "zz z"]), 120)
+        _cached = train_tokenizer(lambda: [*made_up_lines(50), "zz z"], 120)
     return _cached
 
 

@@ -14,7 +14,7 @@ from unmask.models.conditional_model import ConditionalModel
 from unmask.training.encoder import PackedBert, Slots, compile_options, one_order
 from unmask.training.model_folder import new_model
 from unmask.training.objectives import compatibility_penalty, draw_pairs
-from unmask.training.packing import PackedText, Rows
+from unmask.training.packing import PackedText
 from unmask.training.settings import TrainSettings
 
 VOCABULARY = toy_vocabulary()
@@ -23,7 +23,7 @@ SEGMENTS = [[5, 9, 3], [20], [1, 1, 12]]
 
 @pytest.fixture(scope="module")
 def model():  # type: ignore[no-untyped-def]
-    settings = TrainSettings(layers=2, width=16, heads=2, vocab=64, max_length=32, segment_lengths=(32,), buckets=(32,))
+    settings = TrainSettings(layers=2, width=16, heads=2, vocab=64, max_length=32)
     model = new_model(settings, VOCABULARY.size).double()
     with torch.no_grad():
         for p in model.parameters():
@@ -38,10 +38,6 @@ def segments_of(text: PackedText) -> list[tuple[int, int, torch.Tensor]]:
             at = (text.segment[r] == s).nonzero().squeeze(1)
             out.append((r, int(at[0]), text.ids[r, at].long()))
     return out
-
-
-def every_row(text: PackedText) -> Rows:
-    return Rows(0, len(text.ids), len(text.ids))
 
 
 def test_packed_rows_give_the_logits_of_each_segment_alone(model) -> None:  # type: ignore[no-untyped-def]
@@ -118,7 +114,7 @@ class OneText(ConditionalModel):
 def test_packed_penalty_is_the_plain_one(model) -> None:  # type: ignore[no-untyped-def]
     text = packed_text(SEGMENTS, 32, VOCABULARY)
     bert = PackedBert(model, torch.float64)
-    pairs = draw_pairs(bert, text, VOCABULARY, every_row(text), 16, 16, torch.Generator().manual_seed(11))
+    pairs = draw_pairs(bert, text, VOCABULARY, 16, torch.Generator().manual_seed(11))
     value = compatibility_penalty(bert, text, VOCABULARY, pairs)
     long_enough = [segment for segment in segments_of(text) if len(segment[2]) > 3]
     assert int(pairs.filled.sum()) == len(long_enough)
@@ -141,7 +137,7 @@ def test_pairs_are_drawn_alike_and_values_from_the_model(model) -> None:  # type
     """Every ordered pair of a segment's tokens is as likely as any other; values follow the model with both masked."""
     text = PackedText.of(packed_text([[3]], 8, VOCABULARY).ids.repeat(3000, 1), VOCABULARY)
     bert = PackedBert(model, torch.float64)
-    pairs = draw_pairs(bert, text, VOCABULARY, every_row(text), 3000, 3000, torch.Generator().manual_seed(0))
+    pairs = draw_pairs(bert, text, VOCABULARY, 3000, torch.Generator().manual_seed(0))
     at = torch.arange(3000) * 8
     places = Counter(zip((pairs.a - at).tolist(), (pairs.b - at).tolist(), strict=True))
     assert len(places) == 6 and all(abs(n / 3000 - 1 / 6) < 5 * (5 / 36 / 3000) ** 0.5 for n in places.values())

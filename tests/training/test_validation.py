@@ -16,18 +16,17 @@ import pytest
 import torch
 from made_up import made_up_lines
 from test_run import SMALL
-from typer.testing import CliRunner
 
-import unmask
-from unmask.cli.app import app
+import flat
+from command_runner import invoke
 from unmask.errors import InputError, UnmaskWarning
 from unmask.models.text.word_pieces import special_id
+from unmask.training.corpus import Held, Parallel, Prepared, held_out_source, prepare, prepare_parallel, sources
 from unmask.training.encoder import PackedBert
 from unmask.training.masking import FixedRate
 from unmask.training.model_folder import new_model
-from unmask.training.objectives import Causal, Masked
+from unmask.training.objectives import CausalTasks, MaskedTasks
 from unmask.training.packing import PackedText, Vocabulary
-from unmask.training.prepare import Held, Parallel, Prepared, prepare, prepare_parallel, sources
 from unmask.training.settings import TrainSettings
 from unmask.training.trainer import Trainer
 from unmask.training.validation import Validation, log_unigram, stutter, validate
@@ -37,34 +36,21 @@ PAIRS = ([f"a {i % 7} b." for i in range(300)], [f"x x {i % 7} y y." for i in ra
 SHAPE: dict[str, Any] = {"layers": 1, "width": 16, "heads": 1, "vocab": 120, "max_length": 32, "batch_tokens": 256, "lr": 1e-3}
 
 
-@pytest.fixture(scope="module")
-def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
+@pytest.fixture(scope="module", autouse=True)
+def one_thread() -> None:
     torch.set_num_threads(1)
-    return tmp_path_factory.mktemp("cache")
 
 
 def settings(objective: str, parallel: bool = False) -> TrainSettings:
-    return TrainSettings(**SHAPE, segment_lengths=(32,), buckets=(32,), objective=objective, parallel=parallel, steps=1)
+    return TrainSettings(**SHAPE, objective=objective, parallel=parallel, steps=1)
 
 
-def of_lines(objective: str, cache: Path) -> Prepared:
-    return prepare(sources(TRAIN, None, "text"), settings(objective), Held(sources(VALID, None, "text")[0]), cache)
+def of_lines(objective: str) -> Prepared:
+    return prepare(sources(TRAIN), settings(objective), Held(held_out_source(VALID)))
 
 
-def of_pairs(objective: str, cache: Path) -> Prepared:
-    return prepare_parallel(Parallel.of(PAIRS), settings(objective, True), Held(share=0.2), cache, torch.device("cpu"))
-
-
-def test_held_out_pairs_of_more_tokens_than_asked_for_are_left_out(tmp_path: Path) -> None:
-    texts = [" ".join(["a"] * (1 + i % 5)) + f" {i}." for i in range(200)]
-    given = Parallel.of((texts, texts)), settings("masked", True)
-    found = [prepare_parallel(*given, Held(None, 0.2, most), tmp_path, torch.device("cpu")) for most in (None, 15)]
-    longest = []
-    for made in found:
-        text = PackedText.of(torch.from_numpy(made.valid.ids.astype(np.int64)), Vocabulary.of(made.tokenizer))
-        longest.append(int(text.count(text.segment > 0)[text.segment > 0].max()))
-    assert longest[1] <= 15 < longest[0]
-    assert 0 < found[1].valid.segments < found[0].valid.segments
+def of_pairs(objective: str) -> Prepared:
+    return prepare_parallel(Parallel.of(PAIRS), settings(objective, True), Held(share=0.2), torch.device("cpu"))
 
 
 def counted(prepared: Prepared, objective: str) -> Counter[int]:
@@ -80,8 +66,8 @@ def counted(prepared: Prepared, objective: str) -> Counter[int]:
 
 @pytest.mark.parametrize("make", [of_lines, of_pairs])
 @pytest.mark.parametrize("objective", ["masked", "causal"])
-def test_the_loss_of_frequencies_is_that_counted_by_hand(cache: Path, objective: str, make: Any) -> None:
-    prepared = make(objective, cache)
+def test_the_loss_of_frequencies_is_that_counted_by_hand(objective: str, make: Any) -> None:
+    prepared = make(objective)
     causal, pairs = objective == "causal", prepared.pairs is not None
     vocabulary = Vocabulary.of(prepared.tokenizer, target=settings(objective, pairs).source_length if pairs else 0)
     counts = counted(prepared, objective)
@@ -102,18 +88,18 @@ def test_the_loss_of_frequencies_is_that_counted_by_hand(cache: Path, objective:
             source = source and i != vocabulary.end
     assert len(targets) > 50
     bert = PackedBert(new_model(settings(objective, pairs), vocabulary.size), causal=causal)
-    asked = Causal() if causal else Masked(FixedRate(1.0))
+    asked = CausalTasks() if causal else MaskedTasks(FixedRate(1.0))
     found = validate(bert, prepared.valid, vocabulary, asked, log_unigram=log_p)
     assert found.positions == len(targets)
     assert found.unigram == pytest.approx(-sum(float(log_p[i]) for i in targets) / len(targets))
     other = validate(bert, prepared.valid, vocabulary, asked, log_unigram=torch.full_like(log_p, -log(len(may))))
     assert other.unigram == pytest.approx(log(len(may))) and abs(other.unigram - found.unigram) > 0.1
-    trainer = Trainer(settings(objective, pairs), prepared, torch.device("cpu"), False)
+    trainer = Trainer(settings(objective, pairs), prepared, torch.device("cpu"))
     assert torch.equal(trainer.log_unigram, log_p)
 
 
-def test_a_network_that_says_one_token_stutters_everywhere(cache: Path) -> None:
-    prepared = of_pairs("masked", cache)
+def test_a_network_that_says_one_token_stutters_everywhere() -> None:
+    prepared = of_pairs("masked")
     vocabulary = Vocabulary.of(prepared.tokenizer, target=settings("masked", True).source_length)
     network = new_model(settings("masked", True), vocabulary.size)
     with torch.no_grad():
@@ -135,8 +121,8 @@ class Alternating(PackedBert):
         return torch.zeros(len(hidden), 40).scatter(1, torch.where(left == 5, 6, 5)[:, None], sure[:, None])
 
 
-def test_stutter_is_that_of_several_steps(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    prepared = of_pairs("masked", cache)
+def test_stutter_is_that_of_several_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    prepared = of_pairs("masked")
     vocabulary = Vocabulary.of(prepared.tokenizer, target=settings("masked", True).source_length)
     alternating = Alternating(new_model(settings("masked", True), vocabulary.size))
     assert stutter(alternating, prepared.valid, vocabulary)[0] < 0.2
@@ -165,45 +151,43 @@ def test_what_is_said(figures: Validation, learned: bool | None, doubt: str | No
 SHORT = {**SMALL, "steps": 2, "lr": 1e-6}
 
 
-def test_a_run_that_learned_nothing_says_so(tmp_path: Path, cache: Path) -> None:
+def test_a_run_that_learned_nothing_says_so(tmp_path: Path) -> None:
     told: list[str] = []
     with pytest.warns(UnmaskWarning, match=r"after 2 steps \(.* epochs\) the model has not learned: validation .*--epochs"):
-        made = unmask.train(
-            TRAIN, out=tmp_path / "m", cache=cache, **SHORT, progress=lambda done, total, what="": told.append(what)
-        )
+        made = flat.train(TRAIN, out=tmp_path / "m", **SHORT, progress=lambda done, total, what="": told.append(what))
     assert not made.learned and made.validation.unigram is not None and made.validation.loss > made.validation.unigram
     assert made.to_dict()["learned"] is False and made.to_dict()["validation"]["unigram"] == made.validation.unigram
     assert f"{made.validation.unigram:.3f}" in str(made) and f"{made.validation.loss:.3f}" in str(made)
     assert "has not learned" in (tmp_path / "m" / "README.md").read_text()
     assert any(what.startswith(f"2 steps of {made.settings.batch_tokens:,} tokens: ") for what in told)
     with pytest.raises(InputError, match="is finished, and its model has not learned.*: name another --out"):
-        unmask.train(TRAIN, out=tmp_path / "m", cache=cache, **SHORT, resume=True)
+        flat.train(TRAIN, out=tmp_path / "m", **SHORT, resume=True)
 
 
-def test_a_run_that_learned_says_nothing(tmp_path: Path, cache: Path) -> None:
+def test_a_run_that_learned_says_nothing(tmp_path: Path) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error", UnmaskWarning)
-        made = unmask.train(made_up_lines(600), out=tmp_path / "m", cache=cache, **{**SMALL, "steps": 60})
+        made = flat.train(made_up_lines(600), out=tmp_path / "m", **{**SMALL, "steps": 60})
     assert made.learned and "has not learned" not in (tmp_path / "m" / "README.md").read_text()
     with pytest.raises(InputError, match="is finished: name another --out"):
-        unmask.train(made_up_lines(600), out=tmp_path / "m", cache=cache, **{**SMALL, "steps": 60}, resume=True)
+        flat.train(made_up_lines(600), out=tmp_path / "m", **{**SMALL, "steps": 60}, resume=True)
     assert replace(made, validation=replace(made.validation, loss=9.0)).learned is False
 
 
 @pytest.mark.parametrize("objective", ["masked", "causal"])
-def test_pairs_that_were_not_learned(tmp_path: Path, cache: Path, objective: str) -> None:
+def test_pairs_that_were_not_learned(tmp_path: Path, objective: str) -> None:
     options = {**SHAPE, "steps": 1, "lr": 1e-6, "objective": objective, "valid_share": 0.2, "device": "cpu"}
     with pytest.warns(UnmaskWarning, match="the model has not learned"):
-        made = unmask.train(parallel=PAIRS, out=tmp_path / "m", cache=cache, **options)
+        made = flat.train(parallel=PAIRS, out=tmp_path / "m", **options)
     assert (made.validation.stutter is None) == (objective == "causal")
 
 
-def test_the_command_says_how_much_it_does_and_what_came_of_it(tmp_path: Path, cache: Path) -> None:
+def test_the_command_says_how_much_it_does_and_what_came_of_it(tmp_path: Path) -> None:
     (tmp_path / "corpus.txt").write_text("\n".join(TRAIN))
-    options = [word for name, value in SHAPE.items() for word in (f"--{name.replace('_', '-')}", str(value))]
-    line = ["train", str(tmp_path / "corpus.txt"), "--out", str(tmp_path / "m"), "--cache", str(cache), "--steps", "2"]
-    line += ["--valid-share", "0.2", "--device", "cpu", *options, "--lr", "1e-6"]
-    done = CliRunner().invoke(app, [*line, "--json"])
+    options = [word for name, value in (SHAPE | {"lr": 1e-6}).items() for word in (f"--{name.replace('_', '-')}", str(value))]
+    line = ["train", str(tmp_path / "corpus.txt"), "--out", str(tmp_path / "m"), "--steps", "2"]
+    line += ["--valid-share", "0.2", "--device", "cpu", *options]
+    done = invoke([*line, "--json"])
     assert done.exit_code == 0 and json.loads(done.stdout)["learned"] is False
     said = done.stderr.splitlines()
     plan = next(i for i, one in enumerate(said) if one.startswith("2 steps of 256 tokens: ") and " epochs of " in one)

@@ -12,9 +12,10 @@ from hypothesis import strategies as st
 from unmask.models.encoder.bert import BertMaskedLM
 from unmask.models.tabular import TabularMLM
 from unmask.models.text.word_pieces import joined
+from unmask.sampling import registry
 from unmask.sampling.decoders.ancestral import Ancestral
-from unmask.sampling.decoders.choosing import EntropyBound, under_bound
 from unmask.sampling.decoders.decoder import decode
+from unmask.sampling.decoders.revealing import EntropyBound, under_bound
 from unmask.sampling.energy import Energy, energy_terms
 from unmask.sampling.engine.passes import Passes
 from unmask.sampling.engine.randomness import ChainStreams
@@ -25,7 +26,7 @@ from unmask.sampling.target import Target
 from unmask.training.encoder import PackedBert
 from unmask.training.masking import UniformRate
 from unmask.training.model_folder import new_model
-from unmask.training.objectives import Causal, Masked
+from unmask.training.objectives import CausalTasks, MaskedTasks
 from unmask.training.packing import PackedText, Vocabulary
 from unmask.training.settings import TrainSettings
 from unmask.translation.beam_search import CausalPairs, beam_search
@@ -37,8 +38,7 @@ SOURCES, TARGETS = ([5, 6, 7], [8]), ([9, 10], [11, 5, 6])
 
 
 def network(seed: int = 0) -> BertMaskedLM:
-    lengths = {"max_length": 16, "segment_lengths": (16,), "buckets": (16,)}
-    return new_model(TrainSettings(layers=2, width=16, heads=2, vocab=64, seed=seed, **lengths), 12).double()
+    return new_model(TrainSettings(layers=2, width=16, heads=2, vocab=64, seed=seed, max_length=16), 12).double()
 
 
 def packed() -> PackedText:
@@ -57,11 +57,11 @@ def test_a_translation_has_positions_from_the_end_of_the_sources_room_on() -> No
 
 def test_only_the_translation_is_asked_for_and_its_end_by_a_causal_model() -> None:
     text, generator = packed(), torch.Generator().manual_seed(0)
-    asked = Causal().task(text, VOCABULARY, generator).asked[0].nonzero().squeeze(1).tolist()
+    asked = CausalTasks().task(text, VOCABULARY, generator).asked[0].nonzero().squeeze(1).tolist()
     assert asked == [4, 5, 6, 10, 11, 12, 13]
-    everything = Masked(UniformRate(1.0, 1.0)).task(text, VOCABULARY, generator)
+    everything = MaskedTasks(UniformRate(1.0, 1.0)).task(text, VOCABULARY, generator)
     assert torch.equal(everything.asked, text.maskable)
-    too = Masked(UniformRate(1.0, 1.0), source=0.999999).task(text, VOCABULARY, generator)
+    too = MaskedTasks(UniformRate(1.0, 1.0), source=0.999999).task(text, VOCABULARY, generator)
     assert int(too.asked.sum()) == 5 + 4 and int((too.shown == 4).sum()) == 9
 
 
@@ -117,11 +117,12 @@ def test_a_wide_beam_finds_the_likeliest_translation_of_all() -> None:
         model.bert.embeddings.word_embeddings.weight *= 30
     pairs = CausalPairs(model, short, torch.arange(5))
     texts = [list(t) for n in (0, 1, 2) for t in product(range(5, 12), repeat=n)]
-    best = max(texts, key=lambda t: causal_log_prob(model, SOURCES[0], t))
-    found = beam_search(pairs, [SOURCES[0]], beam=60, penalty=0.0)[0]
+    best = max(texts, key=lambda t: causal_log_prob(model, SOURCES[0], t) / (len(t) + 1))
+    found = beam_search(pairs, [SOURCES[0]], beam=60)[0]
     assert found.tokens == best and found.log_prob == pytest.approx(causal_log_prob(model, SOURCES[0], best), abs=1e-5)
-    greedy = beam_search(pairs, SOURCES, beam=1, penalty=0.0)
-    assert greedy[0].log_prob <= found.log_prob + 1e-9 and len(greedy) == 2
+    greedy = beam_search(pairs, SOURCES, beam=1)
+    per_token = [one.log_prob / (len(one.tokens) + 1) for one in (greedy[0], found)]
+    assert per_token[0] <= per_token[1] + 1e-9 and len(greedy) == 2
 
 
 def test_every_translation_of_a_beam_keeps_its_own_limit() -> None:
@@ -197,5 +198,5 @@ def test_entropy_bound_fills_one_by_one_without_a_bound_to_lose_and_all_at_once_
     model = TabularMLM.random(3, 4, 2)
     target = Target(model, [model.mask_id] * 4)
     for gamma, steps in ((0.0, 4), (100.0, 1)):
-        state, passes = decode(EntropyBound(target, Passes(model), gamma=gamma), 3, ChainStreams(0, [0, 1, 2]).at(0, 0))
+        state, passes = decode(registry.EntropyBound(gamma=gamma).on(target), 3, ChainStreams(0, [0, 1, 2]).at(0, 0))
         assert passes.tolist() == [steps] * 3 and bool((state.ids < 3).all())

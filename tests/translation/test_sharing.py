@@ -10,13 +10,21 @@ from typing import Any
 import pytest
 import torch
 from made_up_language import pairs
-from tests.ray_workers import Here, workers
+from tests.ray_workers import workers
 
+import flat
 import unmask
 from unmask.errors import InputError
-from unmask.translation.settings import TranslateSettings
-from unmask.translation.sharing import shares
-from unmask.translation.translators import PairModel
+from unmask.runs.engine import Workers
+from unmask.translation.recipe import TranslateSettings
+from unmask.translation.translators import PairModel, shares
+
+
+def backwards(function: Any, items: Any, workers: Any, setup: Any) -> Any:
+    """The engine in this process, the last item first."""
+    listed, before = list(items), setup()
+    for index in reversed(range(len(listed))):
+        yield index, function(before, listed[index])
 
 
 def sources(n: int) -> list[str]:
@@ -24,43 +32,43 @@ def sources(n: int) -> list[str]:
     return [*lines[: n // 2], "", *lines[n // 2 :]]
 
 
-@pytest.mark.parametrize("options", [{"kernel": "mh", "steps": 2, "seed": 3}, {"decoder": "ancestral"}, {"decoder": "beam"}])
+@pytest.mark.parametrize("options", [{"kernel": "mh", "sweeps": 2, "seed": 3}, {"kernel": "ancestral"}, {"kernel": "beam"}])
 def test_shares_have_the_rows_of_one_process(
     masked: Path, causal: Path, options: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Bit for bit; of several searches, those of sources that are searched together."""
-    monkeypatch.setattr("unmask.models.workers.OnRay", Here)
-    monkeypatch.setattr("unmask.models.workers.start_ray", lambda: None)
+    monkeypatch.setattr("unmask.translation.translate.ray_workers", lambda *_: Workers(2, "cpu"))
+    monkeypatch.setattr("unmask.translation.translators.each", backwards)
     monkeypatch.setattr("unmask.translation.beam_search.ROWS", {"cpu": 20})
     given = {"model": causal if "beam" in options.values() else masked, "device": "cpu", **options}
-    local, seen = unmask.translate(sources(12), **given), []
-    found = unmask.translate(sources(12), **given, engine="ray", workers=2, progress=lambda *report: seen.append(report))
+    local, seen = flat.translate(sources(12), **given), []
+    found = flat.translate(sources(12), **given, engine="ray", workers=2, progress=lambda *report: seen.append(report))
     assert found.rows == local.rows and found.moves == local.moves
     assert seen[-1] == (12, 12, "translated") and len(seen) > 2
 
 
 def test_sources_of_one_search_go_together_and_others_to_all_workers() -> None:
     ids = [tuple(range(n)) for n in (3, 1, 2, 5, 4, 9, 7, 8)]
-    beam, drawn = TranslateSettings(decoder="beam", beam=64), TranslateSettings()
+    beam, drawn = TranslateSettings(unmask.Beam(beam=64)), TranslateSettings()
     assert shares(beam, "cpu", ids, 2) == [[1, 2, 0, 4], [3, 6, 7, 5]]
     assert shares(drawn, "cpu", ids, 2) == [[place] for place in (1, 2, 0, 4, 3, 6, 7, 5)]
     assert shares(drawn, "cpu", ids, 1) == [[1, 2], [0, 4], [3, 6], [7, 5]]
 
 
 def test_a_loaded_model_does_not_travel(masked: Path) -> None:
-    with pytest.raises(InputError, match="give its folder or name, not a loaded model"):
-        unmask.translate(["a b"], model=PairModel.load(masked), engine="ray")
+    with pytest.raises(InputError, match="give its folder, not a loaded model"):
+        flat.translate(["a b"], model=PairModel.load(masked), engine="ray")
 
 
 def test_a_killed_worker_changes_nothing(ray_here: Any, masked: Path) -> None:
     torch.set_num_threads(1)
-    given: dict[str, Any] = {"model": masked, "device": "cpu", "kernel": "mh", "steps": 2}
-    local, killed = unmask.translate(sources(24), **given), []
+    given: dict[str, Any] = {"model": masked, "device": "cpu", "kernel": "mh", "sweeps": 2}
+    local, killed = flat.translate(sources(24), **given), []
 
     def kill_one(done: int, total: int, what: str = "") -> None:
         if not killed:
             killed.append(workers()[0])
             os.kill(killed[0], signal.SIGKILL)
 
-    found = unmask.translate(sources(24), **given, engine="ray", workers=2, progress=kill_one)
+    found = flat.translate(sources(24), **given, engine="ray", workers=2, progress=kill_one)
     assert killed and found.rows == local.rows and found.moves == local.moves

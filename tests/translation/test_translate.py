@@ -13,40 +13,39 @@ import pytest
 import torch
 from made_up_language import SMALL, pairs, share_right
 from safetensors.torch import load_file, save_file
-from typer.testing import CliRunner
 
+import flat
 import unmask
-from unmask.cli.app import app
+from command_runner import invoke
 from unmask.errors import InputError, UnmaskError, UnmaskWarning
 from unmask.models.encoder.bert import BertMaskedLM
 from unmask.models.masked_lm import MaskedLM
-from unmask.options.translation import DECODERS, MARKOV
 from unmask.sampling.energy import energy_terms
-from unmask.sampling.registry import entry_of
-from unmask.translation.settings import TranslateSettings
+from unmask.sampling.registry import KERNELS
 from unmask.translation.translators import Draft, Drafting, PairModel
 
 SOURCES, TARGETS = pairs(24, seed=7, words=6)
+MARKOV = [name for name, kernel in KERNELS.items() if not kernel.decodes]
 
 
 def translated(model: Path | PairModel, **options: Any) -> unmask.Translations:
-    return unmask.translate(SOURCES, model=model, device="cpu", **options)
+    return flat.translate(SOURCES, model=model, device="cpu", **options)
 
 
 def test_a_small_model_learns_the_dictionary_and_the_order(masked: Path, causal: Path) -> None:
     found = translated(masked, reference=TARGETS)
     assert found.figures is not None and found.figures.bleu > 95 and share_right(found.texts, TARGETS) > 0.9
     assert "BLEU" in str(found.figures) and "tok:13a" in found.figures.bleu_signature
-    for decoder in ("greedy", "beam"):
-        assert share_right(translated(causal, decoder=decoder).texts, TARGETS) > 0.9
-    assert translated(causal).settings.method == "beam"
+    for kernel in ("greedy", "beam"):
+        assert share_right(translated(causal, kernel=kernel).texts, TARGETS) > 0.9
+    assert translated(causal).settings.kernel == unmask.Beam(beam=5)
 
 
-@pytest.mark.parametrize("name", [name for name in (*DECODERS, *MARKOV) if not entry_of(name).corrects])
+@pytest.mark.parametrize("name", [name for name, kernel in KERNELS.items() if not kernel.corrects])
 def test_every_decoder_and_kernel_translates(masked: Path, name: str) -> None:
-    steps = {"steps": 2} if name in MARKOV or "decoding_steps" in entry_of(name).options else {}
-    which = {"kernel": name, "start_steps": 1} if name in MARKOV else {"decoder": name}
-    found = translated(masked, **which, **steps, lengths=2)
+    steps = {"decoding_steps": 2} if "decoding_steps" in KERNELS[name].options else {}
+    steps = {"sweeps": 2, "start": "mask-predict@1"} if name in MARKOV else steps
+    found = translated(masked, kernel=name, **steps, lengths=2)
     assert share_right(found.texts, TARGETS) > 0.6
     assert bool(found.moves) == (name in MARKOV)
     assert all(row["passes"] > 0 and row["length"] == len(row["tokens"]) for row in found.rows)
@@ -56,8 +55,8 @@ def test_a_model_that_learned_to_correct_its_own_output_revises_it_and_one_that_
     masked: Path, refined: Path
 ) -> None:
     with pytest.warns(UnmaskWarning, match="trained on blanks only"):
-        lost = translated(masked, decoder="revise", steps=4, lengths=2)
-    found = translated(refined, decoder="revise", steps=4, lengths=2)
+        lost = translated(masked, kernel="revise", decoding_steps=4, lengths=2)
+    found = translated(refined, kernel="revise", decoding_steps=4, lengths=2)
     assert share_right(found.texts, TARGETS) > 0.9 and share_right(lost.texts, TARGETS) < 0.2
     assert share_right(translated(refined).texts, TARGETS) > 0.9
 
@@ -69,8 +68,8 @@ def test_what_stands_beside_a_translation_is_measured_on_it(masked: Path) -> Non
     text = torch.tensor([[*pair.layout.room(source), *row["tokens"], pair.layout.end]])
     places = range(pair.layout.source_length, pair.layout.source_length + row["length"])
     assert row["energy"] == pytest.approx(float(energy_terms(pair.model, text, "norm", places).sum()), abs=1e-6)
-    again = [r["tokens"] for r in translated(pair, lengths=1, kernel="gibbs", steps=1, start="random").rows]
-    alone = unmask.translate(SOURCES[:3], model=pair, lengths=1, kernel="gibbs", steps=1, start="random")
+    again = [r["tokens"] for r in translated(pair, lengths=1, kernel="gibbs", sweeps=1, start="random").rows]
+    alone = flat.translate(SOURCES[:3], model=pair, lengths=1, kernel="gibbs", sweeps=1, start="random")
     assert [r["tokens"] for r in alone.rows] == again[:3]
 
 
@@ -111,15 +110,15 @@ def test_a_room_no_larger_than_the_source_needs_changes_no_conditional(masked: P
     assert (ungapped.logits(rows, places) - found[1]).abs().max() > 1e-2
 
 
-@pytest.mark.parametrize("options", [{"kernel": "mh", "steps": 2}, {"kernel": "block", "steps": 1}, {"decoder": "confidence"}])
+@pytest.mark.parametrize("options", [{"kernel": "mh", "sweeps": 2}, {"kernel": "block", "sweeps": 1}, {"kernel": "confidence"}])
 def test_a_translation_does_not_depend_on_those_beside_it(masked: Path, options: dict[str, Any]) -> None:
     pair = PairModel.load(masked, "cpu")
     some = [*SOURCES[:4], f"{SOURCES[4]} {SOURCES[5]}"]
     assert len({pair.in_room(ids).layout.source_length for ids in pair.spelling.encode(some)}) == 2
-    together = unmask.translate(some, model=pair, lengths=1, **options).rows
-    assert [row["tokens"] for row in unmask.translate(some[:1], model=pair, lengths=1, **options).rows] == [together[0]["tokens"]]
+    together = flat.translate(some, model=pair, lengths=1, **options).rows
+    assert [row["tokens"] for row in flat.translate(some[:1], model=pair, lengths=1, **options).rows] == [together[0]["tokens"]]
     for part in (slice(0, 3), slice(3, None), slice(None, None, -1)):
-        alone = unmask.translate(some[part], model=pair, lengths=1, **options).rows
+        alone = flat.translate(some[part], model=pair, lengths=1, **options).rows
         assert [(row["tokens"], row["energy"]) for row in alone] == [(row["tokens"], row["energy"]) for row in together[part]]
 
 
@@ -128,32 +127,32 @@ def test_a_translation_of_one_token_is_no_reason_to_stop(masked: Path, name: str
     pair = PairModel.load(masked, "cpu")
     source, tokens = tuple(pair.spelling.encode(SOURCES[:1])[0]), pair.model.regular_ids[-4:]
     drafts = [Draft(0, source, 1, 0.0, tokens[:1]), Draft(1, source, 4, 0.0, tokens)]
-    moved = Drafting(pair, 0).run(drafts, TranslateSettings(kernel=name, steps=2).sampling)
+    moved = Drafting(pair, 0).run(drafts, KERNELS[name](), "norm", sweeps=2)
     assert [len(draft.tokens) for draft in moved] == [1, 4] and all(draft.passes > 0 for draft in moved)
 
 
 def test_another_seed_gives_other_translations(masked: Path) -> None:
-    options = {"kernel": "gibbs", "steps": 1, "proposal_temperature": 3.0, "lengths": 1}
+    options = {"kernel": "gibbs", "sweeps": 1, "proposal_temperature": 3.0, "lengths": 1}
     first, second = (translated(masked, seed=seed, **options).texts for seed in (0, 1))
     assert first != second and first == translated(masked, **options).texts
 
 
 def test_starts_from_random_tokens_are_worse_until_a_chain_has_mended_them(masked: Path) -> None:
-    lost = translated(masked, kernel="gibbs", steps=1, start="random", proposal_temperature=1e6, lengths=1)
-    mended = translated(masked, kernel="gibbs", steps=6, start="random", lengths=1)
+    lost = translated(masked, kernel="gibbs", sweeps=1, start="random", proposal_temperature=1e6, lengths=1)
+    mended = translated(masked, kernel="gibbs", sweeps=6, start="random", lengths=1)
     assert share_right(lost.texts, TARGETS) < 0.1 < share_right(mended.texts, TARGETS)
 
 
 def test_distillation_trains_on_the_teachers_translations(folder: Path, causal: Path) -> None:
-    from unmask.training.prepare import Held, Parallel, prepare_parallel
+    from unmask.training.corpus import Held, Parallel, prepare_parallel
     from unmask.training.settings import TrainSettings
 
     sources, _ = pairs(30, words=6)
     shuffled = list(reversed(sources))  # no translations at all: what comes out is the teacher's
-    lengths = {"max_length": 32, "segment_lengths": (32,), "buckets": (32,), "batch_tokens": 64}
+    lengths = {"max_length": 32, "batch_tokens": 64}
     settings = TrainSettings(parallel=True, vocab=96, **lengths)
     corpus = Parallel.of((sources, shuffled), causal)
-    made = prepare_parallel(corpus, settings, Held(None, 0.1), folder / "cache", torch.device("cpu"))
+    made = prepare_parallel(corpus, settings, Held(None, 0.1), torch.device("cpu"))
     assert made.pairs is not None
     texts = {
         made.tokenizer.decode(s): made.tokenizer.decode(t) for s, t in zip(made.pairs.sources, made.pairs.targets, strict=True)
@@ -167,23 +166,23 @@ def test_options_of_training_change_the_model(folder: Path, tmp_path: Path) -> N
 
     seen = []
     for number, change in enumerate(({}, {"mask_source": 0.2}, {"refinement": 0.5}, {"dropout": 0.2}, {"label_smoothing": 0.1})):
-        options = {**SMALL, "steps": 2, "warmup": 1, "cache": folder / "cache", **change}
-        run = unmask.train(parallel=pairs(200, words=6), out=tmp_path / str(number), **options)
+        options = {**SMALL, "steps": 2, "warmup": 1, **change}
+        run = flat.train(parallel=pairs(200, words=6), out=tmp_path / str(number), **options)
         seen.append(load_file(run.out / "model.safetensors")["cls.predictions.transform.dense.weight"])
-        assert all(name.replace("_", "-") in (run.out / "README.md").read_text() for name in change)
+        assert all(f"{name}: {value}" in (run.out / "README.md").read_text() for name, value in change.items())
     assert not any(torch.equal(a, b) for i, a in enumerate(seen) for b in seen[:i])
 
 
 def test_a_run_that_stopped_goes_on_with_the_same_numbers(folder: Path, tmp_path: Path) -> None:
     from safetensors.torch import load_file
 
-    options = {**SMALL, "steps": 4, "warmup": 1, "dropout": 0.2, "refinement": 0.5, "cache": folder / "cache"}
+    options = {**SMALL, "steps": 4, "warmup": 1, "dropout": 0.2, "refinement": 0.5}
     corpus = pairs(200, words=6)
-    unmask.train(parallel=corpus, out=tmp_path / "whole", **options)
-    assert unmask.train(parallel=corpus, out=tmp_path / "parts", max_minutes=0.0, **options).status == "paused"
+    flat.train(parallel=corpus, out=tmp_path / "whole", **options)
+    assert flat.train(parallel=corpus, out=tmp_path / "parts", max_minutes=0.0, **options).status == "paused"
     with pytest.raises(InputError, match="holds a run with corpus .*, not "):  # other pairs would be held out
-        unmask.train(parallel=corpus, out=tmp_path / "parts", resume=True, **{**options, "valid_share": 0.3})
-    unmask.train(parallel=corpus, out=tmp_path / "parts", resume=True, **options)
+        flat.train(parallel=corpus, out=tmp_path / "parts", resume=True, **{**options, "valid_share": 0.3})
+    flat.train(parallel=corpus, out=tmp_path / "parts", resume=True, **options)
     for file in ("model.safetensors", "length_head.safetensors"):
         whole, parts = (load_file(tmp_path / name / file) for name in ("whole", "parts"))
         assert whole.keys() == parts.keys() and all(torch.equal(whole[name], parts[name]) for name in whole)
@@ -192,30 +191,33 @@ def test_a_run_that_stopped_goes_on_with_the_same_numbers(folder: Path, tmp_path
 def test_the_command_writes_one_line_per_source_and_keeps_empty_ones(masked: Path, tmp_path: Path) -> None:
     (tmp_path / "s.txt").write_text("\n".join([SOURCES[0], "", SOURCES[1]]) + "\n")
     (tmp_path / "t.txt").write_text("\n".join([TARGETS[0], "", TARGETS[1]]) + "\n")
-    run = CliRunner().invoke(app, ["translate", str(tmp_path / "s.txt"), "--model", str(masked), "--reference",
+    run = invoke(["translate", str(tmp_path / "s.txt"), "--model", str(masked), "--reference",
                                    str(tmp_path / "t.txt"), "--out", str(tmp_path / "o.jsonl"), "--device", "cpu"])  # fmt: skip
-    assert run.exit_code == 0, run.output
+    assert run.exit_code == 0, run.stderr
     rows = [json.loads(line) for line in (tmp_path / "o.jsonl").read_text().splitlines()]
     assert [bool(row["text"]) for row in rows] == [True, False, True] and rows[1]["energy"] is None
-    assert {"text", "energy", "log_prob", "passes", "stutter"} <= set(rows[0]) and "BLEU" in run.output
+    assert {"text", "energy", "log_prob", "passes", "stutter"} <= set(rows[0]) and "BLEU" in run.stdout
 
 
 @pytest.mark.parametrize(
     ("options", "message"),
     [
         ({"lengths": 400}, "lengths 400 is more than the 15 that the model takes"),
-        ({"decoder": "beam"}, "is a masked model"),
-        ({"decoder": "mask-predct"}, "did you mean mask-predict"),
-        ({"decoder": "confidence", "kernel": "mh"}, "both given"),
+        ({"kernel": "beam"}, "kernel beam was given, and the model is a masked model"),
+        ({"kernel": "mask-predct"}, "did you mean mask-predict"),
         ({"kernel": "mh", "gamma": 1.0}, "gamma was given, which kernel mh does not use"),
+        (
+            {"kernel": "mask-predict", "decoding_temperature": 0.5},
+            "decoding_temperature 0.5 was given, and decoders translate at 0",
+        ),
         ({"reference": ["one"]}, "24 sources and 1 references"),
         ({"choose": "best"}, "choose 'best' is unknown"),
-        ({"beam": 3}, "beam was given, which decoder mask-predict does not use"),
-        ({"start": "random"}, "start was given, which decoder mask-predict does not use"),
-        ({"decoder": "ancestral", "steps": 3}, "steps was given, which decoder ancestral does not use"),
-        ({"kernel": "mh", "start": "random", "start_steps": 3}, "start_steps was given, which start random does not use"),
-        ({"decoder": "beam", "lengths": 3}, "lengths was given, which decoder beam does not use"),
-        ({"decoder": "greedy", "beam": 3}, "beam was given, which decoder greedy does not use"),
+        ({"kernel": "mask-predict", "beam": 3}, "beam was given, which kernel mask-predict does not use"),
+        ({"start": "random"}, "start was given, which kernel mask-predict does not use"),
+        ({"kernel": "ancestral", "sweeps": 3}, "sweeps was given, which kernel ancestral does not use"),
+        ({"kernel": "mh", "start": "mh"}, "start 'mh' is not known: give one of ancestral"),
+        ({"kernel": "mh", "start": "ancestral@3"}, "start 'ancestral@3' is not known"),
+        ({"workers": 2}, "workers was given, which engine local does not use"),
     ],
 )
 def test_what_cannot_be_is_refused(masked: Path, options: dict[str, Any], message: str) -> None:
@@ -229,37 +231,37 @@ def test_what_is_read_is_not_written_over_and_words_that_cannot_be_spelled_are_t
     link.symlink_to(file)
     for out in (file, link):
         with pytest.raises(InputError, match="is read by this very command"):
-            unmask.translate(file, model=masked, device="cpu", out=out)
+            flat.translate(file, model=masked, device="cpu", out=out)
         with pytest.raises(InputError, match="is read by this very command"):
-            unmask.translate(["kalo."], model=masked, device="cpu", reference=file, out=out)
+            flat.translate(["kalo."], model=masked, device="cpu", reference=file, out=out)
     assert file.read_text().startswith("kalo.")
     before = {path: path.read_bytes() for path in masked.iterdir() if path.is_file()}
     for name in ("config.json", "new.jsonl"):
-        done = CliRunner().invoke(app, ["translate", str(file), "--model", str(masked), "--out", str(masked / name)])
+        done = invoke(["translate", str(file), "--model", str(masked), "--out", str(masked / name)])
         assert done.exit_code == 2 and done.stderr.startswith("error: out ") and done.stderr.count("\n") == 1
     assert {path: path.read_bytes() for path in masked.iterdir() if path.is_file()} == before
     with pytest.raises(InputError, match="did not write"):
-        unmask.translate(["kalo."], model=masked, device="cpu", out=file)
+        flat.translate(["kalo."], model=masked, device="cpu", out=file)
     with pytest.warns(UnmaskWarning, match="1 of 2 sources have words that the model cannot spell .* the first in line 2"):
-        unmask.translate(file, model=masked, device="cpu")
+        flat.translate(file, model=masked, device="cpu")
 
 
 def test_other_models_and_sources_without_room_are_refused(masked: Path, causal: Path, tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="is a causal model"):
-        translated(causal, decoder="mask-predict")
+    with pytest.raises(InputError, match="the model is a causal model"):
+        translated(causal, kernel="mask-predict")
     with pytest.warns(UnmaskWarning, match="was trained to translate"):
         unmask.fill("ka [MASK] lo.", model=masked)
     with pytest.raises(InputError, match="does not translate"):
-        unmask.translate(["a"], model=unmask.models.source.english_model_path())
+        flat.translate(["a"], model=unmask.models.source.english_model_path())
     with pytest.raises(InputError, match="line 2 has .* tokens and the model takes sources of 14"):
-        unmask.translate(["kalo.", "kalo " * 40], model=masked, device="cpu")
+        flat.translate(["kalo.", "kalo " * 40], model=masked, device="cpu")
     with pytest.raises(InputError, match="is not a file"):
-        unmask.translate(tmp_path / "none.txt", model=masked)
-    for texts, what in ((None, "texts None"), (["kalo.", None], "item 2 of texts: None"), ([3], "item 1 of texts: 3")):
-        with pytest.raises(InputError, match=f"{what} is not a text"):
-            unmask.translate(texts, model=masked)  # type: ignore[arg-type]
-    assert unmask.translate([], model=masked, device="cpu").rows == []
-    assert unmask.translate(["", " "], model=masked, device="cpu").texts == ["", ""]
+        flat.translate(tmp_path / "none.txt", model=masked)
+    for texts, what in ((None, "texts None"), (["kalo.", None], r"texts \[.kalo"), ([3], r"texts \[3")):
+        with pytest.raises(InputError, match=what.split(":")[0]):
+            flat.translate(texts, model=masked)  # type: ignore[arg-type]
+    assert flat.translate([], model=masked, device="cpu").rows == []
+    assert flat.translate(["", " "], model=masked, device="cpu").texts == ["", ""]
 
 
 def note(folder: Path, **changes: Any) -> None:
@@ -296,8 +298,8 @@ def test_a_tokenizer_of_another_model_is_refused(request: pytest.FixtureRequest,
     rule["model"]["vocab"] = foreign_tokenizers()[change](rule["model"]["vocab"])
     file.write_text(json.dumps(rule))
     (tmp_path / "in.txt").write_text(SOURCES[0] + "\n")
-    done = CliRunner().invoke(app, ["translate", str(tmp_path / "in.txt"), "--model", str(folder), "--device", "cpu"])
-    assert done.exit_code == 2 and done.stdout == "" and "tokenizer" in done.stderr, done.output
+    done = invoke(["translate", str(tmp_path / "in.txt"), "--model", str(folder), "--device", "cpu"])
+    assert done.exit_code == 2 and done.stdout == "" and "tokenizer" in done.stderr, done
     assert len([line for line in done.stderr.splitlines() if line.startswith("error: ")]) == 1
 
 
@@ -349,18 +351,15 @@ def test_training_refuses_what_is_no_parallel_corpus(tmp_path: Path, masked: Pat
         ),
         ({"corpus": ["a"], "mask_source": 0.1}, "mask_source was given, which a CORPUS of texts does not use"),
         ({"parallel": (["a b"], ["c d"]), "distil": masked}, "is a masked model"),
-        (
-            {"parallel": (["a b"], ["c d"]), "segment_lengths": "16"},
-            "which --parallel SOURCE TARGET does not use",
-        ),
+        ({"parallel": (["a b"], ["c d"]), "weight": [1.0]}, "which --parallel SOURCE TARGET does not use"),
         ({"parallel": (["a b"], ["c \ud800"]), "tokenizer": masked}, "text 1: half of a surrogate pair"),
         ({"parallel": (["a b"], ["c d"]), "valid_share": 1e-9}, "give more pairs or a larger --valid-share"),
     ):
         with pytest.raises(InputError, match=message):
-            unmask.train(**{**SMALL, "out": tmp_path / "model", "steps": 1, "cache": tmp_path / "cache", **options})
+            flat.train(**{**SMALL, "out": tmp_path / "model", "steps": 1, **options})
     assert not (tmp_path / "model").exists()
     long = ["ka lo mi " * 10] * 9
     with pytest.warns(UnmaskWarning, match="9 of 209 pairs are longer than 14 source tokens"):
         sources, targets = pairs(200, words=6)
-        options = {**SMALL, "steps": 1, "cache": tmp_path / "cache"}
-        unmask.train(parallel=(sources + long, targets + long), out=tmp_path / "some", **options)
+        options = {**SMALL, "steps": 1}
+        flat.train(parallel=(sources + long, targets + long), out=tmp_path / "some", **options)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import permutations, product
 from math import exp, log
 
 import pytest
 import torch
 
+import unmask
 from unmask.cloze import Cloze
 from unmask.evaluation.measure import measure_pairs
 from unmask.joints import derive
@@ -18,7 +20,7 @@ from unmask.models.tabular import TabularMLM
 from unmask.sampling.decoders.ancestral import Ancestral
 from unmask.sampling.energy import Energy
 from unmask.sampling.engine.passes import Passes
-from unmask.sampling.kernels.pair_joint import PairJoint, proposal_weights
+from unmask.sampling.kernels.pair_joint import proposal_weights
 from unmask.sampling.target import Target
 from unmask.scoring.batch import TextBatch, score_batch
 from unmask.scoring.registry import SCORES, chosen
@@ -87,7 +89,7 @@ def searched(model, support):
 
 
 def scored(model, name, texts, **options):
-    return score_batch(model, TextBatch.of(torch.tensor(texts)), chosen(name, options))[name]
+    return score_batch(model, TextBatch.of(torch.tensor(texts)), [replace(*chosen(name), **options)])[name]
 
 
 @pytest.mark.parametrize("name", PROBABILITIES)
@@ -242,7 +244,7 @@ def test_pairs_that_a_kernel_proposes_from_have_that_chain_given_their_candidate
     masked, positions = torch.tensor([[5, 5]]), torch.tensor([[0, 1]])
     logits = model.logits(masked, positions)
     outside = torch.tensor(SPECIAL)
-    kernel = PairJoint(Target(model, [5, 5], Energy()), Passes(model), joint="chain", candidates=2)
+    kernel = unmask.PairJoint(joint="chain", candidates=2).on(Target(model, [5, 5], Energy()))
     laws = kernel.laws(masked, positions, logits, logits.index_fill(2, outside, -torch.inf).log_softmax(2))
     joint = on_grid(model, REGULAR, [laws.first[0].tolist(), laws.second[0].tolist()])
     assert float((laws.log_mu[0] - joint.dense()).abs().max()) < EXACT
@@ -251,7 +253,7 @@ def test_pairs_that_a_kernel_proposes_from_have_that_chain_given_their_candidate
 def test_a_pair_kernel_proposes_nine_tenths_of_the_joint_and_one_tenth_of_the_product():
     model = special_model(2, seed=80)
     target = Target(model, [model.mask_id] * 2, Energy())
-    kernel = PairJoint(target, Passes(model), joint="family:1,0.1", candidates=2)
+    kernel = unmask.PairJoint(joint="family:1,0.1", candidates=2).on(target)
     pairs = torch.tensor(list(product(REGULAR, repeat=2)))
     masked, positions = target.template_ids.repeat(len(pairs), 1), torch.tensor([[0, 1]]).expand(len(pairs), -1)
     logits = model.logits(masked, positions)

@@ -6,15 +6,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from joint_cases import distance, random_joint, random_scan_step, random_tables, seeds, settled, sizes, tables_of, without
 
-from unmask.cloze import Cloze
 from unmask.joints import CONSTRUCTIONS, derive
 from unmask.joints.arnold_gokhale import FamilyRule, family
 from unmask.joints.chain import chain
 from unmask.joints.joint import Joint
 from unmask.joints.registry import Member
 from unmask.joints.solver.members import start
-from unmask.models.tabular import TabularMLM
-from unmask.tables.unary import unary_tables
 
 EXACT = 1e-10
 members = st.tuples(st.sampled_from([0.0, 0.3, 0.5, 1.0]), st.sampled_from([0.0, 0.02, 0.25, 0.8, 1.0]))
@@ -139,17 +136,3 @@ def test_plain_steps_from_any_start_lead_to_the_same_place(size, seed, member, u
     plain = Joint("plain", tables, FamilyRule(tables, log_mu, Member(*member)))
     found = family(tables, *member, tolerance=EXACT, initial=start(tables, not uniform))
     assert distance(dense(plain), dense(found)) < 1e-8
-
-
-@settings(max_examples=10)
-@given(sizes, seeds, restarting, st.data())
-def test_swapping_the_positions_of_a_pair_transposes_it_and_permuting_tokens_permutes_it(size, seed, member, data):
-    vocab = size[1]
-    model = TabularMLM.random(vocab, 2, seed)
-    there = unary_tables(model, Cloze((vocab,) * 2, (0, 1)))
-    back = unary_tables(model, Cloze((vocab,) * 2, (1, 0)))
-    found = dense(family(there, *member, tolerance=EXACT))
-    assert distance(found, dense(family(back, *member, tolerance=EXACT)).T) < 1e-9
-    order = torch.tensor(data.draw(st.permutations(range(vocab))))
-    moved = unary_tables(model, Cloze((vocab,) * 2, (0, 1)), [order, torch.arange(vocab)])
-    assert distance(dense(family(moved, *member, tolerance=EXACT)), found[order]) < 1e-9

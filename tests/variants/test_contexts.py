@@ -151,23 +151,16 @@ def test_no_variants_no_numbers():
 
 
 @pytest.mark.parametrize(
-    "change, message",
+    ("names", "message"),
     [
-        ({"sites": [0, 0]}, "name a position twice"),
-        ({"sites": [0, 9]}, "site 9 is out of range"),
-        ({"variants": torch.tensor([[0, 1, 1]])}, r"shape \(1, 3\) do not fill 2 sites"),
-        ({"variants": torch.tensor([[0, 1], [0, 2]])}, "variant 2 has a token outside the alphabet at position 1"),
-        ({"ids": [2, 0, 0]}, "'2' of the parent is not in the alphabet"),
-        ({"names": "pl"}, "did you mean pll"),
-        ({"names": "pairs:no"}, "construction of pairs 'no' is unknown"),
-        ({"names": []}, "no score was asked for"),
-        ({"orders": 0}, "orders 0 is out of range"),
+        ("pl", "did you mean pll"),
+        ("pairs:no", "construction of pairs 'no' is unknown"),
+        ([], "no score was asked for"),
     ],
 )
-def test_bad_input_is_one_line(change, message):
-    given = {"ids": [0] * 3, "sites": [0, 1], "variants": torch.tensor([[0, 1]]), "names": "all", "allowed": [0, 1]}
+def test_scores_that_are_unknown(names, message):
     with pytest.raises(InputError, match=message):
-        variant_scores(TabularMLM.random(3, 3, 1), **given | change)
+        Contexts(TabularMLM.random(3, 3, 1), [0] * 3, [0, 1], names, [0, 1])
 
 
 def test_a_parent_outside_the_alphabet_has_its_contexts_still():

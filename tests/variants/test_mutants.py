@@ -11,10 +11,9 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from typer.testing import CliRunner
 
 import unmask
-from unmask.cli.app import app
+from unmask.cli.app import run
 from unmask.cloze import Cloze
 from unmask.errors import InputError
 from unmask.models.tabular import TabularMLM
@@ -99,9 +98,9 @@ def test_single_mutants_are_the_models_own_conditional(letters):
 
 def test_four_changes_and_lists_and_objects(letters):
     found = unmask.mutants(SEQUENCE, mutations=["A1C+C2A+D3E+E4G"], model=letters)
-    assert found.mutants == ["A1C+C2A+D3E+E4G"] and repr(found).startswith("Mutants(1 of 8 residues, best A1C+C2A+D3E+E4G")
+    assert found.names == ["A1C+C2A+D3E+E4G"] and repr(found).startswith("Mutants(1 of 8 residues, best A1C+C2A+D3E+E4G")
     both = unmask.mutants([SEQUENCE, "CCDEG"], positions="1-2", model=letters, alphabet="ACD", top=3)
-    assert [len(one) for one in both] == [4, 4] and both[1].mutants[0] == "C1A"
+    assert [len(one) for one in both] == [4, 4] and both[1].names[0] == "C1A"
     best = both[0].best().numbers["effect"]
     assert len(best) == 3 and best == sorted(both[0].numbers["effect"], reverse=True)[:3]
     assert both[0].to_dict()["mutants"][0]["mutant"] == "A1C" and "A1D" in both[0]._repr_html_()
@@ -160,16 +159,19 @@ def test_too_many_mutants_are_refused_before_any_pass(letters):
         unmask.mutants("ACDEG" * 6, positions="all", changes=4, model=letters)
 
 
-def test_the_command(letters_folder, letters, tmp_path):
-    def run(*args: object):
-        return CliRunner().invoke(app, ["mutants", *map(str, args), "--model", str(letters_folder)], env={"COLUMNS": "80"})
+def test_the_command(letters_folder, letters, tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv("COLUMNS", "80")
 
-    result = run(SEQUENCE, "--positions", "2,5", "--changes", 2, "--top", 4, "--out", tmp_path / "m.parquet")
-    assert result.exit_code == 0, result.stderr
-    assert "24 mutants; balanced joint; 5 tokens per residue" in result.stdout and "the 4 of largest effect" in result.stdout
-    assert max(map(len, result.stdout.splitlines())) <= 80 and len(pandas.read_parquet(tmp_path / "m.parquet")) == 24
+    def printed(*words: object) -> tuple[int, str, str]:
+        code = run(["mutants", *map(str, words), "--model", str(letters_folder)])
+        return code, *capsys.readouterr()
+
+    code, out, err = printed(SEQUENCE, "--positions", "2,5", "--changes", 2, "--top", 4, "--out", tmp_path / "m.parquet")
+    assert code == 0, err
+    assert "24 mutants; balanced joint; 5 tokens per residue" in out and "the 4 of largest effect" in out
+    assert max(map(len, out.splitlines())) <= 80 and len(pandas.read_parquet(tmp_path / "m.parquet")) == 24
     (tmp_path / "list.txt").write_text("A1C\nC2A+G5D\n")
-    said = json.loads(run(SEQUENCE, "--mutations", tmp_path / "list.txt", "--json").stdout)
-    assert said == unmask.mutants(SEQUENCE, mutations=["A1C", "C2A+G5D"], model=letters).to_dict()
-    refused = run(SEQUENCE, "--mutations", "W1C")
-    assert refused.exit_code == 2 and refused.stdout == "" and len(refused.stderr.splitlines()) == 1
+    code, out, _ = printed(SEQUENCE, "--mutations", tmp_path / "list.txt", "--json")
+    assert json.loads(out) == unmask.mutants(SEQUENCE, mutations=["A1C", "C2A+G5D"], model=letters).to_dict()
+    code, out, err = printed(SEQUENCE, "--mutations", "W1C")
+    assert code == 2 and out == "" and len(err.splitlines()) == 1

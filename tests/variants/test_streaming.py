@@ -140,10 +140,9 @@ def test_too_many_passes_are_refused_with_their_count(variants, monkeypatch):
 def test_a_workers_numbers_are_those_of_this_process(variants):
     asked = contexts()
     pairs = asked.pairs(variants)
-    work = pickle.loads(pickle.dumps(partial(streaming._worker, asked.arguments, pairs)))(LOAD())
-    start, found = work((7, variants[:9].to(torch.int32).numpy()))
+    setup = pickle.loads(pickle.dumps(partial(streaming._of_worker, LOAD, asked.arguments, pairs)))
+    found = streaming._scored(setup(), variants[:9].to(torch.int32).numpy())
     asked.know(pairs)
-    assert start == 7
     for name, values in asked.scores(variants[:9]).items():
         assert values.tolist() == found[name].tolist()
 
@@ -154,17 +153,18 @@ NAMES = "pll,any_order,pairs"
 
 
 def test_mutants_keep_their_scores_in_a_folder(tmp_path, letters, monkeypatch):
-    asked = {"measured": ROWS, "model": letters, "scores": NAMES}
-    plain = unmask.mutants(SEQUENCE, **asked)
-    kept = unmask.mutants(SEQUENCE, **asked, run=tmp_path / "run")
+    def ranked(**changed):
+        return unmask.mutants(SEQUENCE, measured=ROWS, model=letters, ranking=unmask.Ranking(**{"scores": NAMES} | changed))
+
+    plain, kept = ranked(), ranked(run=tmp_path / "run")
     assert (tmp_path / "run" / "variants.parquet").is_file()
     for name, values in plain.numbers.items():
         assert kept.numbers[name] == pytest.approx(values, abs=1e-5)
     monkeypatch.setattr(streaming, "_scored", None)  # nothing is left to score
-    again = unmask.mutants(SEQUENCE, **asked, run=tmp_path / "run", seed=0)
+    again = ranked(run=tmp_path / "run", seed=0)
     assert again.numbers == kept.numbers and again.sentence == kept.sentence
     with pytest.raises(InputError, match="holds a run with scores .* or another --run folder"):
-        unmask.mutants(SEQUENCE, **asked | {"scores": "pll"}, run=tmp_path / "run")
+        ranked(run=tmp_path / "run", scores="pll")
 
 
 def test_folders_and_workers_that_cannot_be_are_refused(tmp_path, letters):
@@ -176,23 +176,26 @@ def test_folders_and_workers_that_cannot_be_are_refused(tmp_path, letters):
         ({"workers": 2}, "workers was given, which engine local does not use"),
     ]:
         with pytest.raises(InputError, match=message):
-            unmask.mutants(SEQUENCE, measured=ROWS, model=letters, scores=NAMES, **given)
+            unmask.mutants(SEQUENCE, measured=ROWS, model=letters, ranking=unmask.Ranking(scores=NAMES, **given))
     assert [path.name for path in tmp_path.iterdir()] == ["notes.txt"]
 
 
 def test_mutants_refuse_too_many_passes(letters, monkeypatch):
     monkeypatch.setattr(streaming, "MAX_PASSES", 50)
     with pytest.raises(InputError, match=r"the scores of 37 variants need \d+ passes of the model \(limit 50\)"):
-        unmask.mutants(SEQUENCE, measured=ROWS, model=letters, scores=NAMES)
-    found = unmask.mutants(SEQUENCE, measured=ROWS, model=letters, scores=NAMES, force=True)
+        unmask.mutants(SEQUENCE, measured=ROWS, model=letters, ranking=unmask.Ranking(scores=NAMES))
+    found = unmask.mutants(SEQUENCE, measured=ROWS, model=letters, ranking=unmask.Ranking(scores=NAMES), force=True)
     assert len(found) == 36
 
 
 @pytest.mark.slow
 def test_mutants_on_ray_give_the_same_table(ray_here, tmp_path, letters_folder):
-    asked = {"measured": ROWS, "model": letters_folder, "dtype": "float64", "device": "cpu", "scores": NAMES}
-    one = unmask.mutants(SEQUENCE, **asked, run=tmp_path / "one")
-    two = unmask.mutants(SEQUENCE, **asked, run=tmp_path / "two", engine="ray", workers=2)
+    model = partial(unmask.load, letters_folder, device="cpu", dtype="float64")
+
+    def ranked(**options):
+        return unmask.mutants(SEQUENCE, measured=ROWS, model=model, ranking=unmask.Ranking(scores=NAMES, **options))
+
+    one, two = ranked(run=tmp_path / "one"), ranked(run=tmp_path / "two", engine="ray", workers=2)
     for name, values in one.numbers.items():
         assert two.numbers[name] == pytest.approx(values, abs=1e-12)
     assert two.sentence == one.sentence

@@ -26,7 +26,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 from math import ceil, log
-from pathlib import Path
+from os import PathLike
 
 import torch
 from torch import Tensor
@@ -81,9 +81,9 @@ class OnTexts:
     doubts: tuple[str, ...]
 
 
-def texts_of(data: str | Path | Sequence[str]) -> list[str]:
+def texts_of(data: str | PathLike[str] | Sequence[str]) -> list[str]:
     """The first MOST_TEXTS texts of a list or a file."""
-    if not isinstance(data, str | Path):
+    if not isinstance(data, str | PathLike):
         found = [text for text in data if text.strip()]
         if len(found) < len(data) or not found:
             what = f"{len(data) - len(found)} of the {len(data)} texts of data are empty" if data else "data holds no text"

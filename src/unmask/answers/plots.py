@@ -15,6 +15,7 @@ from base64 import b64encode
 from collections.abc import Callable, Sequence
 from importlib.resources import files
 from math import exp
+from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -49,7 +50,7 @@ THEMES = {
 """How Jupyter, VS Code and Colab mark their theme, which need not be that of the system."""
 
 
-def figure_path(given: str | Path | None, texts: int, reads: Sequence[object], name: str = "figure") -> Path | None:
+def figure_path(given: str | PathLike[str] | None, texts: int, reads: Sequence[object], name: str = "figure") -> Path | None:
     """The file that a figure goes to, if one is wanted; refused before any work if it cannot be written, or is read."""
     return None if given is None else answer_file(name, given, FORMATS, texts, reads)
 

@@ -17,7 +17,7 @@ from cyclopts import App, CycloptsError
 
 from unmask import __version__
 from unmask.cli import process
-from unmask.cli.command import command
+from unmask.cli.command import DASH, command
 from unmask.errors import InputError
 from unmask.signature import FAMILIAR, Option, options, summary
 from unmask.verbs import VERBS, verb
@@ -25,14 +25,17 @@ from unmask.verbs import VERBS, verb
 LAB = "lab"
 PRINTED_BY = {
     "answers": ("fill", "compare", "dependence", "mutants", "check"),
-    "runs": ("evaluate", "frontier", "train", "translate", "serve", "sample", "diagnose"),
+    "evaluation": ("evaluate", "frontier"),
+    "serve": ("serve",),
+    "sampling": ("sample", "diagnose"),
+    "training": ("train", "translate"),
     "score": ("score",),
 }
 """The modules that call the function of a verb and print what it returns, by functions of the verbs' names."""
 FAMILIAR_COMMANDS = {"ppl": "evaluate", "perplexity": "evaluate", "generate": "sample", "predict": "fill", "pll": "score"}
 JSON = Option("json", bool, False, "Print JSON.", "json", owner=None)
 FILE = Option("file", Path | None, None, "Texts from a file instead of TEXT, one per line or FASTA; - is standard input.", "file")
-LINES = ("score", "translate", "serve", "train")
+LINES = ("translate", "serve")
 """Commands without --json: they print JSON lines, or nothing that JSON could hold."""
 
 
@@ -81,7 +84,8 @@ def run(words: Sequence[str]) -> int:
 def _run(words: Sequence[str]) -> int:
     try:
         process.prepare()
-        code = main_app(words)(list(words), exit_on_error=False, print_error=False, result_action="return_value")
+        typed = [DASH if word == "-" else word for word in words]
+        code = main_app(words)(typed, exit_on_error=False, print_error=False, result_action="return_value")
         process.flush_output()
         return code if isinstance(code, int) else 0
     except KeyboardInterrupt:

@@ -21,6 +21,8 @@ from unmask.signature import Loaded, Method, Option, Written, _loaded, arguments
 MODEL = "Model"
 """The heading of the options that load a model."""
 NUMBERS = {int: "INT", float: "NUMBER"}
+DASH = "\0"
+"""Stands for the word -, standard input, while cyclopts parses: it takes - for an option."""
 
 
 def command(name: str, function: Callable[..., Any], run: Callable[[dict[str, Any]], Any], extra: Sequence[Option] = ()) -> App:
@@ -56,7 +58,8 @@ def _help(function: Callable[..., Any]) -> str:
 
 def _parameter(option: Option) -> inspect.Parameter:
     """The option as cyclopts reads it: text, several texts, or a flag."""
-    typed: Any = bool if _is_flag(option) else list[str] if repeats(option) else str
+    several = tuple[(str,) * option.written.words]  # type: ignore[misc]
+    typed: Any = bool if _is_flag(option) else several if option.written.words > 1 else list[str] if repeats(option) else str
     help_text = option.help + (f" [{_readers(option)}]" if option.readers else "") + default_text(option)
     long = f"--{option.name.replace('_', '-')}"
     shown = Parameter(
@@ -68,7 +71,7 @@ def _parameter(option: Option) -> inspect.Parameter:
         negative=() if typed is not bool or option.default is False else f"--no-{long[2:]}",
         group=_group(option),
         consume_multiple=False,
-        allow_leading_hyphen=typed is not bool and not option.positional,
+        allow_leading_hyphen=typed is not bool and not option.positional and option.written.words == 1,
     )
     kind = inspect.Parameter.POSITIONAL_ONLY if option.positional else inspect.Parameter.KEYWORD_ONLY
     default = inspect.Parameter.empty if option.required and not option.positional else None
@@ -139,12 +142,15 @@ def repeats(option: Option) -> bool:
 
 def value(option: Option, words: Any) -> Any:
     """What was typed, as the function takes it; words that do not fit the type stay as they are, for the function to refuse."""
+    words = ["-" if word == DASH else word for word in words] if isinstance(words, list) else "-" if words == DASH else words
     written: Written = option.written
     if written.read:
         return _loaded(written.read)(words)
     if isinstance(words, bool) or mark(option.annotation, Method) or mark(option.annotation, Loaded):
         return words
     members = [_bare(one) for one in _members(option.annotation)]
+    if isinstance(words, tuple):
+        return [_path(word, option) for word in words]
     if isinstance(words, list):
         mappings = [one for one in members if _is_mapping(one)]
         if not mappings:

@@ -21,7 +21,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from unmask.errors import InputError, ProcessError, UnmaskError
+from unmask.errors import InputError, ModelError, UnmaskError
 
 MISTAKE, INTERRUPTED, NO_READER = 2, 130, 141
 PATIENCE = 0.5
@@ -79,8 +79,8 @@ def rank(local: bool = False) -> int:
 
 
 def is_reported_elsewhere(error: BaseException) -> bool:
-    """Whether another process of the same run prints the line of this error."""
-    return error.quiet if isinstance(error, ProcessError) else rank(local=True) > 0
+    """Whether the first process that torchrun started here prints the same line: all have the same mistake of the user."""
+    return isinstance(error, InputError | ModelError) and rank(local=True) > 0
 
 
 def interrupted() -> bool:
@@ -106,7 +106,7 @@ def _report_interrupt() -> None:
     from unmask.runs.outputs import run_in
 
     verb, out = _Interrupt.command
-    if isinstance(out, Path) and run_in(out) == verb and rank() == 0:
+    if isinstance(out, str | Path) and run_in(Path(out).expanduser()) == verb and rank() == 0:
         print_line(f"stopped; the work so far is kept in {out}: {RESUME if verb == 'train' else AGAIN}")
 
 

@@ -8,39 +8,34 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import typer
-
 from unmask.cli import terminal
 from unmask.errors import InputError
 from unmask.formats import down, up
-from unmask.options.scoring import OWN, ScoreOptions
 from unmask.runs.files import user_path
-from unmask.scoring.registry import DEFAULT, chosen
 
 if TYPE_CHECKING:
     from unmask.scoring.results import PairScores, Scores
 
 
-def score(given: dict[str, Any]) -> None:
-    """Print scores: as rows of a file, as tables of sentences, or as accuracies of pairs."""
-    json, inputs = given.pop("json", False), given.pop("inputs", [])
-    own = {name: given.pop(name) for name in OWN if name in given}
-    given["score"] = chosen(given.get("score", DEFAULT), own)
-    options = ScoreOptions.given(given)
-    out, rows, format = options.out, options.rows, options.format
-    texts = _texts(inputs, options.pairs)
+def score(given: dict[str, Any]) -> int:
+    """Print scores: as rows of a file, as tables of sentences, or as accuracies of pairs; 1 if a text lacks a score."""
+    json, words, pairs = given.pop("json", False), given.pop("texts", []), given.get("pairs")
+    out, rows, format = given.get("out"), given.get("rows", "texts"), given.get("format", "jsonl")
+    texts = _texts(words, pairs)
     from_file = isinstance(texts, Path)
-    if not from_file and not options.pairs and rows == "texts" and format == "jsonl":
+    if not from_file and not pairs and rows == "texts" and format == "jsonl":
         given["rows"] = "nested"
+    lines = from_file and out is None and not json
     with terminal.progress(quiet=json, lines=out is not None) as report:
         import unmask
+        from unmask.scoring.registry import DEFAULT, chosen
         from unmask.scoring.results import LineWriter, RowShape, check_format
 
         check_format(format, rows, on_stream=out is None)
         seen = _Rows()
-        lines = from_file and out is None and not json
         if lines:
-            seen.write = LineWriter(sys.stdout, RowShape(options.score, rows, options.unit).columns.names, format)
+            columns = RowShape(chosen(given.get("score", DEFAULT)), rows).columns.names
+            seen.write = LineWriter(sys.stdout, columns, format)
         scores = unmask.score(texts, **given, sink=seen.see if lines else None, progress=report)
     if json:
         terminal.print_json(scores.to_dict())
@@ -51,11 +46,10 @@ def score(given: dict[str, Any]) -> None:
     if not lines:
         for number, reason in scores.reasons():
             seen.note(number, reason)
-    seen.report_missing("pair" if options.pairs else "text")
+    seen.report_missing("pair" if pairs else "text")
     if out is not None:
-        terminal.messages().print(f"rows are in {out / f'scores.{format}'}")
-    if seen.failed:
-        raise typer.Exit(1)
+        terminal.messages().print(f"rows are in {Path(out) / f'scores.{format}'}")
+    return int(seen.failed)
 
 
 class _Rows:
@@ -101,9 +95,9 @@ def _texts(inputs: Sequence[str], pairs: Sequence[Path] | None) -> Path | list[s
         return None
     if not inputs:
         raise InputError("no text was given: give a file, - for standard input, sentences, or --pairs")
-    if not all(given.strip() for given in inputs):
+    if not all(text.strip() for text in inputs):
         raise InputError("a text is empty: give a file, - for standard input, or sentences")
-    files = [given for given in inputs if given == "-" or _names_a_file(given)]
+    files = [text for text in inputs if text == "-" or _names_a_file(text)]
     if not files:
         return list(inputs)
     if len(inputs) > 1:
@@ -111,13 +105,12 @@ def _texts(inputs: Sequence[str], pairs: Sequence[Path] | None) -> Path | list[s
     return Path("-") if files[0] == "-" else user_path(files[0])
 
 
-def _names_a_file(given: str) -> bool:
+def _names_a_file(text: str) -> bool:
     """Whether a text is a file that exists, or could be the path of one: it has no space, and no part is too long for a name."""
     could_be = (
-        not any(c.isspace() for c in given.strip())
-        and max(len(part.encode(errors="replace")) for part in given.split("/")) <= 255
+        not any(c.isspace() for c in text.strip()) and max(len(part.encode(errors="replace")) for part in text.split("/")) <= 255
     )
-    return could_be or os.path.isfile(os.path.expanduser(given))
+    return could_be or os.path.isfile(os.path.expanduser(text))
 
 
 def _print_sentences(scores: Scores) -> None:
@@ -158,7 +151,7 @@ def _error(row: Mapping[str, Any], name: str) -> str:
 
 
 def _print_pairs(pairs: PairScores) -> None:
-    console, scores = terminal.console(at_least=80), [score.name for score in pairs.scores]
+    console, scores = terminal.console(at_least=80), list(pairs.scores)
     for level, title in (("set", "set"), ("phenomenon", "phenomenon"), ("all", "all pairs")):
         lines = [row for row in pairs.accuracy if row["level"] == level]
         if not lines:

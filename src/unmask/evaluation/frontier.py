@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,24 +22,21 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from unmask.arguments import checked
 from unmask.errors import InputError
-from unmask.evaluation.datasets import read_texts
+from unmask.evaluation.pairs import read_texts
 from unmask.evaluation.table import cell, interval_columns, line, with_intervals
-from unmask.models.masked_lm import MaskedLM, as_model
-from unmask.options.option import documented
-from unmask.options.scoring import FrontierOptions
+from unmask.models.load import Model, as_model, model_name
+from unmask.models.masked_lm import MaskedLM
+from unmask.results import Result
 from unmask.runs.files import write_atomically, write_json, write_table
 from unmask.runs.fingerprint import content_hash, provenance
-from unmask.runs.folder import RunFolder, refuse_foreign
-from unmask.runs.outputs import output_folder
+from unmask.runs.folder import RunFolder
 from unmask.runs.progress import Progress
-from unmask.sampling.decoders.choosing import LowestEntropy, RandomSets
 from unmask.sampling.decoders.decoder import lowest
-from unmask.sampling.decoders.revealing import RevealingDecoder, Seen, law
+from unmask.sampling.decoders.revealing import LowestEntropy, RandomSets, RevealingDecoder, Seen, law
 from unmask.sampling.engine.passes import Passes
 from unmask.sampling.engine.randomness import ChainStreams
-from unmask.sampling.registry import KERNELS, with_law
+from unmask.sampling.registry import KERNELS
 from unmask.sampling.target import Target, blank_template, check_length
 from unmask.tables.profile import Profile, as_profile
 from unmask.tables.revealing import logit_rows
@@ -84,59 +81,36 @@ class Point:
     def build(self, target: Target, passes: Passes, profile: Profile | None) -> RevealingDecoder:
         """The decoder for texts of the target's length."""
         if self.passes is None:
-            return SEQUENTIAL[self.decoder](target, passes, decoding_steps=target.sites)
-        entry = KERNELS[self.decoder]
-        given = {"profile": profile} if "profile" in entry.options else {}
-        made: RevealingDecoder = entry.build(target=target, passes=passes, decoding_steps=self.passes, **given)
+            decoder = SEQUENTIAL[self.decoder]
+            return decoder(target, passes, replace(decoder.options, decoding_steps=target.sites))
+        method = KERNELS[self.decoder]
+        profiled = {"profile": profile} if "profile" in method.options else {}
+        made: RevealingDecoder = method(decoding_steps=self.passes, **profiled).on(target, passes)  # type: ignore[call-arg]
         return made
 
 
-@documented(FrontierOptions)
-@checked
-def frontier(
+def measured_frontier(
     data: str | os.PathLike[str] | Sequence[str],
-    *,
-    model: MaskedLM | str | Path | None = None,
-    decoders: Sequence[str] | None = None,
-    passes: Sequence[int] = (2, 4, 8, 16),
-    length: int = 16,
-    first: bool = False,
-    sentences: int = 256,
-    profile: str | os.PathLike[str] | Mapping[str, Any] | None = None,
-    seed: int = 0,
-    out: str | os.PathLike[str] | None = None,
-    device: str = "auto",
-    dtype: str = "auto",
-    rename: Mapping[str, str] | None = None,
-    lang: str | None = None,
-    shift: bool = False,
-    mask_token: str | None = None,
+    model: Model,
+    points: Sequence[Point],
+    size: tuple[int, bool, int],
+    profile: str | os.PathLike[str] | Mapping[str, Any] | None,
+    seed: int,
+    folder: Path | None = None,
     progress: Progress | None = None,
 ) -> Frontier:
-    """Nats per token against passes, for every decoder that has a law, beside one token per pass.
+    """The frontier of `points`, and of one token per pass.
 
-    Arguments: help(unmask.frontier)
-
-    >>> texts = ["The dog barked at the old man.", "A girl sat on the red chair."]
-    >>> unmask.frontier(texts, decoders=["interleaved"], passes=[2], length=8).to_frame()["decoder"].tolist()
-    ['interleaved', 'surest first', 'random order', 'left to right']
+    size   tokens of a text, whether longer texts are cut to their first tokens, and the most texts
     """
-    asked = FrontierOptions.given(locals())
-    folder = None if out is None else output_folder("out", out, (data, profile, model))
-    if folder is not None:
-        refuse_foreign(folder, KIND)
-    names = dict.fromkeys(asked.decoders or with_law())
-    points = [Point(name, n) for name in names for n in sorted(set(asked.passes)) if n < length]
-    if not points:
-        raise InputError(f"passes {', '.join(map(str, asked.passes))}: none is below the length, {length}: give smaller numbers")
+    length, first, most = size
     reads_profile = any("profile" in KERNELS[point.decoder].options for point in points)
-    points += [Point(name, None) for name in SEQUENTIAL]
-    lm = as_model(model, device, dtype, rename, lang, shift, mask_token)
+    lm = as_model(model)
     known = Profile.of(lm) if profile is None and reads_profile else None if profile is None else as_profile("profile", profile)
     texts = [text.text for text in read_texts(data)]
-    ids, skipped = pieces(lm, texts, length, first, sentences)
+    ids, skipped = pieces(lm, texts, *size)
     settings = {
-        "model": "bundled" if model is None else lm.name if isinstance(model, MaskedLM) else os.fspath(model),
+        "model": model_name(model),
         "weights": lm.fingerprint,
         "dtype": str(lm.dtype).removeprefix("torch."),
         "device": lm.device.type,
@@ -144,23 +118,24 @@ def frontier(
         "data_sha256": content_hash("\n".join(texts)),
         "length": length,
         "first": first,
-        "sentences": sentences,
-        "decoders": list(dict.fromkeys(point.decoder for point in points if point.passes is not None)),
+        "sentences": most,
+        "decoders": list(dict.fromkeys(point.decoder for point in points)),
         "passes": sorted({point.passes for point in points if point.passes is not None}),
         "profile": None if known is None else known.to_dict(),
         "seed": seed,
     }
-    measured = partial(_rows, lm, ids, points, known, seed, progress)
+    every = [*points, *(Point(name, None) for name in SEQUENTIAL)]
+    measured = partial(_rows, lm, ids, every, known, seed, progress)
     if folder is None:
         return Frontier(settings, _frame([row for rows in measured(set()) for row in rows]), skipped)
-    with RunFolder(folder, KIND, settings, model=lm.fingerprint, same_content=SAME_CONTENT) as kept:
+    with RunFolder(folder, KIND, settings, model=lm.fingerprint, same_content=SAME_CONTENT) as run:
         columns = _columns()
-        done = {(row["decoder"], row["asked"], row["text"]) for row in kept.rows(columns).to_pylist()}
+        done = {(row["decoder"], row["asked"], row["text"]) for row in run.rows(columns).to_pylist()}
         for rows in measured(done):
-            kept.store(rows, columns)
-        found = Frontier(settings, kept.rows(columns).to_pandas(), skipped)
-        found.save(kept.path)
-    return found
+            run.store(rows, columns)
+        frontier = Frontier(settings, run.rows(columns).to_pandas(), skipped)
+        frontier.save(run.path)
+    return frontier
 
 
 def pieces(
@@ -214,8 +189,8 @@ def _rows(
         made += (len(ids) - len(pending)) * (point.passes or length)
         for start in range(0, len(pending), at_once):
             some = pending[start : start + at_once]
-            found = law(decoder, ids[some], ChainStreams(seed, some, model.device).at(0, 0))
-            numbers = zip(some, (-found.log_q.sum(1)).tolist(), found.passes.tolist(), strict=True)
+            laws = law(decoder, ids[some], ChainStreams(seed, some, model.device).at(0, 0))
+            numbers = zip(some, (-laws.log_q.sum(1)).tolist(), laws.passes.tolist(), strict=True)
             yield [
                 {"decoder": point.decoder, "asked": point.passes, "text": text, "passes": taken, "nats": nats}
                 for text, nats, taken in numbers
@@ -240,7 +215,7 @@ def _frame(rows: Sequence[Mapping[str, Any]]) -> pandas.DataFrame:
 
 
 @dataclass(frozen=True, repr=False)
-class Frontier:
+class Frontier(Result):
     """Nats per token of every decoder at every number of passes.
 
     settings   what was asked, with the model's fingerprint and a hash of the data
@@ -263,13 +238,13 @@ class Frontier:
         """{decoder, asked, passes, nats, difference}: means over texts; nats per token and its difference from `best` have 95 %
         bootstrap intervals over texts, {"value", "low", "high"}."""
         length, seed = self.settings["length"], self.settings["seed"]
-        found, values = list[dict[str, Any]](), []
+        points, values = list[dict[str, Any]](), []
         for (decoder, asked), group in self.rows.groupby(["decoder", "asked"], dropna=False, sort=False):
             ordered = group.sort_values("text")
             passes = float(ordered["passes"].mean())
-            found.append({"decoder": decoder, "asked": None if np.isnan(asked) else int(asked), "passes": passes})
+            points.append({"decoder": decoder, "asked": None if np.isnan(asked) else int(asked), "passes": passes})
             values.append(ordered["nats"].to_numpy(float) / length)
-        return against_best(found, np.array(values), seed)
+        return against_best(points, np.array(values), seed)
 
     @property
     def best(self) -> str:
@@ -307,16 +282,17 @@ class Frontier:
     def to_markdown(self) -> str:
         """The table for people."""
         head = ["decoder", "passes", "nats per token", f"minus {self.best}"]
-        lines = [self.title() + ".", "", line(head), line(["---", "---:", "---:", "---:"])]
+        lines = [self.headline + ".", "", line(head), line(["---", "---:", "---:", "---:"])]
         for point in self.points:
             lines.append(line([point["decoder"], *cells(point)]))
         lines += ["", "In brackets: 95 % bootstrap intervals over texts; differences are paired by text. Lower is better."]
         return "\n".join(lines) + "\n"
 
-    def title(self) -> str:
+    @property
+    def headline(self) -> str:
         """The texts and the model, in a line."""
-        kept, texts = self.settings, "1 text" if self.texts == 1 else f"{self.texts:,} texts"
-        return f"{texts} of {kept['length']} tokens of {Path(kept['data']).name}, model {kept['model']}"
+        texts, source = "1 text" if self.texts == 1 else f"{self.texts:,} texts", Path(self.settings["data"]).name
+        return f"{texts} of {self.settings['length']} tokens of {source}, model {self.settings['model']}"
 
     def figure(self) -> Figure:
         """Nats per token against passes; bars are the intervals of the differences."""
@@ -340,13 +316,12 @@ class Frontier:
         axes.set_xticks(ticks, [str(tick) for tick in ticks])
         axes.minorticks_off()
         axes.set(xlabel="passes per text", ylabel="nats per token")
-        axes.set_title(self.title(), fontsize=9, parse_math=False)
+        axes.set_title(self.headline, fontsize=9, parse_math=False)
         axes.spines[["top", "right"]].set_visible(False)
         if ticks:
             figure.legend(frameon=False, fontsize=9, loc="outside right center")
         return figure
 
-    @checked
     def save(self, folder: Path) -> None:
         """Write results.parquet, frontier.md, frontier.json and frontier.png."""
         table, numbers, image, rows = (folder / name for name in FILES)
@@ -356,10 +331,7 @@ class Frontier:
         write_atomically(image, self.figure().drawn())
 
     def __repr__(self) -> str:
-        return f"Frontier({self.title()}; {len(self.points)} points)"
-
-    def _repr_html_(self) -> str:
-        return str(self.to_frame().to_html(index=False, float_format="{:,.3f}".format))
+        return f"Frontier({self.headline}; {len(self.points)} points)"
 
 
 def against_best(points: Sequence[Mapping[str, Any]], nats: Float[np.ndarray, "points texts"], seed: int) -> list[dict[str, Any]]:

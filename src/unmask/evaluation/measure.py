@@ -14,6 +14,9 @@ The last digits of a pair's numbers may depend on the pairs it is measured with.
 their number depends on the longest text of the whole run: a run that is killed and continued measures the same batches.
 
 On Ray, workers take some pairs at a time and measure them in batches, as this process would (`measured_on_ray`).
+
+The pairs, and the settings that a resumed run must share, are fixed before the first pass (`make_plan`). Finished pairs are read
+from the folder, so the same call after a kill continues where the rows end.
 """
 
 from __future__ import annotations
@@ -21,10 +24,13 @@ from __future__ import annotations
 import json
 import logging
 import math
+import os
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
+from pathlib import Path
 from threading import Thread
 from typing import TYPE_CHECKING, Any
 
@@ -33,7 +39,16 @@ import torch
 from unmask.checks import memory
 from unmask.cloze import Cloze
 from unmask.errors import InputError, UnmaskError
-from unmask.evaluation.pairs import PositionPair
+from unmask.evaluation.pairs import (
+    Parse,
+    PositionPair,
+    choose_pairs,
+    is_pairs_file,
+    pairs_as_lines,
+    read_pairs,
+    read_texts,
+)
+from unmask.evaluation.table import Evaluation
 from unmask.joints.deriving import derive_blocks
 from unmask.joints.metrics import metrics_of_blocks
 from unmask.joints.registry import PUBLISHED_STEPS, named
@@ -41,15 +56,22 @@ from unmask.joints.solver.likely_tokens import LIKELY
 from unmask.joints.triton.rehearsal import Launch, rehearse
 from unmask.models.batching import at_most, halving, is_out_of_memory, release_memory, triton_wanted, whole_memory
 from unmask.models.conditional_model import ConditionalModel
+from unmask.models.load import Model, as_model, model_name, model_on_ray
 from unmask.models.masked_lm import MaskedLM
-from unmask.models.workers import Workers
-from unmask.runs.engines import Answer, answered
+from unmask.models.text.words import alphabet_ids
+from unmask.runs.engine import Workers, each
+from unmask.runs.files import as_json, read_bytes, write_atomically, writing
+from unmask.runs.fingerprint import content_hash
+from unmask.runs.folder import RunFolder, read_rows
+from unmask.runs.progress import Progress
 from unmask.tables.unary import tables_of
 
 if TYPE_CHECKING:
+    import pandas
     import pyarrow
 
-
+KIND = "evaluate"
+MOST_ROWS_PER_PART = 4096
 COLUMNS: dict[str, str] = {
     "pair": "int64",
     "text_index": "int64",
@@ -167,7 +189,7 @@ def measure_pairs(
     options: dict[str, dict[str, object]] = {PUBLISHED_STEPS: {"steps": arnold_gokhale_steps}} if arnold_gokhale_steps else {}
     derived = halving(lambda some: derive_blocks(some, constructions, options), blocks)
     with_gold = list(zip(derived, golds, strict=True))
-    found = halving(lambda some: metrics_of_blocks([joints for joints, _ in some], [gold for _, gold in some]), with_gold)
+    measured = halving(lambda some: metrics_of_blocks([joints for joints, _ in some], [gold for _, gold in some]), with_gold)
     return [
         [
             {
@@ -184,7 +206,7 @@ def measure_pairs(
             }
             for of, joint in zip(metrics.joints, joints, strict=True)
         ]
-        for metrics, joints in zip(found, derived, strict=True)
+        for metrics, joints in zip(measured, derived, strict=True)
     ]
 
 
@@ -213,18 +235,18 @@ def schema(pairs: Iterable[PositionPair]) -> pyarrow.Schema:
     for pair in pairs:
         for key, value in pair.extra.items():
             values.setdefault(key, []).append(value)
-    return pyarrow.schema([*COLUMNS.items(), *((key, _arrow_type(found)) for key, found in values.items())])
+    return pyarrow.schema([*COLUMNS.items(), *((key, _arrow_type(column)) for key, column in values.items())])
 
 
-def _arrow_type(values: Iterable[object]) -> str:
-    found = [value for value in values if value is not None]
-    kinds = {type(value) for value in found}
+def _arrow_type(values: Iterable[Any]) -> str:
+    known = [value for value in values if value is not None]
+    kinds = {type(value) for value in known}
     if kinds == {bool}:
         return "bool"
     if kinds == {int}:
-        return "int64" if all(-(2**63) <= value < 2**63 for value in found) else "string"  # type: ignore[operator]
+        return "int64" if all(-(2**63) <= value < 2**63 for value in known) else "string"
     if kinds and kinds <= {int, float}:
-        return "float64" if all(isinstance(v, float) or abs(v) <= 2**53 for v in found) else "string"  # type: ignore[arg-type]
+        return "float64" if all(isinstance(value, float) or abs(value) <= 2**53 for value in known) else "string"
     return "string"
 
 
@@ -246,6 +268,31 @@ MOST = 64
 """Pairs at once: more gain little, and are lost together when a run is killed."""
 
 
+@dataclass(frozen=True)
+class Measured:
+    """The rows of the pair at `place`, or the reason why it failed; `more`: others of the same batch follow."""
+
+    place: int
+    rows: list[Row] | None = None
+    failure: str | None = None
+    more: bool = False
+
+
+Engine = Callable[[Sequence[PositionPair]], Iterator[Measured]]
+"""Measures every pair once."""
+
+
+def _measured_pair(rows_of: Callable[[PositionPair], list[Row]], place: int, pair: PositionPair, more: bool = False) -> Measured:
+    """The rows of a pair; an exception other than an interrupt becomes a failure."""
+    try:
+        return Measured(place, rows_of(pair), more=more)
+    except UnmaskError as error:
+        return Measured(place, failure=str(error), more=more)
+    except Exception as error:
+        line = (str(error).strip() or "no message").splitlines()[0]
+        return Measured(place, failure=f"{type(error).__name__}: {line}", more=more)
+
+
 class InBatches:
     """Answers pairs in this process, in order: several at once on a GPU or within a budget, else one after the other."""
 
@@ -263,7 +310,7 @@ class InBatches:
                 "give more memory, or an alphabet"
             )
 
-    def __call__(self, pairs: Sequence[PositionPair]) -> Iterator[Answer[list[Row]]]:
+    def __call__(self, pairs: Sequence[PositionPair]) -> Iterator[Measured]:
         """Answers, batch by batch; how many pairs a batch has is decided in the first call."""
         if not pairs:
             return
@@ -273,17 +320,17 @@ class InBatches:
             self.size, start = self.size or self._fitting(pairs), 0
             while start < len(pairs):
                 some = range(start, min(start + self.size, len(pairs)))
-                found = self._together([pairs[i] for i in some]) if len(some) > 1 else []
-                if isinstance(found, int):
-                    self.size = found
+                together = self._together([pairs[i] for i in some]) if len(some) > 1 else []
+                if isinstance(together, int):
+                    self.size = together
                     continue
-                if found:
-                    for place, measured in zip(some, found, strict=True):
-                        answer = answered(partial(self.measurer.rows, measured=measured), place, pairs[place])
-                        yield replace(answer, more=place + 1 < some.stop)
+                if together:
+                    for place, measured in zip(some, together, strict=True):
+                        rows_of = partial(self.measurer.rows, measured=measured)
+                        yield _measured_pair(rows_of, place, pairs[place], more=place + 1 < some.stop)
                 else:
                     for place in some:
-                        yield answered(self.measurer, place, pairs[place])
+                        yield _measured_pair(self.measurer, place, pairs[place])
                 start = some.stop
 
     def _together(self, pairs: Sequence[PositionPair]) -> list[list[Row]] | int:
@@ -321,50 +368,199 @@ class InBatches:
         return 2 * 4 * tokens**2 + strips + members * (systems + vectors) + tokens**2 // 2
 
 
-SECONDS = 2.0
-"""After which a worker answers with the batches that it has."""
 SHARES = 4
 """Of each worker, at least: so that none waits long for the last one."""
 
-Some = list[tuple[int, PositionPair]]
-"""Pairs, and their places among all."""
-Answers = list[Answer[list[Row]]]
 
-
-def measured_on_ray(workers: Workers, measured: Sequence[Any], pairs: Sequence[PositionPair]) -> Iterator[Answer[list[Row]]]:
-    """Answers as they arrive, those of a batch one after the other, as `InBatches` does.
+def measured_on_ray(
+    workers: Workers, load: Callable[[], MaskedLM], measured: Sequence[Any], pairs: Sequence[PositionPair]
+) -> Iterator[Measured]:
+    """As `InBatches`, on workers of a cluster, in any order.
 
     measured   the arguments of `Measurer` after the model (three), and of `InBatches` after the measurer
     """
-    if not pairs:
-        return
-    engine = workers.pool(partial(_worker, measured), _rest, most=len(pairs))
-    size = min(MOST, -(-len(pairs) // (SHARES * engine.size)))
-    places = list(enumerate(pairs))
-    shares = [places[first : first + size] for first in range(0, len(pairs), size)]
-    left = set(range(len(pairs)))
-    for answer in engine(shares):
-        found = answer.result
-        if found is None:
-            lost = [place for place, _ in shares[answer.place] if place in left]
-            found = [Answer(place, failure=answer.failure) for place in lost]
-        left -= {one.place for one in found}
-        yield from found
+    size = max(1, min(MOST, -(-len(pairs) // (SHARES * workers.count))))
+    shares = [pairs[first : first + size] for first in range(0, len(pairs), size)]
+    for share, answers in each(_of_share, shares, workers, partial(_of_worker, load, measured)):
+        yield from (replace(answer, place=share * size + answer.place) for answer in answers)
 
 
-def _worker(measured: Sequence[Any], model: MaskedLM) -> Callable[[Some], Answers]:
-    return partial(_measured, InBatches(Measurer(model, *measured[:3]), *measured[3:]))
+def _of_worker(load: Callable[[], MaskedLM], measured: Sequence[Any]) -> InBatches:
+    return InBatches(Measurer(load(), *measured[:3]), *measured[3:])
 
 
-def _measured(engine: InBatches, some: Some) -> Answers:
-    """The answers of the first batches."""
-    found, began = [], time.monotonic()
-    for answer in engine([pair for _, pair in some]):
-        found.append(replace(answer, place=some[answer.place][0]))
-        if not answer.more and time.monotonic() - began > SECONDS:
-            break
-    return found
+def _of_share(engine: InBatches, pairs: Sequence[PositionPair]) -> list[Measured]:
+    return list(engine(pairs))
 
 
-def _rest(some: Some, found: Answers) -> Some | None:
-    return some[len(found) :] or None
+@dataclass(frozen=True)
+class Plan:
+    """The pairs to measure, the settings that a resumed run must share, and the texts skipped by reason."""
+
+    pairs: list[PositionPair]
+    settings: dict[str, Any]
+    skipped: Counter[str]
+
+
+Data = str | os.PathLike[str] | Sequence[str]
+
+
+def evaluated(
+    data: Data,
+    model: Model,
+    settings: Mapping[str, Any],
+    choice: tuple[str, int, int],
+    budget: str | float | None = None,
+    folder: Path | None = None,
+    on_ray: bool = False,
+    count: int | None = None,
+    progress: Progress | None = None,
+) -> Evaluation:
+    """Load the model, choose the pairs, measure those that the folder does not hold yet.
+
+    settings   constructions, arnold_gokhale_steps, support, alphabet
+    choice     scheme, number and seed of the pairs
+    """
+    if budget is not None:
+        memory("memory", budget, 1)
+    lm, workers, load = model_on_ray(model, count) if on_ray else (as_model(model), None, None)
+    alphabet = settings["alphabet"]
+    regular = lm.regular_ids if alphabet is None else tuple(sorted(alphabet_ids(lm.words, alphabet)))
+    support = None if settings["support"] == "all" else regular
+    measured = (settings["constructions"], settings["arnold_gokhale_steps"], support)
+    measurer = Measurer(lm, *measured)
+    if workers is None:
+        measurer.rehearse()
+    plan = make_plan(data, lm, regular, *choice)
+    about = {
+        "dtype": str(lm.dtype).removeprefix("torch."),
+        "device": lm.device.type if workers is None else workers.device,
+        "model": model_name(model),
+        "weights": lm.fingerprint,
+    }
+    plan = replace(plan, settings={**about, **settings, **plan.settings})
+    longest = max((len(pair.ids) for pair in plan.pairs), default=0)
+    if workers is None or load is None:
+        return measure_plan(plan, InBatches(measurer, budget, longest), folder, progress)
+    return measure_plan(plan, partial(measured_on_ray, workers, load, (*measured, budget, longest)), folder, progress)
+
+
+def make_plan(data: Data, model: MaskedLM, regular: Sequence[int], scheme: str, count: int, seed: int) -> Plan:
+    """Pairs of `data` for `model`, whose tokens are among `regular`: those of a .jsonl file, or `count` chosen by `scheme`."""
+    special = sorted(set(range(model.vocab_size)) - set(regular))
+    skipped = Counter[str]()
+    if isinstance(data, str | os.PathLike) and is_pairs_file(data):
+        settings: dict[str, Any] = {"data": str(data)}
+        pairs = read_pairs(data, model.words.encode, special, COLUMNS, model.max_length)
+    else:
+        texts = read_texts(data)
+        chosen, skipped = choose_pairs(texts, model.words.encode, special, scheme, count, seed, model.max_length)
+        pairs = [_with_syntax(pair, texts[pair.text_index].parse, model) for pair in chosen]
+        settings = {"data": str(data) if isinstance(data, str | os.PathLike) else f"{len(texts)} given texts"}
+        settings |= {"data_sha256": content_hash("\n".join(text.text for text in texts))}
+        settings |= {"scheme": scheme, "pairs": count, "seed": seed}
+    settings["pairs_sha256"] = content_hash(pairs_as_lines(pairs))
+    as_table([about_pair(pair, model.decode(pair.gold)) for pair in pairs], schema(pairs))
+    return Plan(pairs, settings, skipped)
+
+
+def _with_syntax(pair: PositionPair, parse: Parse | None, model: MaskedLM) -> PositionPair:
+    """The pair with its distance in the dependency tree, if its text has one and the tokenizer says which characters a token
+    covers."""
+    if parse is None or model.words.prepared(pair.text) != pair.text or (spans := model.words.spans(pair.text)) is None:
+        return pair
+    words = parse.words_of(pair.text, spans)
+    return replace(pair, syntactic_distance=parse.token_distance(words[pair.block[0]], words[pair.block[1]]))
+
+
+def measure_plan(plan: Plan, engine: Engine, out: Path | None, progress: Progress | None) -> Evaluation:
+    """Measure all pairs, or with `out` those that this run folder does not hold yet, and write the table and figures there."""
+    if out is None:
+        return _all_measured(plan, engine, None, progress)
+    content = "pairs_sha256" if "scheme" not in plan.settings else "data_sha256"
+    same = {"model": "weights", "data": content}
+    with RunFolder(out, KIND, plan.settings, model=plan.settings["weights"], same_content=same) as folder:
+        lines = pairs_as_lines(plan.pairs).encode()
+        if not (file := folder.path / "pairs.jsonl").is_file() or read_bytes(file) != lines:
+            write_atomically(file, lines)
+        evaluation = _all_measured(plan, engine, folder, progress)
+        evaluation.save(folder.path)
+    return evaluation
+
+
+def _all_measured(plan: Plan, engine: Engine, folder: RunFolder | None, progress: Progress | None) -> Evaluation:
+    """All pairs that are not stored yet; those that fail are tried once and recorded, in failures.jsonl if a folder is given."""
+    rows, failed = StoredRows(schema(plan.pairs), folder), list[dict[str, Any]]()
+    if folder:
+        with writing(file := folder.path / "failures.jsonl"):
+            file.unlink(missing_ok=True)
+    pending = [pair for pair in plan.pairs if pair.index not in rows.done]
+
+    def report() -> None:
+        if progress:
+            what = f"pairs ({len(failed)} failed)" if failed else "pairs"
+            progress(len(rows.done) + len(failed), len(plan.pairs), what)
+
+    report()
+    try:
+        for answer in engine(pending):
+            if answer.rows is None:
+                pair = pending[answer.place]
+                about = {"pair": pair.index, "text_index": pair.text_index, "text": pair.text, "block": list(pair.block)}
+                failed.append({**about, "reason": answer.failure})
+                if folder:
+                    with writing(file), open(file, "a", encoding="utf-8") as stream:
+                        stream.write(as_json(failed[-1], indent=None) + "\n")
+            else:
+                rows.add(answer.rows)
+            if not answer.more:
+                rows.end_batch()
+            report()
+    finally:
+        rows.store()
+    return Evaluation(plan.settings, rows.frame(plan.settings["constructions"]), len(plan.pairs), failed, plan.skipped)
+
+
+class StoredRows:
+    """The rows of whole pairs: those of earlier runs, and those that come now; on the disk where there is a folder.
+
+    Parts hold whole batches: often at first, so that a short run loses nothing, then every two seconds.
+    """
+
+    def __init__(self, columns: pyarrow.Schema, folder: RunFolder | None) -> None:
+        self.columns, self.folder = columns, folder
+        self.tables = [columns.empty_table(), *(read_rows([part], columns) for part in (folder.parts() if folder else ()))]
+        self.done = {pair for table in self.tables for pair in table["pair"].to_pylist()}
+        self.batch: list[Row] = []
+        self.waiting: list[Row] = []
+        self.stored = time.monotonic()
+
+    def add(self, rows: list[Row]) -> None:
+        """The rows of one pair, which wait for those of the pairs that it was measured with."""
+        self.batch += rows
+        self.done.add(rows[0]["pair"])
+
+    def end_batch(self) -> None:
+        """The pairs that were measured together are there."""
+        self.waiting, self.batch = self.waiting + self.batch, []
+        patience = min(2.0, 0.01 * len(self.tables))
+        if time.monotonic() - self.stored >= patience or len(self.waiting) >= MOST_ROWS_PER_PART:
+            self.store()
+
+    def store(self) -> None:
+        """Keep what is waiting."""
+        if self.waiting:
+            table, self.waiting = as_table(self.waiting, self.columns), []
+            self.tables.append(table)
+            if self.folder:
+                self.folder.store(table)
+            self.stored = time.monotonic()
+
+    def frame(self, constructions: Sequence[str]) -> pandas.DataFrame:
+        """All rows, in the order of the pairs and, within a pair, of the constructions asked for."""
+        import pyarrow
+
+        frame: pandas.DataFrame = pyarrow.concat_tables(self.tables, promote_options="default").to_pandas()
+        order = frame["construction"].map({name: place for place, name in enumerate(constructions)})
+        in_order = frame.assign(_order=order).sort_values(["pair", "_order"], kind="stable")
+        return in_order.drop(columns="_order").drop_duplicates(["pair", "construction"]).reset_index(drop=True)

@@ -25,8 +25,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from jaxtyping import Float
 
-from unmask.arguments import checked
 from unmask.joints.registry import INDEPENDENT, PUBLISHED_STEPS, named
+from unmask.results import Result
 from unmask.runs.files import write_atomically, write_json, write_table
 from unmask.runs.fingerprint import provenance
 
@@ -137,7 +137,7 @@ def as_markdown(summary: Mapping[str, Any], settings: Mapping[str, Any], failed:
 
 
 def _caption(summary: Mapping[str, Any], settings: Mapping[str, Any], failed: int) -> str:
-    source = settings.get("data") or settings.get("pairs_file")
+    source = settings.get("data")
     parts = [f"{summary['pairs']} {settings.get('scheme') or 'given'} pairs of {source}", f"model {settings.get('model')}"]
     if settings.get("seed") is not None:
         parts.append(f"seed {settings['seed']}")
@@ -272,7 +272,7 @@ def _bars(axes: Axes, counts: Sequence[int]) -> None:
 
 
 @dataclass(frozen=True)
-class Evaluation:
+class Evaluation(Result):
     """Table 1 for one model and one set of pairs.
 
     settings   what was asked, with the model's fingerprint and hashes of the data
@@ -330,7 +330,6 @@ class Evaluation:
         """The table for people, with intervals."""
         return as_markdown(self.summary, self.settings, len(self.failed))
 
-    @checked
     def save(self, folder: Path) -> None:
         """Write results.parquet, table.md, table.json and the figures; nothing where no pair was measured."""
         if self.rows.empty:
@@ -339,15 +338,11 @@ class Evaluation:
         write_json(folder / "table.json", self.to_dict())
         write_atomically(folder / "table.md", self.to_markdown())
         for column in DISTANCES:
-            if figure := distance_figure(self.rows, column, self._title()):
+            if figure := distance_figure(self.rows, column, self.headline):
                 write_atomically(folder / "figures" / f"{column}.png", figure.drawn())
 
-    def _title(self) -> str:
-        source = Path(self.settings.get("data") or self.settings.get("pairs_file") or "").name
+    @property
+    def headline(self) -> str:
+        """The pairs, in a line."""
+        source = Path(self.settings.get("data") or "").name
         return f"{self.summary['pairs']} {self.settings.get('scheme') or 'given'} pairs of {source}"
-
-    def _repr_html_(self) -> str:
-        """As a notebook shows it."""
-        frame = self.to_frame()
-        shown = frame[["label", *HEADINGS]].rename(columns={"label": self._title(), **HEADINGS}) if len(frame) else frame
-        return str(shown.to_html(index=False, float_format="{:,.3f}".format))

@@ -2,9 +2,7 @@
 
     loglikelihood          log p(continuation | context, its number of tokens): the continuation's tokens are the sites of the
                            score, the words before it, and after it where the context has a [MASK], are held fixed
-    loglikelihood_rolling  the score of the text; of one longer than the model in windows (`unmask.scoring.masked_ranges`), by
-                           scores without windows block by block, each given as many tokens before it as the model takes:
-                           log p(x) = sum over blocks b of log p(x_b | tokens before x_b)
+    loglikelihood_rolling  the score of the text; of one longer than the model in windows (`unmask.scoring.masked_ranges`)
     generate_until         `max_gen_toks` blanks after the context, or the [MASK]s in it, filled by a decoder; cut at `until`
 
 "Greedy" is the harness's word for a continuation that `generate_until` would write, given its number of tokens.
@@ -16,29 +14,28 @@ import logging
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from math import inf, isnan
-from typing import Any, NamedTuple, TypeVar
+from typing import Annotated, Any, Literal, NamedTuple, TypeVar
 from zlib import crc32
 
 import torch
+from annotated_types import Interval
 from lm_eval.api.model import LM
 from lm_eval.models.utils import normalize_gen_kwargs
 from tqdm import tqdm
 
 from unmask.checks import one_of, whole
 from unmask.errors import InputError
-from unmask.models.masked_lm import MaskedLM, as_model
+from unmask.models.load import Model, as_model
 from unmask.models.text.text_tokenizer import BLANK, Placed, Tokens, shortened
-from unmask.options.scoring import OWN, HarnessOptions
 from unmask.sampling.decoders.decoder import decode
 from unmask.sampling.engine.passes import Passes
 from unmask.sampling.engine.randomness import ChainStreams
 from unmask.sampling.registry import KERNELS
-from unmask.sampling.run.advance import build
-from unmask.sampling.settings import SampleSettings
 from unmask.sampling.target import Target
 from unmask.scoring.batch import GPU_LOGITS, begin
-from unmask.scoring.registry import DEFAULT, DEFAULT_OF_HARNESS, chosen
+from unmask.scoring.registry import DEFAULT, DEFAULT_OF_HARNESS, SCORE, LeftToRight, Score
 from unmask.scoring.texts import Encoded, Item, encode
+from unmask.signature import arguments, checked
 from unmask.tables.revealing import logit_rows
 
 logger = logging.getLogger(__name__)
@@ -46,10 +43,13 @@ AUTO = 512
 """Requests at once with `--batch_size auto`: they are sorted by length, so most of them share their passes."""
 HARNESS_DEVICE = "cuda:0"
 """What `lm_eval` asks for if nobody does; on a machine without a GPU it means the CPU."""
-KEPT = 10_000
-"""Decoded texts that are remembered: answers of one length to one question have the same blanks."""
+MOST_WRITTEN = 10_000
+"""Decoded texts in memory: answers of one length to one question have the same blanks."""
 UNREAD = ("top_p", "top_k", "num_beams", "min_p", "repetition_penalty")
 """Settings of samplers that change what a causal model writes, and that decoders of blanks do not have."""
+IN_WINDOWS = LeftToRight.name
+DECODERS = [name for name, entry in KERNELS.items() if "decoding_temperature" in entry.options]
+"""The decoders that can take the likeliest token, which the harness calls greedy."""
 Answer = TypeVar("Answer")
 
 
@@ -63,27 +63,54 @@ class Blanks(NamedTuple):
     until: tuple[str, ...] = ()
 
 
+@checked
+def model_args(
+    pretrained: Model = None,
+    *,
+    score: Annotated[str | Score, SCORE] = DEFAULT_OF_HARNESS,
+    unscored: Literal["refuse", "zero"] = "refuse",
+    decoder: str = "confidence",
+    decoding_steps: Annotated[int, Interval(ge=1, le=10**6)] | None = None,
+    max_gen_toks: Annotated[int, Interval(ge=1, le=10**5)] = 32,
+) -> tuple[Score, str, str, int | None, int]:
+    """Arguments of `lm_eval --model_args`, beside those that load the model and the options of the score.
+
+    Parameters
+    ----------
+    pretrained
+        Folder or hub name of a masked language model [default: the bundled English model].
+    score
+        Name of a score of texts.
+    unscored
+        A text without a score: refuse (one line), or zero (probability 0).
+    decoder
+        What fills the blanks of generated texts.
+    decoding_steps
+        Steps of the decoder [default: one per blank, or by the decoder's bound].
+    max_gen_toks
+        Blanks of a generated text, if the task does not say.
+    """
+    one_of("decoder", decoder, DECODERS)
+    assert isinstance(score, Score)
+    return score, unscored, decoder, decoding_steps, max_gen_toks
+
+
 class UnmaskLM(LM):
-    """The model `unmask` of the harness; arguments are those of `HarnessOptions` and the harness's own."""
+    """The model `unmask` of the harness; arguments are those of `model_args` and the harness's own."""
 
     def __init__(
-        self, pretrained: Any = None, batch_size: int | str = 1, max_batch_size: int | None = None, **model_args: Any
+        self, pretrained: Any = None, batch_size: int | str = 1, max_batch_size: int | None = None, **options: Any
     ) -> None:
         super().__init__()
-        for name in model_args:
-            one_of("model_args", name, ["pretrained", *OWN, *(name for name in HarnessOptions.signature() if name != "model")])
-        own = {name: model_args.pop(name) for name in OWN if name in model_args}
-        model_args["score"] = chosen(model_args.get("score", DEFAULT_OF_HARNESS), own)
-        if str(model_args.get("device")) == HARNESS_DEVICE and not torch.cuda.is_available():
-            del model_args["device"]
-        options = self.options = HarnessOptions.given(model_args, model=pretrained)
+        absent = str(options.get("device")) == HARNESS_DEVICE and not torch.cuda.is_available()
+        if absent or not isinstance(pretrained, str | None):
+            options.pop("device", None)
+        typed = arguments(model_args, {"pretrained": pretrained, **options})
+        self.score, self.unscored, self.decoder, self.steps, self.most_blanks = model_args(**typed)
         automatic = str(batch_size).startswith("auto")
         self.at_once = max_batch_size or AUTO if automatic else whole("batch_size", int(batch_size), 1, 10**9)
-        self.model: MaskedLM = as_model(
-            pretrained, options.device, options.dtype, options.rename, options.lang, options.shift, options.mask_token
-        )
+        self.model = as_model(typed["pretrained"])
         self._device = self.model.device
-        (self.score,) = self.options.score
         self._written: dict[Blanks, tuple[int, ...]] = {}
 
     @property
@@ -94,52 +121,38 @@ class UnmaskLM(LM):
     def get_model_info(self) -> dict[str, Any]:
         """For the harness's record of results."""
         size = sum(weight.numel() for weight in self.model.network.parameters())
-        return {
-            "model_num_parameters": size,
-            "model_dtype": str(self.model.dtype),
-            "model_sha": self.model.fingerprint,
-            "score": self.score.name,
-            "score_definition": self.score.definition,
-        }
-
-    def chat_template(self, chat_template: bool | str = False) -> str | None:
-        """Raises if a template is asked for: masked models have none."""
-        if chat_template:
-            raise InputError("a chat template was asked for, and a masked model has none: leave out --apply_chat_template")
-        return None
+        about = {"model_num_parameters": size, "model_dtype": str(self.model.dtype), "model_sha": self.model.fingerprint}
+        return {**about, "score": self.score.name, "score_definition": self.score.definition}
 
     def apply_chat_template(self, chat_history: list[dict[str, str]], add_generation_prompt: bool = True) -> str:
-        """Raises."""
+        """Raises: masked models have none."""
         raise InputError("a chat was given, and a masked model has no chat template: leave out --apply_chat_template")
 
     def loglikelihood(self, requests: Sequence[Any], disable_tqdm: bool = False) -> list[tuple[float, bool]]:
         """The score of each continuation, and whether `generate_until` would write it."""
 
         def answers(texts: Sequence[Encoded]) -> list[tuple[float, bool]]:
-            asked = [Blanks(self._masked(text), text.sites) for text in texts]
+            masks = [dict.fromkeys(text.sites, self.model.mask_id) for text in texts]
+            blanks = [
+                Blanks(tuple(mask.get(t, token) for t, token in enumerate(text.ids)), text.sites)
+                for text, mask in zip(texts, masks, strict=True)
+            ]
             return [
                 (value, written == tuple(text.ids[t] for t in text.sites))
-                for text, value, written in zip(texts, self._scores(texts), self._write(asked), strict=True)
+                for text, value, written in zip(texts, self._scores(texts), self._write(blanks), strict=True)
             ]
 
-        return self._in_parts("loglikelihood", requests, self.continuation, answers, _shape, (-inf, False), disable_tqdm)
+        return self._in_parts("loglikelihood", requests, self.continuation, answers, (-inf, False), disable_tqdm)
 
     def loglikelihood_rolling(self, requests: Sequence[Any], disable_tqdm: bool = False) -> list[float]:
         """The score of each text."""
-
-        def answers(texts: Sequence[Sequence[Encoded]]) -> list[float]:
-            values = iter(self._scores([block for blocks in texts for block in blocks]))
-            return [sum(next(values) for _ in blocks) for blocks in texts]
-
-        return self._in_parts(
-            "loglikelihood_rolling", requests, self.blocks, answers, lambda blocks: _shape(blocks[0]), -inf, disable_tqdm
-        )
+        return self._in_parts("loglikelihood_rolling", requests, self.text, self._scores, -inf, disable_tqdm)
 
     def generate_until(self, requests: Sequence[Any], disable_tqdm: bool = False) -> list[str]:
         """The words that a decoder writes, up to the first of the texts `until`."""
 
-        def answers(asked: Sequence[Blanks]) -> list[str]:
-            return [self._cut(blanks, tokens) for blanks, tokens in zip(asked, self._write(asked), strict=True)]
+        def answers(texts: Sequence[Blanks]) -> list[str]:
+            return [self._cut(blanks, tokens) for blanks, tokens in zip(texts, self._write(texts), strict=True)]
 
         drawn: Counter[Blanks] = Counter()
 
@@ -148,10 +161,7 @@ class UnmaskLM(LM):
             drawn[blanks] += 1  # a request that is repeated is another draw
             return blanks._replace(seed=blanks.seed + drawn[blanks] - 1) if blanks.temperature else blanks
 
-        def shape(blanks: Blanks) -> Any:
-            return len(blanks.ids), blanks.sites
-
-        return self._in_parts("generate_until", requests, prepare, answers, shape, None, disable_tqdm)
+        return self._in_parts("generate_until", requests, prepare, answers, None, disable_tqdm)
 
     def continuation(self, context: str, continuation: str) -> Encoded:
         """The continuation's tokens as sites: after the context, or in place of its [MASK]; what is too long loses its left."""
@@ -166,30 +176,19 @@ class UnmaskLM(LM):
             continuation = continuation.strip()
         target = (len(before), len(before) + len(continuation))
         text = encode(self.model.words, Item(before + continuation + after, target))
-        return self._checked(text, self._cut_context(text))
+        return self._checked(self._cut_context(text))
 
-    def blocks(self, text: str) -> list[Encoded]:
-        """The whole text, or the blocks by which one is scored that is too long for a score without windows."""
-        whole_text = encode(self.model.words, Item(text))
-        limit, (start, after) = self.model.max_length, whole_text.tokens.inside
-        if limit is None or len(whole_text.ids) <= limit or self.score.windows:
-            return [self._checked(whole_text, whole_text)]
-        width = (limit - (len(whole_text.ids) - (after - start))) // 2
-        found = []
-        for first in range(0, len(whole_text.sites), width):
-            sites = whole_text.sites[first : first + width]
-            here = [t for t in range(len(whole_text.ids)) if not sites[-1] < t < after]
-            found.append(self._cut_context(_kept(whole_text._replace(sites=sites), here)))
-        self._checked(whole_text, found[0])
-        return found
+    def text(self, text: str) -> Encoded:
+        """The whole text."""
+        return self._checked(encode(self.model.words, Item(text)))
 
     def blanks(self, context: str, gen_kwargs: Mapping[str, Any]) -> Blanks:
         """The text that a decoder fills: the context with its own blanks, or with `max_gen_toks` blanks after it."""
-        asked: dict[str, Any] = dict(normalize_gen_kwargs(dict(gen_kwargs), self.options.max_gen_toks))
-        temperature = float(asked["temperature"]) if asked["do_sample"] else 0.0
-        if unread := [name for name in UNREAD if temperature and asked.get(name) not in (None, 0, 1, 1.0)]:
+        generation: dict[str, Any] = dict(normalize_gen_kwargs(dict(gen_kwargs), self.most_blanks))
+        temperature = float(generation["temperature"]) if generation["do_sample"] else 0.0
+        if unread := [name for name in UNREAD if temperature and generation.get(name) not in (None, 0, 1, 1.0)]:
             raise InputError(
-                f"the task samples with {unread[0]}={asked[unread[0]]}, which decoders of blanks do not have: "
+                f"the task samples with {unread[0]}={generation[unread[0]]}, which decoders of blanks do not have: "
                 f"give --gen_kwargs do_sample=False, or {unread[0]}=1"
             )
         words, limit = self.model.words, self.model.max_length
@@ -197,7 +196,7 @@ class UnmaskLM(LM):
         ids = words.encode(context)[len(before) :] if context.strip() else after
         held = ids[: len(ids) - len(after)]
         if words.mask_id not in held:
-            count = asked["max_gen_toks"]
+            count = generation["max_gen_toks"]
             if limit is not None and count > limit - len(before) - len(after):
                 raise InputError(
                     f"the task asks for max_gen_toks={count} tokens and the model takes {limit}: give --gen_kwargs max_gen_toks=N"
@@ -208,17 +207,19 @@ class UnmaskLM(LM):
         if limit is not None and len(ids) > limit:
             raise InputError(f"the text {shortened(context)} has {len(ids)} tokens and the model takes {limit}: shorten it")
         sites = tuple(t for t, token in enumerate(ids) if token == words.mask_id)
-        return Blanks(tuple(ids), sites, temperature, int(asked.get("seed", 0)), tuple(asked["until"]))
+        return Blanks(tuple(ids), sites, temperature, int(generation.get("seed", 0)), tuple(generation["until"]))
 
-    def _checked(self, whole_text: Encoded, text: Encoded) -> Encoded:
+    def _checked(self, text: Encoded) -> Encoded:
         """The text; raises if its score cannot exist."""
-        limit = self.model.max_length
+        limit, name = self.model.max_length, self.score.name
         if limit is not None and len(text.ids) > limit and not self.score.windows:
-            raise InputError(f"{len(text.sites)} tokens are to be scored and the model takes {limit}: give shorter ones")
-        if whole_text.unknown and not self.score.unknown:
             raise InputError(
-                f"it has a word that the model does not know, which is outside the support of {self.score.name}: "
-                f"give score={DEFAULT}, or unscored=zero"
+                f"{len(text.sites)} tokens are to be scored and the model takes {limit}: give shorter ones, or score={IN_WINDOWS}"
+            )
+        if text.unknown and not self.score.unknown:
+            raise InputError(
+                f"it has a word that the model does not know, which is outside the support of {name}: give score={DEFAULT}, "
+                "or unscored=zero"
             )
         return text
 
@@ -230,7 +231,7 @@ class UnmaskLM(LM):
         start, after = text.tokens.inside
         left, right = range(start, text.sites[0]), range(after - 1, text.sites[-1], -1)
         dropped = set([*left, *right][: len(text.ids) - limit])
-        return _kept(text, [t for t in range(len(text.ids)) if t not in dropped])
+        return _part(text, [t for t in range(len(text.ids)) if t not in dropped])
 
     def _in_parts(
         self,
@@ -238,12 +239,11 @@ class UnmaskLM(LM):
         requests: Sequence[Any],
         prepare: Callable[..., Any],
         answers: Callable[[Sequence[Any]], list[Answer]],
-        shape: Callable[[Any], Any],
         unscored: Answer | None,
         quiet: bool,
     ) -> list[Answer]:
         """The answers in the requests' order; all are read before the first pass, and those of each part go to the cache."""
-        found: dict[int, Answer] = {}
+        answered: dict[int, Answer] = {}
         ready: dict[int, Any] = {}
         reasons: list[str] = []
         for place, request in enumerate(requests):
@@ -251,39 +251,35 @@ class UnmaskLM(LM):
                 ready[place] = prepare(*request.args)
             except InputError as error:
                 reasons.append(f"request {place + 1} of {len(requests)} ({getattr(request, 'task_name', None) or name}): {error}")
-                if unscored is None or self.options.unscored == "refuse":
+                if unscored is None or self.unscored == "refuse":
                     raise InputError(reasons[0]) from None
-                found[place] = unscored
+                answered[place] = unscored
         if reasons:
             logger.warning("%d of %d requests have no score and count as impossible: %s", len(reasons), len(requests), reasons[0])
-        order = sorted(ready, key=lambda place: shape(ready[place]))
+        order = sorted(ready, key=lambda place: (len(ready[place].ids), len(ready[place].sites)))
         with tqdm(total=len(ready), desc=f"unmask {name}", disable=quiet) as bar:
             for first in range(0, len(order), self.at_once):
                 part = order[first : first + self.at_once]
                 for place, answer in zip(part, answers([ready[place] for place in part]), strict=True):
-                    found[place] = answer
+                    answered[place] = answer
                     self.cache_hook.add_partial(name, requests[place].args, answer)
                 bar.update(len(part))
-        return [found[place] for place in range(len(requests))]
+        return [answered[place] for place in range(len(requests))]
 
     def _scores(self, texts: Sequence[Encoded]) -> list[float]:
         scored = begin(self.model, texts, [self.score], windows=True)()
         values = scored.values[self.score.name].tolist()
-        if self.options.unscored == "refuse" and (missing := [place for place, value in enumerate(values) if isnan(value)]):
+        if self.unscored == "refuse" and (missing := [place for place, value in enumerate(values) if isnan(value)]):
             reason = scored.reasons.get(missing[0])
             raise InputError(f"a text has no score ({reason}): give unscored=zero, or another score")
         return [-inf if isnan(value) else self.score.better * value for value in values]
 
-    def _masked(self, text: Encoded) -> tuple[int, ...]:
-        sites = set(text.sites)
-        return tuple(self.model.mask_id if t in sites else token for t, token in enumerate(text.ids))
-
-    def _write(self, asked: Sequence[Blanks]) -> list[tuple[int, ...]]:
+    def _write(self, texts: Sequence[Blanks]) -> list[tuple[int, ...]]:
         """The tokens that the decoder puts at the sites of each text; equal texts are decoded once."""
-        if len(self._written) > KEPT:
+        if len(self._written) > MOST_WRITTEN:
             self._written.clear()
         alike: dict[Hashable, list[Blanks]] = {}
-        for blanks in dict.fromkeys(asked):
+        for blanks in dict.fromkeys(texts):
             if blanks not in self._written:
                 alike.setdefault((len(blanks.ids), blanks.sites, blanks.temperature, blanks.seed), []).append(blanks)
         for some in alike.values():
@@ -291,7 +287,7 @@ class UnmaskLM(LM):
             for first in range(0, len(some), at_once):
                 part = some[first : first + at_once]
                 self._written.update(zip(part, self._decoded(part), strict=True))
-        return [self._written[blanks] for blanks in asked]
+        return [self._written[blanks] for blanks in texts]
 
     def _decoded(self, alike: Sequence[Blanks]) -> Iterable[tuple[int, ...]]:
         """The tokens of texts with blanks at the same sites; each text's random choices depend on itself and the seed alone."""
@@ -301,16 +297,12 @@ class UnmaskLM(LM):
             return [()] * len(alike)
         given = [t for t in range(len(first.ids)) if t not in set(first.sites)]
         target = Target(self.model, first.ids, given=given)
-        bounded = KERNELS[self.options.decoder].bound
-        steps = self.options.decoding_steps or (None if bounded else len(first.sites))
-        settings = SampleSettings(
-            kernel=self.options.decoder, decoding_steps=steps, decoding_temperature=first.temperature, seed=first.seed
-        )
+        steps = self.steps or (None if KERNELS[self.decoder].bound else len(first.sites))
+        decoder = KERNELS[self.decoder](decoding_steps=steps, decoding_temperature=first.temperature)  # type: ignore[call-arg]
         numbers = [crc32(repr(blanks.ids).encode()) for blanks in alike]
         rng = ChainStreams(first.seed, numbers, self.model.device).at(0, 0)
         texts = torch.tensor([blanks.ids for blanks in alike], device=self.model.device)
-        made: Any = build(settings, target, Passes(self.model))
-        state, _ = decode(made, len(alike), rng, texts)
+        state, _ = decode(decoder.on(target, Passes(self.model)), len(alike), rng, texts)
         return map(tuple, state.ids[:, list(first.sites)].tolist())
 
     def _cut(self, blanks: Blanks, tokens: Sequence[int]) -> str:
@@ -327,11 +319,7 @@ class UnmaskLM(LM):
         return text.strip()
 
 
-def _shape(text: Encoded) -> tuple[int, int]:
-    return len(text.ids), len(text.sites)
-
-
-def _kept(text: Encoded, positions: Sequence[int]) -> Encoded:
+def _part(text: Encoded, positions: Sequence[int]) -> Encoded:
     """The text with some of its positions only."""
     place = {t: new for new, t in enumerate(positions)}
     ids, (first, after) = tuple(text.ids[t] for t in positions), text.tokens.inside

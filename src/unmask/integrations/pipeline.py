@@ -14,39 +14,39 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import exp
-from typing import Any
+from typing import Annotated, Any, Literal
+
+from annotated_types import Interval
 
 from unmask.answers.chain_filling import ChainFilling
 from unmask.answers.completion import read_answer
 from unmask.answers.search import Search
-from unmask.checks import one_of, whole
 from unmask.models.load import Model, as_model
 from unmask.models.masked_lm import MaskedLM
 from unmask.models.text.blanks import read_blanks
 from unmask.signature import checked
 from unmask.verbs.fill import fill
 
-TASKS = ("fill-mask",)
-MOST = 10**6
+Entries = Annotated[int, Interval(ge=1, le=10**6)]
 
 
 class FillMask:
     """A model that fills the masks of texts; made by `unmask.pipeline`."""
 
     def __init__(self, model: MaskedLM, top_k: int, targets: str | Sequence[str] | None, passes: int | None) -> None:
-        self.model, self.top_k, self.targets, self.passes = model, whole("top_k", top_k, 1, MOST), targets, passes
+        self.model, self.top_k, self.targets, self.passes = model, top_k, targets, passes
 
     @checked
     def __call__(
-        self, inputs: str | Sequence[str], top_k: int | None = None, targets: str | Sequence[str] | None = None
+        self, inputs: str | Sequence[str], top_k: Entries | None = None, targets: str | Sequence[str] | None = None
     ) -> list[Any]:
         """The entries of a text, best first; a list of texts gives a list of lists, and of one text its entries, as there."""
         texts = [inputs] if isinstance(inputs, str) else list(inputs)
-        most = whole("top_k", self.top_k if top_k is None else top_k, 1, MOST)
+        most = self.top_k if top_k is None else top_k
         named = self.targets if targets is None else targets
         words = [named] if isinstance(named, str) else named
-        found = [self._fillings(text, most) if words is None else self._named(text, words)[:most] for text in texts]
-        return found[0] if len(found) == 1 else found
+        entries = [self._fillings(text, most) if words is None else self._named(text, words)[:most] for text in texts]
+        return entries[0] if len(entries) == 1 else entries
 
     def _fillings(self, text: str, most: int) -> list[dict[str, Any]]:
         several = len(read_blanks(self.model.words, text)) > 1
@@ -75,9 +75,9 @@ class FillMask:
 
 @checked
 def pipeline(
-    task: str = TASKS[0],
+    task: Literal["fill-mask"] = "fill-mask",
     model: Model = None,
-    top_k: int = 5,
+    top_k: Entries = 5,
     targets: str | Sequence[str] | None = None,
     passes: int | None = None,
 ) -> FillMask:
@@ -86,11 +86,18 @@ def pipeline(
     For one mask the entries are those of transformers. For several masks there is one list, with one entry per filling of all of
     them: `score` is its joint probability, `token` and `token_str` are lists.
 
-    task      "fill-mask", the only one
-    model     a folder, a name of the hub, or a MaskedLM [default: the bundled English model]
-    top_k     how many entries
-    targets   fillings to score instead, each with as many words as the text has masks
-    passes    the most passes of the search for fillings of several masks [default: 1,000]
+    Parameters
+    ----------
+    task
+        The only one: fill-mask.
+    model
+        Folder or hub name of a masked language model [default: the bundled English model].
+    top_k
+        How many entries.
+    targets
+        Fillings to score instead, each with as many words as the text has masks.
+    passes
+        The most passes of the search for fillings of several masks [default: 1,000].
 
     >>> fill = unmask.pipeline("fill-mask", top_k=2)
     >>> [entry["token_str"] for entry in fill("She drank a cup of [MASK].")]
@@ -98,5 +105,4 @@ def pipeline(
     >>> fill("She drank a [MASK] of [MASK].", top_k=1)[0]["token_str"]
     ['glass', 'wine']
     """
-    one_of("task", task, TASKS)
     return FillMask(as_model(model), top_k, targets, passes)

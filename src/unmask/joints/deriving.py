@@ -6,11 +6,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from unmask import checks
-from unmask.signature import checked
 from unmask.joints.arnold_gokhale import members_of
 from unmask.joints.joint import Joint
 from unmask.joints.product import product
 from unmask.joints.registry import CONSTRUCTIONS, DEFAULT, Construction, named
+from unmask.signature import checked
 from unmask.tables.unary import Tables
 
 

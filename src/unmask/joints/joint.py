@@ -20,11 +20,11 @@ import torch
 from torch import Tensor
 
 from unmask import checks
-from unmask.signature import checked
 from unmask.errors import InputError
 from unmask.formats import percent_at_least
 from unmask.joints.registry import SEARCHED
 from unmask.joints.tiles import Index, tile_size, tiles
+from unmask.signature import checked
 from unmask.tables.unary import Tables
 
 if TYPE_CHECKING:

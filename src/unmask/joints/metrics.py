@@ -40,13 +40,13 @@ import torch
 from torch import Tensor
 
 from unmask import checks
-from unmask.signature import checked
 from unmask.errors import InputError
 from unmask.joints.faithfulness import JointReading, read_rules
 from unmask.joints.joint import Joint
 from unmask.joints.registry import CONSTRUCTIONS
 from unmask.joints.rules import Linear, PairForm, Stack, triton_serves
 from unmask.joints.tiles import Tile, Weights, at, by_threads
+from unmask.signature import checked
 from unmask.tables.unary import Tables
 
 if TYPE_CHECKING:

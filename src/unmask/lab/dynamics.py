@@ -73,11 +73,6 @@ class MaskLaw:
     given: Float[np.ndarray, "K states"]
 
     def __post_init__(self) -> None:
-        states = self.space.states
-        if self.given.shape not in ((len(self.masks), 1), (len(self.masks), states)):
-            raise InputError(
-                f"{self.name}: a table {self.given.shape} of p(K | x) for {len(self.masks)} masks and {states} states"
-            )
         total = self.given.sum(0)
         if self.given.min() < 0 or not np.allclose(total, 1, atol=1e-9):
             raise InputError(f"{self.name}: probabilities of masks must be at least 0 and sum to 1, not to {total.min():.6g}")

@@ -35,7 +35,7 @@ from jaxtyping import Float, Int, Num
 from scipy.optimize import minimize
 
 from unmask.errors import InputError
-from unmask.lab.dynamics import MaskLaw
+from unmask.lab.dynamics import MaskLaw, gibbs, slowest, uniform_masks
 from unmask.lab.model import LabModel, Mask, Space, Theta, Vector
 
 Matrix = Float[np.ndarray, "d d"]
@@ -140,6 +140,33 @@ def mean_cost(covariance: Matrix, information: Matrix) -> float:
 def least_eigenvalue(matrix: Matrix) -> float:
     """Smallest eigenvalue: negative where the Loewner order fails."""
     return float(np.linalg.eigvalsh((matrix + matrix.T) / 2)[0])
+
+
+ESTIMATORS = {"block": block_covariance, "factorised": factorised_covariance, "averaged": averaged_block_covariance}
+
+
+def covariances(model: LabModel) -> dict[str, list[Matrix]]:
+    """Gamma_k of the three estimators, for k = 1..N."""
+    laws = [uniform_masks(model.space, k) for k in range(1, model.space.sites + 1)]
+    return {name: [covariance(model, law) for law in laws] for name, covariance in ESTIMATORS.items()}
+
+
+def slow_direction(model: LabModel) -> LabModel:
+    """The one-parameter family along which single-site Gibbs is slowest."""
+    return model.along(slowest(gibbs(model, 1), model.p)[1], "the slowest direction of single-site Gibbs")
+
+
+def drops(curve: list[Matrix]) -> list[float]:
+    """Least eigenvalue of Gamma_k - Gamma_{k+1}: negative where more masking made some direction worse.
+
+    Where the parameters are not identified Gamma is infinite: the drop to or from it is infinite, and none between two such.
+    """
+    finite = [bool(np.isfinite(gamma).all()) for gamma in curve]
+    unlike = {(True, False): -np.inf, (False, True): np.inf, (False, False): 0.0}
+    return [
+        least_eigenvalue(curve[k] - curve[k + 1]) if finite[k] and finite[k + 1] else unlike[finite[k], finite[k + 1]]
+        for k in range(len(curve) - 1)
+    ]
 
 
 def _second_moment(weight: Vector, f: Scores) -> Matrix:
@@ -280,9 +307,7 @@ def fit(losses: MaskedLoss, counts: Num[np.ndarray, "K S"], loss: Loss = "block"
     return Fit(found.x, float(found.fun), bool(np.linalg.norm(gradient) < 10 * TOLERANCE))
 
 
-def learn(
-    model: LabModel, law: MaskLaw, loss: Loss, n: int, fits: int, seed: int, progress: Callable[[], None] | None = None
-) -> Learning:
+def learn(model: LabModel, law: MaskLaw, loss: Loss, n: int, fits: int, seed: int) -> Learning:
     """Fit `fits` independent samples of size n. Fits that do not converge are counted and left out of the mean."""
     if fits < 2:
         raise InputError(f"{fits} fits: a standard error needs at least 2")
@@ -295,8 +320,6 @@ def learn(
             errors.append(n * float(((result.theta - model.theta) ** 2).sum()))
         else:
             failed += 1
-        if progress:
-            progress()
     if len(errors) < 2:
         raise InputError(f"{failed} of {fits} fits did not converge on {n} samples: use more samples or weaker couplings")
     return Learning(float(np.mean(errors)), float(np.std(errors, ddof=1) / np.sqrt(len(errors))), fits, failed)

@@ -28,16 +28,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import combinations
-from math import inf, log2, prod
+from math import prod
 
 import numpy as np
 from jaxtyping import Float, Int
 from numpy.typing import ArrayLike
 from scipy.special import logsumexp
 
-from unmask.checks import one_of
 from unmask.errors import InputError
-from unmask.options.lab import GRAPHS
 
 Vector = Float[np.ndarray, " S"]
 """A number per state."""
@@ -50,6 +48,8 @@ MAX_SPAN = 600.0
 """Largest difference of log-weights between states: exp(-600) and its square root are still normal float64 numbers."""
 Fields = Float[np.ndarray, " N"]
 """A number per site."""
+Counts = Float[np.ndarray, " counts"]
+"""A probability per number of sites."""
 
 
 @dataclass(frozen=True)
@@ -59,11 +59,13 @@ class Space:
     sizes: tuple[int, ...]
 
     def __post_init__(self) -> None:
-        if not self.sizes or min(self.sizes) < 1:
-            raise InputError(f"a space of sizes {list(self.sizes)}: give at least one site, each with at least one value")
         if self.states > MAX_STATES:
             size = max(self.sizes)
-            raise _too_many(self.sites, f"{'up to ' if min(self.sizes) < size else ''}{size} values", self.states, size)
+            fit = max(n for n in range(1, MAX_STATES.bit_length()) if size**n <= MAX_STATES or n == 1)
+            raise InputError(
+                f"{self.sites} sites of {size} values make {self.states:,} states and the lab enumerates at most {MAX_STATES:,}: "
+                f"{fit} sites of {size} values would fit ({size**fit:,} states)"
+            )
 
     @property
     def sites(self) -> int:
@@ -99,22 +101,6 @@ class Space:
         return np.moveaxis(index, mask, range(self.sites - len(mask), self.sites)).reshape(-1, width)
 
 
-def refuse_too_many(sites: int, size: int) -> None:
-    """Raise InputError, with the size that fits, before anything of that size is made."""
-    if sites * log2(size) > log2(MAX_STATES):
-        states = size**sites if sites * log2(size) < 128 else inf
-        raise _too_many(sites, f"{size} values", states, size)
-
-
-def _too_many(sites: int, values: str, states: int | float, size: int) -> InputError:
-    fit = max(n for n in range(MAX_STATES.bit_length()) if size**n <= MAX_STATES)
-    remedy = f"{fit} sites of {size} values would fit ({size**fit:,} states)" if fit else f"use at most {MAX_STATES:,} values"
-    return InputError(
-        f"{sites:,} sites of {values} make {f'{states:,}' if states < inf else 'far too many'} states and the lab enumerates at "
-        f"most {MAX_STATES:,}: {remedy}"
-    )
-
-
 @dataclass(frozen=True)
 class LabModel:
     """A distribution `p` over `space`, and the family it is seen as a member of."""
@@ -124,14 +110,6 @@ class LabModel:
     base: Float[np.ndarray, " n"]
     features: Float[np.ndarray, "states d"]
     theta: Float[np.ndarray, " parameters"]
-
-    def __post_init__(self) -> None:
-        states, d = self.space.states, len(self.theta)
-        if self.base.shape != (states,) or self.features.shape != (states, d):
-            raise InputError(
-                f"{self.name}: base {self.base.shape}, features {self.features.shape} and {d} parameters do not fit {states} "
-                "states: use (S,), (S, d) and d"
-            )
 
     @cached_property
     def log_p(self) -> Vector:
@@ -195,24 +173,7 @@ def edges(graph: str, sites: int) -> list[tuple[int, int]]:
     if graph == "complete":
         return list(combinations(range(sites), 2))
     path = [(i, i + 1) for i in range(sites - 1)]
-    return path + ([(0, sites - 1)] if one_of("graph", graph, GRAPHS) == "cycle" and sites > 2 else [])
-
-
-def parse_fields(text: str, sites: int) -> Fields:
-    """One field per site, from `0.1` (the same for all), `a,b,c,...` (one each), `a:b` (evenly spaced) or `normal:SD:SEED`."""
-    try:
-        if text.startswith("normal:"):
-            _, sd, seed = text.split(":")
-            return float(sd) * np.random.default_rng(int(seed)).normal(size=sites)
-        if ":" in text:
-            first, last = text.split(":")
-            return np.linspace(float(first), float(last), sites)
-        numbers = np.array([float(part) for part in text.split(",")])
-    except ValueError:
-        raise InputError(f"fields {text!r}: use one number, {sites} numbers with commas, FIRST:LAST, or normal:SD:SEED") from None
-    if len(numbers) not in (1, sites):
-        raise InputError(f"fields {text!r}: {len(numbers)} numbers for {sites} sites; use one number or {sites}")
-    return np.broadcast_to(numbers, (sites,)).copy()
+    return path + [(0, sites - 1)] if graph == "cycle" and sites > 2 else path
 
 
 def ising(coupling: float | Sequence[float], fields: Fields, graph: str = "complete", name: str | None = None) -> LabModel:
@@ -252,3 +213,31 @@ def _checked(
     model = LabModel(name, space, np.zeros(space.states), columns, theta)
     _ = model.log_p
     return model
+
+
+def agreement_law(model: LabModel, law: Vector | None = None) -> Counts:
+    """The law (p's, or another's) of how many sites take the last value: one hump for independent sites, two if they agree."""
+    count = (model.space.values == np.array(model.space.sizes) - 1).sum(1)
+    return np.bincount(count, model.p if law is None else law, model.space.sites + 1).astype(np.float64)
+
+
+def stutter_pair(weight: float = 0.5) -> LabModel:
+    """p(s, w) = weight, p(w, t) = 1 - weight, over the words (s, w, t) in both positions."""
+    joint = np.zeros((3, 3))
+    joint[0, 1], joint[1, 2] = weight, 1 - weight
+    return table_model(joint, "stutter pair")
+
+
+def slots_model(slots: int, noise: float = 0.0) -> LabModel:
+    """One w among fillers, in any of `slots` equally likely places (value 1: w), mixed with `noise` of the uniform law."""
+    space = Space((2,) * slots)
+    legal = (space.values.sum(1) == 1).astype(float)
+    p = (1 - noise) * legal / legal.sum() + noise / space.states
+    return table_model(p.reshape(space.sizes), f"{slots} slots")
+
+
+def outcomes(model: LabModel, law: Vector) -> dict[str, float]:
+    """Probabilities that w is missing, occurs once (right), or is repeated."""
+    count = model.space.values.sum(1)
+    chosen = {"missing": count == 0, "once": count == 1, "repeated": count > 1}
+    return {name: float(law[states].sum()) for name, states in chosen.items()}

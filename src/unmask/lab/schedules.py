@@ -73,6 +73,12 @@ class Entropies:
         return self.total_correlation((a, b), context)
 
 
+def pair_information(model: LabModel) -> float:
+    """Mean mutual information of two sites, in nats."""
+    entropies = Entropies(model)
+    return float(np.mean([entropies.mutual_information(i, j) for i, j in combinations(range(model.space.sites), 2)]))
+
+
 def masked_total_correlation(model: LabModel, law: MaskLaw) -> float:
     """E_K TC(x_K | x_{-K}): what a factorised head loses per step, for masks that do not look at x."""
     entropies = Entropies(model)
@@ -119,18 +125,10 @@ def shuffled(sites: int, steps: int, generator: np.random.Generator) -> Grouping
     return tuple(tuple(int(order[i]) for i in group) for group in contiguous(sites, steps))
 
 
-def check_schedule(model: LabModel, schedule: Grouping) -> None:
-    """Every site must be drawn exactly once."""
-    drawn = sorted(i for group in schedule for i in group)
-    if drawn != list(range(model.space.sites)):
-        raise InputError(
-            f"schedule {[list(g) for g in schedule]} must name each site from 0 to {model.space.sites - 1} exactly once"
-        )
-
-
 def unmasking_law(model: LabModel, schedule: Grouping) -> Vector:
-    """q(x), (S,): the law of texts unmasked group by group."""
-    check_schedule(model, schedule)
+    """q(x), (S,): the law of texts unmasked group by group; every site must be in exactly one group."""
+    if sorted(i for group in schedule for i in group) != list(range(model.space.sites)):
+        raise InputError(f"schedule {schedule} must name each site from 0 to {model.space.sites - 1} exactly once")
     space, law = model.space, np.ones(model.space.states)
     hidden = set(range(space.sites))
     for group in schedule:
@@ -143,14 +141,10 @@ def unmasking_law(model: LabModel, schedule: Grouping) -> Vector:
 
 def schedule_cost(model: LabModel, schedule: Grouping, entropies: Entropies | None = None) -> list[float]:
     """TC(B_t | B_<t) for each step; their sum is KL(p || q)."""
-    check_schedule(model, schedule)
     entropies = entropies or Entropies(model)
-    drawn: set[int] = set()
-    costs = []
-    for group in schedule:
-        costs.append(entropies.total_correlation(group, drawn))
-        drawn.update(group)
-    return costs
+    return [
+        entropies.total_correlation(group, (i for earlier in schedule[:t] for i in earlier)) for t, group in enumerate(schedule)
+    ]
 
 
 def extreme_schedule(model: LabModel, steps: int, worst: bool = False) -> tuple[float, Grouping]:

@@ -107,22 +107,18 @@ class FunctionHead:
 
 
 class ShiftedHead:
-    """A head whose logits at position t - 1 predict the token at t."""
+    """A head whose logits at position t - 1 predict the token at t; otherwise the head itself."""
 
     def __init__(self, head: Any) -> None:
         self.head = head
-        self.encoder, self.position_by_position = head.encoder, head.position_by_position
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.__dict__["head"], name)
 
     def __call__(self, ids: Int[Tensor, "n T"], positions: Int[Tensor, "n p"]) -> Float[Tensor, "n p V"]:
         """Logits that predict the tokens at `positions`."""
         logits: Tensor = self.head(ids, (positions - 1).clamp(min=0))
         return logits
-
-    def logits_width(self, mask_id: int) -> int:
-        """The number of logits per position."""
-        width: int = self.head.logits_width(mask_id)
-        self.position_by_position = self.head.position_by_position
-        return width
 
 
 class WholeRowCost(RowCost):

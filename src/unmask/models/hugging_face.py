@@ -54,8 +54,7 @@ def load_causal(name: str) -> tuple[Any, Any]:
             config = _load_config(source)
             tokenizer = AutoTokenizer.from_pretrained(source.name, **safely)
             network, report = make.from_pretrained(source.name, config=config, **safely, output_loading_info=True)
-        missing, unexpected = report["missing_keys"], report["unexpected_keys"]
-        refuse_misfit(source.name, network.base_model_prefix + ".", missing, unexpected, [], causal=True)
+        refuse_misfit(source.name, network.base_model_prefix + ".", report["missing_keys"], report["unexpected_keys"])
         _refuse_whole_numbers(network, source)
         refuse_non_finite(network, source.name)
         embeddings = len(network.get_input_embeddings().weight)

@@ -12,15 +12,16 @@ from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 from unmask.errors import InputError, UnmaskWarning
 from unmask.signature import Loaded, Written, checked
 
 if TYPE_CHECKING:
     from unmask.models.masked_lm import MaskedLM
+    from unmask.runs.engine import Workers
 
-    Model = MaskedLM | str | os.PathLike[str] | Callable[[], MaskedLM] | None
+    Model: TypeAlias = MaskedLM | str | os.PathLike[str] | Callable[[], MaskedLM] | None
 else:
     Model = Annotated[Any, Loaded("unmask.models.load:load", "MaskedLM"), Written(short="-m")]
 
@@ -124,14 +125,39 @@ def loaded_anew(model: str | os.PathLike[str] | Callable[[], MaskedLM] | None) -
 def model_name(model: Model) -> str:
     """What a run's settings call the model: its name or folder, "bundled", or "in memory"."""
     if isinstance(model, partial):
-        model = model.args[0] if model.args else None
+        model = model.args[0] if model.args else model.keywords.get("name")
     return "bundled" if model is None else str(model) if isinstance(model, str | os.PathLike) else "in memory"
 
 
 def on_device(model: Model, device: str) -> Callable[[], MaskedLM]:
     """A function that loads the model on another device, and can be sent to another process. A loaded model is refused."""
     if isinstance(model, partial):
-        return partial(model.func, *model.args, **model.keywords | {"device": device})
+        named = inspect.signature(model.func).bind_partial(*model.args, **model.keywords).arguments
+        return partial(model.func, **named | {"device": device})
     if model is None or isinstance(model, str | os.PathLike):
         return partial(load, model, device)
     raise InputError("engine ray loads the model in every worker: give its folder or name, not a loaded model")
+
+
+def model_on_ray(
+    model: Model, count: int | None = None, most: int | None = None
+) -> tuple[MaskedLM, Workers, Callable[[], MaskedLM]]:
+    """Joins or starts Ray: the model on this process's CPU, the workers, and what loads the model in one of them.
+
+    count   of workers, by default one per GPU or per two CPUs; most: items that there can be
+    """
+    from unmask.runs.engine import ray_workers
+
+    here = on_device(model, "cpu")
+    workers = ray_workers(count, model.keywords.get("device", "auto") if isinstance(model, partial) else "auto", most)
+    return here(), workers, on_device(_absolute(model), workers.device)
+
+
+def _absolute(model: Model) -> Model:
+    """The model with a folder by its absolute path: workers have folders of their own."""
+    if isinstance(model, partial):
+        named = inspect.signature(model.func).bind_partial(*model.args, **model.keywords).arguments
+        return partial(model.func, **named | {"name": _absolute(named.get("name"))})
+    if isinstance(model, str | os.PathLike) and os.path.isdir(folder := os.path.expanduser(os.fspath(model))):
+        return os.path.realpath(folder)
+    return model

@@ -157,8 +157,7 @@ def refuse_misfit(
     prefix: str,
     missing: Collection[str],
     unexpected: Collection[str],
-    misshapen: Collection[str],
-    causal: bool = False,
+    misshapen: Collection[str] = (),
 ) -> None:
     """Raise if tensors are missing, have another shape, or belong to the encoder and have no place in it.
 
@@ -172,13 +171,11 @@ def refuse_misfit(
             f"({_listed(misshapen)}): use the config that the weights were saved with"
         )
     if missing:
-        head = "causal-language-model head" if causal else "masked-language-model head"
-        part = "encoder" if any(name.startswith(prefix) for name in missing) else head
+        part = "encoder" if any(name.startswith(prefix) for name in missing) else "language-model head"
         beside = f", while {len(unexpected)} of the file have no place ({_listed(unexpected)})" if unexpected else ""
         raise ModelError(
             f"{len(missing)} tensors of the {part} of {source!r} are missing ({_listed(missing)}){beside}: "
-            f"use a checkpoint saved with {'that head' if part == head else 'all of them'}"
-            + ("" if causal else ", or --rename old=new")
+            "use a checkpoint saved with all of them, or rename them (--rename old=new)"
         )
     if encoder:
         raise ModelError(

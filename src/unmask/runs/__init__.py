@@ -6,5 +6,5 @@ outputs      places where results may go
 folder       one run folder: settings, lock, parts, resumption
 fingerprint  hashes of weights, tokenizers, texts and files; date, command, versions and hardware behind the numbers
 progress     the callback that reports how much of the work is done
-engines      items in, results or reasons out, on Ray
+engine       one function on many items, here or on Ray
 """

@@ -3,13 +3,11 @@
     for index, result in each(score, chunks, setup=partial(load, "name")):                  # a plain loop
     for index, result in each(score, chunks, ray_workers(4), setup=partial(load, "name")):  # on Ray, in any order
 
-computes `function(setup(), item)`; without a setup, `function(item)`. Function and setup travel to the workers, as functions of a
-module or `functools.partial` of one. A worker calls the setup once. Items are read as workers take them, and numbered from 0.
-
-Long work is done in pieces: `rest(item, result)` is the item that is left after a result, None at the end. It goes to the same
-worker, which may have kept its state. A worker that dies is replaced and its item, or what is left of it, goes to another, so
-what was answered is not computed again. The loop ends with an error if the function raises, or if LOST workers die in a row over
-the same item; the results that came before are the caller's.
+computes `function(setup(), item)`; without a setup, `function(item)`. Both travel to the workers, as functions of a module or
+`functools.partial` of one; a worker calls the setup once. Items are read as workers take them; None says that there is no item
+before the next result. `rest(item, result)` is the item that is left after a result, None at the end: it goes to the same worker,
+which may have kept its state. A worker that dies is replaced, and what is left of its item goes to another. An error of the
+function, or LOST workers that die in a row over an item, end the loop; earlier results are the caller's.
 """
 
 from __future__ import annotations
@@ -18,17 +16,15 @@ import os
 import socket
 import warnings
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 from unmask.errors import InputError, UnmaskError, UnmaskWarning
 
-LOST = 3
-"""Workers that an item may lose in a row, and that may die in a row before they begin."""
-PATIENCE, CONNECT = 60.0, 10.0
-"""Seconds: without a worker before a warning; to reach a cluster."""
+LOST, PATIENCE, CONNECT = 3, 60.0, 10.0
+"""Workers that may die in a row; seconds without a worker before a warning, and seconds to reach a cluster."""
 
 
 @dataclass(frozen=True)
@@ -64,15 +60,15 @@ def join_ray() -> None:
     address, token_file = os.environ.get("RAY_ADDRESS"), os.path.expanduser("~/.ray/auth_token")
     if address is not None and ({"RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH"} & set(os.environ) or os.path.isfile(token_file)):
         os.environ.setdefault("RAY_AUTH_MODE", "token")
-    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-    os.environ.setdefault("RAY_BACKEND_LOG_LEVEL", "fatal")
+    for name, value in {"RAY_USAGE_STATS_ENABLED": "0", "RAY_BACKEND_LOG_LEVEL": "fatal"}.items():
+        os.environ.setdefault(name, value)
     try:
         import ray
     except ImportError:
         raise InputError('engine ray needs the package ray, which is not installed: pip install "unmask[ray]"') from None
-    if ray.is_initialized():
-        return
     try:
+        if ray.is_initialized():
+            return
         if address is not None and (where := urlsplit(f"//{address.rpartition('//')[2]}")).port is not None:
             socket.create_connection((where.hostname, where.port), CONNECT).close()  # Ray itself would try for minutes
         ray.init(include_dashboard=False, log_to_driver=False, logging_level="CRITICAL")
@@ -89,7 +85,7 @@ class _Worker:
     """An actor: a process that called the setup once."""
 
     def __init__(self, function: Callable[..., Any], setup: Callable[[], Any] | None) -> None:
-        self.function, self.setup = function, setup
+        self.function, self.setup, self.before = function, setup, tuple[Any, ...]()
 
     def run(self, *item: Any) -> tuple[Any, UnmaskError | str | None]:
         """The result and None, or None and the error; without an item, the beginning."""
@@ -105,9 +101,9 @@ class _Worker:
 
 
 class _Task(NamedTuple):
-    """What is left of an item, and how many workers died over it since its last result; no index: a worker begins."""
+    """What is left of an item, and how many workers died over it since its last result; no number: a worker begins."""
 
-    index: int | None
+    number: int | None
     item: tuple[Any, ...] = ()
     lost: int = 0
 
@@ -118,11 +114,11 @@ def each(
     workers: Workers | None = None,
     setup: Callable[[], Any] | None = None,
     rest: Callable[[Any, Any], Any] | None = None,
-) -> Iterator[tuple[int, Any]]:
-    """(index of the item, result) as results come; without workers in this process, in order."""
+) -> Generator[tuple[int, Any], None, None]:
+    """(index of the item, result) as results come; without workers, in order and in this process."""
     if workers is None:
         before = () if setup is None else (setup(),)
-        for index, left in enumerate(items):
+        for index, left in enumerate(item for item in items if item is not None):
             while left is not None:
                 result = function(*before, left)
                 left = rest(left, result) if rest else None  # noqa: PLW2901
@@ -130,12 +126,12 @@ def each(
         return
     import ray
 
-    numbered, waiting = enumerate(items), deque[_Task]()
+    unread, number, waiting = iter(items), 0, deque[_Task]()
     idle, busy, unborn = list[Any](), dict[Any, tuple[Any, _Task]](), 0
     actor = ray.remote(_Worker).options(num_gpus=int(workers.device == "cuda"), num_cpus=workers.cpus)
     try:
         sent = ray.put(function), ray.put(setup)
-    except TypeError:  # a long report on what pickle says
+    except TypeError:  # pickle's long report
         raise InputError("a given function or object cannot be sent to Ray's workers: define it in a module") from None
 
     def give(worker: Any, task: _Task) -> None:
@@ -143,38 +139,39 @@ def each(
 
     try:
         while True:
-            while len(waiting) < workers.count and (following := next(numbered, None)) is not None:
-                waiting.append(_Task(following[0], following[1:]))
+            while len(waiting) < workers.count and (item := next(unread, None)) is not None:
+                waiting.append(_Task(number, (item,)))
+                number += 1
             while idle and waiting:
                 give(idle.pop(), waiting.popleft())
-            starting = sum(task.index is None for _, task in busy.values())
+            starting = sum(task.number is None for _, task in busy.values())
             if not waiting and len(busy) == starting:
                 return
             for _ in range(min(len(waiting) - starting, workers.count - len(busy))):
                 give(actor.remote(*sent), _Task(None))
             worker, task, answer = _next(busy)
-            if answer is None:
-                unborn += task.index is None
+            if isinstance(answer, Exception):
+                unborn += task.number is None
                 if max(unborn, task.lost + 1) == LOST:
-                    over = "before they began" if task.index is None else f"over item {task.index}"
-                    raise UnmaskError(f"{LOST} Ray workers died {over}, one after the other: see their logs")
-                waiting.extendleft([] if task.index is None else [task._replace(lost=task.lost + 1)])
+                    over = "before they began" if task.number is None else f"over item {task.number}"
+                    raise UnmaskError(f"{LOST} Ray workers died {over} ({_last_line(answer)}): see their logs")
+                waiting.extendleft([] if task.number is None else [task._replace(lost=task.lost + 1)])
                 continue
             idle.append(worker)
             result, error = answer
             unborn = 0
-            if task.index is None and error is not None:
-                needed = "every machine of the cluster needs unmask, and the model under the same name or path"
+            if error is not None and task.number is None:
+                needed = "every machine needs unmask, and the model under the same name or path"
                 raise InputError(f"a Ray worker cannot begin ({error}): {needed}")
-            if isinstance(error, UnmaskError):
-                error.add_note(f"item {task.index}")
-                raise error
+            if isinstance(error, str):
+                raise UnmaskError(f"item {task.number} failed on a Ray worker ({error}): the same command tries it again")
             if error is not None:
-                raise UnmaskError(f"item {task.index} failed on a Ray worker ({error}): the same command tries it again")
-            if task.index is not None:
-                if rest and (left := rest(*task.item, result)) is not None:
-                    give(idle.pop(), _Task(task.index, (left,)))
-                yield task.index, result
+                error.add_note(f"item {task.number}")
+                raise error
+            if task.number is not None:
+                if rest and (left := rest(task.item[0], result)) is not None:
+                    give(idle.pop(), _Task(task.number, (left,)))
+                yield task.number, result
     except ray.exceptions.RayError as lost:
         raise UnmaskError(f"Ray gave up ({_last_line(lost)}): what was done is kept, the same command continues") from None
     finally:
@@ -182,22 +179,21 @@ def each(
             ray.kill(worker)
 
 
-def _next(busy: dict[Any, tuple[Any, _Task]]) -> tuple[Any, _Task, tuple[Any, UnmaskError | str | None] | None]:
-    """A worker, its task, and its answer (None: it has died)."""
+def _next(busy: dict[Any, tuple[Any, _Task]]) -> tuple[Any, _Task, tuple[Any, UnmaskError | str | None] | Exception]:
+    """A worker, its task, and its answer, or how it died."""
     import ray
 
-    works = any(task.index is not None for _, task in busy.values())
+    works = any(task.number is not None for _, task in busy.values())
     ready, _ = ray.wait(list(busy), num_returns=1, timeout=None if works else PATIENCE)
     if not ready:
-        message = f"no Ray worker has started in {PATIENCE:.0f} seconds: the cluster may be in use, see `ray status`"
-        warnings.warn(message, UnmaskWarning, stacklevel=4)
+        warnings.warn(f"no Ray worker has started in {PATIENCE:.0f} seconds: see `ray status`", UnmaskWarning, stacklevel=4)
         ready, _ = ray.wait(list(busy), num_returns=1)
     worker, task = busy.pop(ready[0])
     try:
         return worker, task, ray.get(ready[0])
-    except (ray.exceptions.RayActorError, ray.exceptions.ObjectLostError):
+    except (ray.exceptions.RayActorError, ray.exceptions.ObjectLostError) as error:
         ray.kill(worker)  # one that was only out of reach
-        return worker, task, None
+        return worker, task, error
 
 
 def _last_line(error: BaseException) -> str:

@@ -75,12 +75,6 @@ def reading(path: Path, remedy: str = "check the path and its permissions") -> I
         raise InputError(f"{str(path)!r} cannot be read ({_reason(error)}): {remedy}") from None
 
 
-def make_folder(path: Path, remedy: str = ELSEWHERE) -> None:
-    """Make the folder and those above it that are missing."""
-    with writing(path, remedy):
-        path.mkdir(parents=True, exist_ok=True)
-
-
 def refuse_unmakeable(path: Path, remedy: str = ELSEWHERE) -> None:
     """Raises if no folder can be at `path`: the nearest of its parents that exists is not a folder, or may not be written."""
     with writing(path, remedy):
@@ -160,7 +154,7 @@ def write_table(
     about: Mapping[str, Any] | None = None,
     remedy: str = ELSEWHERE,
 ) -> None:
-    """Rows as Parquet with checksums; `about` is kept in the file and comes back from `read_about`."""
+    """Rows as Parquet with checksums; `about` is kept in the file, as JSON under the key `unmask`."""
     import pyarrow as pa
     from pyarrow import parquet
 
@@ -171,7 +165,7 @@ def write_table(
     else:
         table = pa.Table.from_pandas(rows, schema=columns, preserve_index=False)
     if about is not None:
-        table = table.replace_schema_metadata({**(table.schema.metadata or {}), _ABOUT: json.dumps(plain(about))})
+        table = table.replace_schema_metadata({**(table.schema.metadata or {}), b"unmask": json.dumps(plain(about))})
     buffer = pa.BufferOutputStream()
     parquet.write_table(table, buffer, write_page_checksum=True)
     write_atomically(path, memoryview(buffer.getvalue()), remedy)
@@ -224,15 +218,12 @@ def parse_json(text: str) -> Any:
     try:
         value = json.loads(text)
         json.dumps(value, ensure_ascii=False).encode()
-    except json.JSONDecodeError as error:
-        where = f"line {error.lineno} column {error.colno}" if "\n" in text.strip() else f"column {error.colno}"
-        raise ValueError(f"not JSON: {error.msg} at {where}") from None
-    except UnicodeEncodeError:
-        raise ValueError("half of a surrogate pair, which is not a character") from None
     except RecursionError:
         raise ValueError("nested too deeply") from None
-    except ValueError:
-        raise ValueError("a whole number with thousands of digits") from None
+    except UnicodeEncodeError:
+        raise ValueError("half of a surrogate pair, which is not a character") from None
+    except ValueError as error:
+        raise ValueError(f"not JSON: {str(error).splitlines()[0]}") from None
     return value
 
 
@@ -242,15 +233,6 @@ def read_table(path: Path, columns: Sequence[str] | None = None, remedy: str = A
 
     with _damage(path, remedy):
         return parquet.ParquetFile(io.BytesIO(read_bytes(path, remedy)), page_checksum_verification=True).read(columns)
-
-
-def read_about(path: Path, remedy: str = AGAIN) -> dict[str, Any]:
-    """The `about` that `write_table` was given; empty if it was given none."""
-    from pyarrow import parquet
-
-    with _damage(path, remedy):
-        metadata = parquet.read_schema(io.BytesIO(read_bytes(path, remedy))).metadata or {}
-        return dict(parse_json(metadata[_ABOUT].decode())) if _ABOUT in metadata else {}
 
 
 def read_arrays(path: Path, names: Sequence[str] = (), remedy: str = AGAIN) -> dict[str, np.ndarray]:
@@ -278,9 +260,6 @@ def plain(value: Any) -> Any:
     if hasattr(value, "tolist"):
         return plain(value.tolist())
     return str(value)
-
-
-_ABOUT = b"unmask"
 
 
 @contextmanager

@@ -18,6 +18,7 @@ import shlex
 import sys
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -55,21 +56,19 @@ def file_hash(path: Path) -> str:
 
 
 def _tensor_digest(tensor: Any) -> bytes:
-    digest = hashlib.sha256(f"{str(tensor.dtype).removeprefix('torch.')} {tuple(tensor.shape)}".encode())
-    digest.update(_tensor_bytes(tensor))
-    return digest.digest()
-
-
-def _tensor_bytes(tensor: Any) -> Any:
-    """The numbers in C order as a buffer, not copied where they already lie so."""
+    """Of the number format, the shape and the numbers in C order, which are not copied where they already lie so."""
     import numpy as np
 
+    digest = hashlib.sha256(f"{str(tensor.dtype).removeprefix('torch.')} {tuple(tensor.shape)}".encode())
     if hasattr(tensor, "detach"):
         import torch
 
         flat = tensor.detach().cpu().contiguous().flatten()
-        return (flat.view(torch.uint8) if flat.numel() else flat.to(torch.uint8)).numpy()
-    return np.ascontiguousarray(tensor).reshape(-1).view(np.uint8)
+        numbers: Any = (flat.view(torch.uint8) if flat.numel() else flat.to(torch.uint8)).numpy()
+    else:
+        numbers = np.ascontiguousarray(tensor).reshape(-1).view(np.uint8)
+    digest.update(numbers)
+    return digest.digest()
 
 
 def _bytes(content: str | bytes) -> bytes:
@@ -83,22 +82,14 @@ def provenance() -> dict[str, Any]:
     """
     versions = {"unmask": __version__, "python": platform.python_version()}
     for package in PACKAGES:
-        try:
+        with suppress(PackageNotFoundError):
             versions[package] = version(package)
-        except PackageNotFoundError:
-            continue
+    torch = sys.modules.get("torch")
     return {
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
         "command": shlex.join(sys.argv),
         "versions": versions,
         "processor": platform.machine(),
         "cores": os.cpu_count(),
-        "gpu": _gpu(),
+        "gpu": str(torch.cuda.get_device_name()) if torch is not None and torch.cuda.is_available() else None,
     }
-
-
-def _gpu() -> str | None:
-    torch = sys.modules.get("torch")
-    if torch is None or not torch.cuda.is_available():
-        return None
-    return str(torch.cuda.get_device_name())

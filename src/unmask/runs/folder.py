@@ -1,8 +1,8 @@
-"""One run folder: its settings, what is done, and how to continue. Safe against a kill at any moment.
+"""One run folder: settings, a lock, and parts of the result. Safe against a kill at any moment.
 
-    settings.json    what was asked, by which command ("kind"), and its provenance ("begun")
+    settings.json    the settings of the command ("kind"), the model's fingerprint among them, and their provenance ("begun")
     .lock            held while a run writes; it dies with its process
-    parts/           Parquet files that appear as the run goes; each knows its run, its name, its model and its predecessor
+    parts/           Parquet files that appear as the run goes: their rows are what is done
 
 The folder is looked at before anything is written: one that holds something else, or a run with other settings, is refused
 and left as it was.
@@ -16,16 +16,14 @@ Settings are plain values. They must be those of the stored run, with two except
 written differently as long as the setting that it points to (a hash) is the same, and a number in `may_grow` may be larger
 than before. While settings.json is the only file, new settings take its place.
 
-A part's name is its series and a number: `part-000003`, `group-0002-00000150`. Each part names the one before it in its
-series. A part that was copied, comes from another run or was computed with another model is an error when the folder is
-entered. `gaps` reports one that was deleted; the caller computes its rows again, or refuses.
-`read_settings` and `read_parts` are for readers, during a run or after it.
+A part's name is its series and a number: `part-000003`, `group-0002-00000150`. `read_settings` and `read_parts` are for readers,
+during a run or after it.
 """
 
 from __future__ import annotations
 
 import os
-import secrets
+import shutil
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -36,9 +34,7 @@ from typing import IO, TYPE_CHECKING, Any, Self
 from unmask.errors import InputError
 from unmask.runs.files import (
     TEMPORARY,
-    make_folder,
     plain,
-    read_about,
     read_object,
     read_table,
     refuse_unmakeable,
@@ -52,9 +48,9 @@ from unmask.runs.fingerprint import provenance
 if TYPE_CHECKING:
     import pyarrow
 
-FORMAT = 2
-"""Of the folder. Runs that state none are of an unmask whose parts did not know themselves: readable, not continued."""
-FOLDERS_OWN = ("kind", "format", "run", "begun")
+FORMAT = 3
+"""Of the folder. Runs with another are of an earlier unmask: readable, not continued."""
+FOLDERS_OWN = ("kind", "format", "begun")
 """Entries of settings.json that are not the user's."""
 ANOTHER = "choose another --out folder"
 DELETE_PART = "delete it and give the same command again"
@@ -62,12 +58,9 @@ DELETE_PART = "delete it and give the same command again"
 
 @dataclass(frozen=True)
 class Part:
-    """One file of rows: its run, the model that computed them, and the part before it in its series (None for the first)."""
+    """One file of rows."""
 
     path: Path
-    run: str = ""
-    model: str = ""
-    before: str | None = None
 
     @property
     def name(self) -> str:
@@ -99,18 +92,16 @@ class RunFolder:
         """`path` is where results go; settings, lock and parts lie there too, or in its subfolder `inside`.
 
         kind     the command, such as `evaluate`
-        model    the fingerprint of the model, kept with every part
+        model    the fingerprint of the model: the setting `weights`
         remedy   what the user can do about a damaged part
         option   the one that named the folder
         """
         self.path, self.option = user_path(path, option), option
         self.own = self.path / inside
-        self.kind, self.model, self.remedy = kind, model, remedy
-        self.settings: dict[str, Any] = plain(settings)
+        self.kind, self.remedy = kind, remedy
+        self.settings: dict[str, Any] = plain({**settings, "weights": model} if model else settings)
         self._same_content, self._may_grow = dict(same_content or {}), frozenset(may_grow)
         self._lock: IO[bytes] | None = None
-        self._run = ""
-        self._parts: list[Part] = []
         self._made: list[Path] = []
 
     def __enter__(self) -> Self:
@@ -119,39 +110,31 @@ class RunFolder:
         try:
             self._settle(self._look())
         except BaseException as error:
-            if isinstance(error, Exception):  # an interrupt leaves the run to be continued
-                self._clear()
-            self._release()
+            self.__exit__(type(error), error, None)
             raise
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        if isinstance(error, Exception):
-            self._clear()
+        """After a failure that left nothing but settings, leave no folder that was not there; an interrupt may be continued."""
+        if isinstance(error, Exception) and self._made and not _other_files(self.path, self.own / "settings.json"):
+            shutil.rmtree(self.own, ignore_errors=True)
+            with suppress(OSError):
+                for folder in self._made[1:]:
+                    folder.rmdir()
         self._release()
 
     def store(
         self, rows: Sequence[Mapping[str, Any]] | pyarrow.Table, columns: pyarrow.Schema | None = None, name: str | None = None
     ) -> None:
         """Keep rows as the part `name`, or as the next of the series `part`."""
-        numbers = [int(part.name.rpartition("-")[2]) for part in self.parts("part")] if name is None else []
-        part = Part(self.own / "parts" / f"{name or f'part-{max(numbers, default=-1) + 1:06d}'}.parquet")
-        earlier = [other.name for other in self.parts(part.series) if other.name < part.name]
-        part = Part(part.path, self._run, self.model, earlier[-1] if earlier else None)
-        about = {"part": part.name, "run": part.run, "model": part.model, "before": part.before}
-        write_table(part.path, rows, columns, about, ANOTHER)
-        others = [other for other in self._parts if other.name != part.name]
-        self._parts = sorted([*others, part], key=lambda known: known.name)
+        if name is None:
+            numbers = [int(part.name.rpartition("-")[2]) for part in self.parts("part")]
+            name = f"part-{max(numbers, default=-1) + 1:06d}"
+        write_table(self.own / "parts" / f"{name}.parquet", rows, columns, remedy=ANOTHER)
 
     def parts(self, series: str | None = None) -> list[Part]:
         """The parts of one series, or all, in the order of their names."""
-        return [part for part in self._parts if series is None or part.series == series]
-
-    def gaps(self, series: str | None = None) -> list[str]:
-        """Names of parts that are gone although another follows them."""
-        parts = self.parts(series)
-        names = {part.name for part in parts}
-        return [part.before for part in parts if part.before is not None and part.before not in names]
+        return [part for part in read_parts(self.own) if series is None or part.series == series]
 
     def rows(self, columns: pyarrow.Schema, series: str | None = None) -> pyarrow.Table:
         """The rows of all parts of one series, or of all."""
@@ -161,7 +144,6 @@ class RunFolder:
         """Delete a part; its rows will be computed again."""
         with writing(part.path):
             part.path.unlink(missing_ok=True)
-        self._parts.remove(part)
 
     def _look(self) -> dict[str, Any] | None:
         """The stored settings if that run may continue; None if there is no run and one may begin. Writes nothing."""
@@ -169,7 +151,7 @@ class RunFolder:
         stored = refuse_foreign(self.path, self.kind, inside)
         if stored is None:
             return None
-        if begun(self.path, self.kind, inside) is None:
+        if not _other_files(self.path, self.own / "settings.json"):
             return {**{name: stored[name] for name in FOLDERS_OWN}, **self.settings}
         self._refuse_other_settings(stored)
         return stored
@@ -187,6 +169,11 @@ class RunFolder:
                 if stored.get(content) == self.settings.get(content):
                     continue
                 before, now = f"{before} ({stored.get(content)})", f"{now} ({self.settings.get(content)})"
+            while (
+                isinstance(before, dict) and isinstance(now, dict) and before != now
+            ):  # of a method: the first option that differs
+                option = next(one for one in [*now, *before] if before.get(one) != now.get(one))
+                name, before, now = f"{name}_{option}" if option == "name" else option, before.get(option), now.get(option)
             if before != now:
                 shown = name if name.isidentifier() else repr(name)
                 raise InputError(
@@ -195,15 +182,10 @@ class RunFolder:
                 )
 
     def _settle(self, stored: dict[str, Any] | None) -> None:
-        """Under the lock: settings written where they are new or have grown, parts read, leftovers of a kill removed."""
-        new = {"kind": self.kind, "format": FORMAT, "run": secrets.token_hex(8), "begun": provenance()}
+        """Under the lock: settings written where they are new or have grown, leftovers of a kill removed."""
+        new = {"kind": self.kind, "format": FORMAT, "begun": provenance()}
         grown = {name: self.settings[name] for name in self._may_grow if name in self.settings}
         settings = {**new, **self.settings} if stored is None else {**stored, **grown}
-        self._run = str(settings["run"])
-        self._parts = read_parts(self.own, self._run, self.remedy)
-        for part in self._parts:
-            if part.model != self.model:
-                raise InputError(f"{str(part.path)!r} was computed with another model ({part.model}): {self.remedy}")
         if settings != (read_object(self.own / "settings.json") if stored else None):
             write_json(self.own / "settings.json", settings, ANOTHER)
         with writing(self.path, ANOTHER):
@@ -215,8 +197,8 @@ class RunFolder:
         import fcntl
 
         self._made = [folder for folder in (self.own, *self.own.parents) if not os.path.lexists(folder)]
-        make_folder(self.own, ANOTHER)
         with writing(self.own / ".lock", ANOTHER):
+            self.own.mkdir(parents=True, exist_ok=True)
             self._lock = open(self.own / ".lock", "ab")
             try:
                 fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -224,17 +206,6 @@ class RunFolder:
                 self._release()
                 wait = f"wait for it, or choose another --{self.option} folder"
                 raise InputError(f"another run is writing to {str(self.path)!r}: {wait}") from None
-
-    def _clear(self) -> None:
-        """After a failure that left nothing but settings: leave no folder that was not there, and none that looks like a run."""
-        if self.own not in self._made or _other_files(self.path, self.own / "settings.json"):
-            return
-        with suppress(OSError):
-            for file in (self.own / "settings.json", self.own / ".lock"):
-                file.unlink(missing_ok=True)
-            inner = sorted((folder for folder in self.own.rglob("*") if folder.is_dir()), reverse=True)
-            for folder in [*inner, *self._made]:
-                folder.rmdir()
 
     def _release(self) -> None:
         if self._lock:
@@ -264,11 +235,6 @@ def refuse_foreign(path: Path, kind: str, inside: str = "") -> dict[str, Any] | 
     return stored
 
 
-def begun(path: Path, kind: str, inside: str = "") -> dict[str, Any] | None:
-    """The stored settings of a run that left more than these; one that did not may begin with other settings."""
-    return refuse_foreign(path, kind, inside) if _other_files(path, path / inside / "settings.json") else None
-
-
 def _other_files(path: Path, settings: Path) -> bool:
     """Whether a folder holds more than the settings of a run; hidden files aside."""
     return any(file != settings and file.is_file() and not file.name.startswith(".") for file in path.rglob("*"))
@@ -285,17 +251,9 @@ def read_settings(path: Path, kind: str, inside: str = "") -> dict[str, Any]:
     return stored
 
 
-def read_parts(folder: Path, run: str | None = None, remedy: str = DELETE_PART) -> list[Part]:
-    """The parts in `folder`/parts by name; with `run` (settings["run"]), those of that run alone, and copies are refused."""
-    parts = []
-    for path in sorted((folder / "parts").glob("*.parquet")):
-        about = read_about(path, remedy)
-        if run is not None and about.get("run") != run:
-            raise InputError(f"{str(path)!r} is not a part of this run: move it out of the folder")
-        if about.get("part", path.stem) != path.stem:
-            raise InputError(f"{str(path)!r} is a copy of the part {about['part']!r}: move it out of the folder")
-        parts.append(Part(path, str(about.get("run", "")), str(about.get("model", "")), about.get("before")))
-    return parts
+def read_parts(folder: Path) -> list[Part]:
+    """The parts in `folder`/parts, by name."""
+    return [Part(path) for path in sorted((folder / "parts").glob("*.parquet"))]
 
 
 def read_rows(parts: Sequence[Part], columns: pyarrow.Schema, remedy: str = DELETE_PART) -> pyarrow.Table:

@@ -20,7 +20,6 @@ PACKED = (".gz", ".xz")
 RECORDS = {".jsonl": "JSON", ".json": "JSON", ".csv": "a table", ".tsv": "a table"}
 STANDARD_INPUT = Path("-")
 """In the place of a file of texts; it can be read once."""
-_BLOCK = 1 << 20
 
 
 def source_name(path: Path) -> str:
@@ -84,26 +83,16 @@ def fasta_records(path: Path) -> Iterator[tuple[str, str]]:
 
 
 def _raw_lines(path: Path) -> Iterator[bytes]:
-    begun: list[bytes] = []  # of a line, block by block: adding each to the last would copy a long line again and again
     number = 0
     with reading(path if path != STANDARD_INPUT else Path("standard input")):
         try:
             with _open(path) as stream:
-                while block := stream.read(_BLOCK):
-                    first, *lines = block.split(b"\n")
-                    begun.append(first)
-                    if lines:
-                        number += len(lines)
-                        yield b"".join(begun)
-                        *whole, last = lines
-                        yield from whole
-                        begun = [last]
+                for number, line in enumerate(stream, 1):  # noqa: B007
+                    yield line.removesuffix(b"\n")
         except (lzma.LZMAError, gzip.BadGzipFile, zlib.error, EOFError) as error:
             raise InputError(
                 f"{path} is damaged or not compressed as its name says ({error}; after line {number}): make it again"
             ) from None
-    if rest := b"".join(begun):
-        yield rest
 
 
 def _open(path: Path) -> AbstractContextManager[IO[bytes]]:

@@ -10,7 +10,6 @@ both kinds are followed: it is the file that counts, not its name.
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -25,7 +24,7 @@ WEIGHTS = ("*.safetensors", "*.bin", "*.index.json", "tokenizer.json", "vocab.tx
 MANY = 1000
 """Members of a list that are looked at: files are fewer, and longer lists hold texts."""
 LAB = "lab.json"
-RUNS = (("settings.json", "run", "run"), ("training/settings.json", "run", "train"), (LAB, "studies", "lab"))
+RUNS = (("settings.json", "begun", "run"), ("training/settings.json", "begun", "train"), (LAB, "studies", "lab"))
 """Files of a run, a key that each must have, and the command if the file does not say."""
 
 
@@ -45,6 +44,16 @@ def output_file(name: str, given: str | os.PathLike[str], reads: Iterable[object
             if not stream.read(max(map(len, replaces))).startswith(replaces):
                 raise InputError(f"{name} {str(path)!r} is a file that this command did not write: {ANOTHER_FILE}")
     return path
+
+
+def run_output(kind: str, out: str | os.PathLike[str] | None, reads: Iterable[object] = ()) -> Path | None:
+    """The folder of a run of the command `kind`, if one may begin or continue there; None without `out`."""
+    from unmask.runs.folder import refuse_foreign
+
+    folder = None if out is None else output_folder("out", out, reads)
+    if folder is not None:
+        refuse_foreign(folder, kind)
+    return folder
 
 
 def answer_file(
@@ -89,7 +98,7 @@ def _refuse_inputs(name: str, path: Path, target: Path, reads: Iterable[object])
     """Neither the target, nor anything in it where it is a folder, may be read by the command."""
     for read in _paths(reads):
         there = Path(os.path.realpath(read))
-        if target == there or any(_same_file(target, file) for file in _files(read)):
+        if target == there or (target.is_file() and any(target.samefile(file) for file in _files(there))):
             raise InputError(f"{name} {str(path)!r} is read by this very command: name another")
         if target in there.parents:
             raise InputError(f"{name} {str(path)!r} holds {str(read)!r}, which this very command reads: {ANOTHER_FOLDER}")
@@ -110,22 +119,15 @@ def _paths(reads: Iterable[object]) -> Iterator[Path]:
         if isinstance(read, str | os.PathLike):
             with suppress(InputError, OSError, ValueError):
                 path = user_path(os.fspath(read))
-                if path == STANDARD_INPUT or path.exists():
+                path = Path("/dev/stdin") if path == STANDARD_INPUT else path
+                if path.exists():
                     yield path
         elif isinstance(read, list | tuple):
             yield from _paths(read[:MANY])
 
 
-def _files(read: Path) -> Iterator[os.stat_result]:
-    """The status of the file, of the source of standard input, or of the files of a folder."""
-    with suppress(OSError, ValueError, AttributeError):
-        if read == STANDARD_INPUT:
-            yield os.fstat(sys.stdin.fileno())
-        elif read.is_dir():
-            yield from [entry.stat() for entry in os.scandir(read) if entry.is_file()]
-        else:
-            yield read.stat()
-
-
-def _same_file(target: Path, file: os.stat_result) -> bool:
-    return target.is_file() and os.path.samestat(target.stat(), file)
+def _files(there: Path) -> list[Path]:
+    """The file, or the files of a folder."""
+    with suppress(OSError):
+        return [file for file in there.iterdir() if file.is_file()] if there.is_dir() else [there]
+    return []

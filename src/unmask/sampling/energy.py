@@ -3,26 +3,24 @@
     E_raw(x)  = - sum_t f_t(x_t | x_{-t})            f_t: logits at position t, masked alone
     E_norm(x) = - sum_t log q_t(x_t | x_{-t})        q_t = softmax f_t over the whole vocabulary
 
-The sum runs over the positions that hold no special token. pi(x) is proportional to exp(-E(x) / temperature) over the
-texts of one length. exp(-E_norm) is the product of the unary conditionals; -E_norm is the pseudo-log-likelihood.
-One energy costs one forward pass per term.
+The sum runs over the positions that hold no special token. A kernel at temperature T samples pi(x), which is proportional to
+exp(-E(x) / T) over the texts of one length. exp(-E_norm) is the product of the unary conditionals; -E_norm is the pseudo-log-
+likelihood. One energy costs one forward pass per term.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import get_args
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from unmask.checks import one_of, real
 from unmask.errors import InputError
 from unmask.models.conditional_model import ConditionalModel
-from unmask.options.sampling import HOTTEST, EnergyKind
 from unmask.sampling.engine.token_draw import Drawn
+from unmask.sampling.registry import EnergyKind
+from unmask.signature import settings
 
 UserTerm = Callable[[Tensor], Tensor]
 """From token ids (n, T), special tokens included, to n numbers that are added to the energy; inf forbids a text."""
@@ -37,17 +35,20 @@ def log_normaliser(logits: Float[Tensor, "n V"]) -> Float[Tensor, " n"]:
     return logits.double().logsumexp(-1)
 
 
-@dataclass(frozen=True)
+@settings
 class Energy:
-    """Which energy, at which temperature, and the user's own terms, which are added before the temperature divides."""
+    """Which energy, and the user's own terms, which are added to it.
+
+    Parameters
+    ----------
+    kind
+        norm or raw.
+    user_terms
+        Functions from token ids (n, T), special tokens included, to n numbers; inf forbids a text.
+    """
 
     kind: EnergyKind = "norm"
-    temperature: float = 1.0
     user_terms: tuple[UserTerm, ...] = ()
-
-    def __post_init__(self) -> None:
-        one_of("energy", self.kind, get_args(EnergyKind))
-        real("temperature", self.temperature, 0, HOTTEST, above=True)
 
     def term(self, logits: Float[Tensor, "n V"], tokens: Int[Tensor, " n"]) -> Float[Tensor, " n"]:
         """The energy's terms of `tokens`, whose positions have these logits, in float64; those of the norm are never negative."""
@@ -104,6 +105,6 @@ def energy_terms(
 
 
 def energies(model: ConditionalModel, ids: Int[Tensor, "n T"], energy: Energy | EnergyKind = "norm") -> Float[Tensor, " n"]:
-    """E(x) of texts of one length, user terms included, the temperature left out."""
+    """E(x) of texts of one length, user terms included."""
     chosen = energy if isinstance(energy, Energy) else Energy(energy)
     return energy_terms(model, ids, chosen.kind).sum(-1) + chosen.from_user(ids.to(model.device))

@@ -42,12 +42,12 @@ def all_texts(target: Target) -> Int[Tensor, "N T"]:
     return texts
 
 
-def target_law(target: Target) -> Float[Tensor, " N"]:
+def target_law(target: Target, temperature: float = 1.0) -> Float[Tensor, " N"]:
     """pi over `all_texts`: those with the template's tokens where tokens are held or given."""
     texts, energy = all_texts(target), target.energy
     terms = energy_terms(target.model, texts, energy.kind, target.positions.tolist())
     total = terms.sum(-1) + energy.from_user(texts)
-    return (-total / energy.temperature).softmax(0)
+    return (-total / temperature).softmax(0)
 
 
 def transition_matrix(kernel: Kernel, sites: Int[Tensor, " k"]) -> Float[Tensor, "N N"]:

@@ -1,169 +1,593 @@
-"""The one list of kernels and decoders.
+"""The kernels and decoders: what each is called, its options, the law of its texts, and where it is computed.
 
-The choices of `--kernel`, the options that each reads, its memory, verdicts, tables and the colours of figures come from this
-list. It imports no torch. A new kernel or decoder is a file and one entry here.
+A kernel is one step of a Markov chain, a decoder a rule that fills blanks. Each is a frozen dataclass; its options are fields.
+Nothing heavy is imported; `on` loads the class with `init` and `step` that computes it. A new one is that file and a class here.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import fields
+from importlib import import_module
+from itertools import pairwise
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+
+from annotated_types import Interval
 
 from unmask.checks import one_of
 from unmask.errors import InputError
+from unmask.joints.registry import DEFAULT_OF_DEPENDENCE, named
+from unmask.signature import Written, settings
 
-PROPOSAL = ("proposal_temperature", "top_k", "nucleus")
-CHAIN = ("init", "random_start", "scan", *PROPOSAL)
-METROPOLIS = (*CHAIN, "delayed")
-BLOCKS = (*METROPOLIS, "temperature", "block_shape")
-DECODING = ("decoding_steps", "schedule", "decoding_temperature")
-REVEALING = ("decoding_steps", "decoding_temperature")
+if TYPE_CHECKING:
+    from unmask.sampling.engine.passes import Passes
+    from unmask.sampling.target import Target
 
-TARGET = "The chain leaves exp(-E / T) invariant: E the {energy} energy and what was added to it, T = {temperature:g}."
-PSEUDO_GIBBS = (
-    "Pseudo-Gibbs accepts everything: its law is not exp(-E) of either energy and depends on the order of updates. "
-    "R-hat shows whether the chains agree with each other, not whether they agree with a target."
-)
-ANNEALING = "Annealing is optimisation: its texts have low energy, and are samples of no distribution."
-ANCESTRAL = "Independent draws with exact log-probabilities, given each text's order; no chain, so nothing has to mix."
-REFINED = (
-    "Independent draws of the construction family:1,LAMBDA, LAMBDA the restart: the chain rule refined by Gibbs steps; "
-    "nothing has to mix. Their log-probabilities are exact for two blanks, and not known for more."
-)
+EnergyKind = Literal["raw", "norm"]
+Scan = Literal["random", "fixed", "permutation"]
+BlockShape = Literal["window", "scattered"]
+Order = Literal["random", "left-to-right", "right-to-left"]
+
+HOTTEST, LONGEST, MOST_STEPS = 1e6, 10**5, 10**6
+LEAST_RESTART = 0.001
+"""Of refined draws, which take 1 / restart Gibbs steps on average: none is kept, or reported, before all of them are done."""
+Temperature = Annotated[float, Interval(gt=0, le=HOTTEST)]
+Steps = Annotated[int, Interval(ge=1, le=MOST_STEPS)]
+PI = "exp(-E / temperature)"
+OWN_LAW = "its own law, with log_prob"
+
+
+class OptionNames:
+    """The names of the options of a class."""
+
+    def __get__(self, one: object, kind: type) -> tuple[str, ...]:
+        return tuple(field.name for field in fields(kind))
+
+
+@settings
+class Method:
+    """A kernel or a decoder. The fields of a subclass are its options; the rest is the same for all objects of a class.
+
+    name                as it is typed
+    label, colour       in headings of tables, and in figures
+    computed_by         "module:class", below `unmask.sampling`
+    step                one step, in words: the first line of the docstring, unless it is given
+    invariant           the law that its steps leave invariant
+    verdict             the law that its texts are samples of, in a sentence
+    sites               how many sites a step redraws; None: `block_size` of them
+    decodes             a decoder: its texts are independent of each other
+    mixes               R-hat and effective sample sizes mean something for its texts
+    conditionals        how many conditionals of a text it draws from at once; None: those of the sites that a step redraws, of a
+                        decoder those of all sites
+    whole_conditionals  it holds these as whole distributions, whatever is kept
+    law                 of a decoder that chooses positions before it draws their tokens, and so has a law: its sets, in words
+    bound               the option that bounds a set, for decoders that take a bound or a number of steps
+    random_order        its law is given a random order of the blanks
+    corrects            it asks the model about tokens that the model sees, which takes training (`train --refinement`)
+    """
+
+    name: ClassVar[str] = ""
+    label: ClassVar[str] = ""
+    colour: ClassVar[str] = ""
+    computed_by: ClassVar[str] = ""
+    step: ClassVar[str] = ""
+    invariant: ClassVar[str] = ""
+    verdict: ClassVar[str] = ""
+    sites: ClassVar[int | None] = 1
+    decodes: ClassVar[bool] = False
+    mixes: ClassVar[bool] = True
+    conditionals: ClassVar[int | None] = None
+    whole_conditionals: ClassVar[bool] = False
+    law: ClassVar[str] = ""
+    bound: ClassVar[str] = ""
+    random_order: ClassVar[bool] = False
+    corrects: ClassVar[bool] = False
+    options = OptionNames()
+
+    def __init_subclass__(cls) -> None:
+        if "step" not in vars(cls):
+            first = (cls.__doc__ or "").partition("\n")[0].removesuffix(".")
+            cls.step = first[:1].lower() + first[1:]
+
+    def __post_init__(self) -> None:
+        """Checks of several fields together."""
+
+    @property
+    def sites_per_step(self) -> int:
+        """How many sites one step redraws."""
+        return self.sites or getattr(self, "block_size", 1)
+
+    @property
+    def replicas(self) -> int:
+        """Rows of the state per chain: one per temperature of a ladder."""
+        return 1
+
+    @property
+    def sampled_temperature(self) -> float:
+        """The temperature of the texts that are kept."""
+        return getattr(self, "temperature", 1.0)
+
+    def conditionals_at_once(self, sites: int) -> int:
+        """Conditionals of one text of `sites` free tokens that are drawn from at once."""
+        return self.conditionals or (sites if self.decodes else self.sites_per_step)
+
+    def on(self, target: Target, passes: Passes | None = None, sweeps: int = 100) -> Any:
+        """The kernel or decoder for a target, with `init` and `step`; `sweeps` of the run, for kernels that depend on it."""
+        if passes is None:
+            from unmask.sampling.engine.passes import Passes
+
+            passes = Passes(target.model)
+        module, _, name = self.computed_by.partition(":")
+        make = getattr(import_module(f"unmask.sampling.{module}"), name)
+        return make(target, passes, self, **({} if self.decodes else {"sweeps": sweeps}))
+
+
+@settings
+class Proposing(Method):
+    """Draws tokens from the model's conditionals, tempered or truncated.
+
+    Parameters
+    ----------
+    proposal_temperature
+        Of the proposed tokens.
+    top_k
+        Propose the likeliest tokens only; the chain is then reducible.
+    """
+
+    proposal_temperature: Temperature = 1.0
+    top_k: Annotated[int, Interval(ge=1, le=10**9)] | None = None
+
+
+@settings
+class Markov(Proposing):
+    """A Markov kernel.
+
+    Parameters
+    ----------
+    scan
+        Order of the updates of a sweep.
+    """
+
+    scan: Scan = "permutation"
+
+
+@settings
+class Metropolis(Markov):
+    """A kernel that accepts or rejects what it proposes.
+
+    Parameters
+    ----------
+    delayed
+        Delayed acceptance: decide in stages that end at these distances, such as 1,3.
+    """
+
+    verdict = "The chain leaves exp(-E / T) invariant: E the {energy} energy and what was added to it, T = {temperature:g}."
+    invariant = PI
+    delayed: tuple[Annotated[int, Interval(ge=0, le=LONGEST)], ...] = ()
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if any(a >= b for a, b in pairwise(self.delayed)):
+            raise InputError(f"delayed acceptance at distances {list(self.delayed)}: give rising numbers, such as 1,3")
+
+
+@settings
+class MH(Metropolis):
+    """One token from its conditional, accepted or not.
+
+    Parameters
+    ----------
+    temperature
+        Of the energy: exp(-E / temperature).
+    """
+
+    name, label, colour = "mh", "Metropolis-Hastings", "#0072B2"
+    computed_by = "kernels.metropolis:MetropolisHastings"
+    temperature: Temperature = 1.0
+
+
+@settings
+class Gibbs(Markov):
+    """One token from its conditional, always accepted."""
+
+    name, label, colour = "gibbs", "pseudo-Gibbs", "#D55E00"
+    computed_by = "kernels.gibbs:PseudoGibbs"
+    invariant = "a law of its own, which depends on the scan"
+    verdict = (
+        "Pseudo-Gibbs accepts everything: its law is not exp(-E) of either energy and depends on the order of updates. "
+        "R-hat shows whether the chains agree with each other, not whether they agree with a target."
+    )
+
+
+@settings
+class Blocks(Metropolis):
+    """A kernel that redraws several tokens in a step.
+
+    Parameters
+    ----------
+    temperature
+        Of the energy: exp(-E / temperature).
+    block_shape
+        Neighbours (window), or any positions (scattered).
+    """
+
+    temperature: Temperature = 1.0
+    block_shape: BlockShape = "window"
+
+
+@settings
+class Block(Blocks):
+    """A block of tokens at once, independently of each other.
+
+    Parameters
+    ----------
+    block_size
+        Tokens that a step redraws at once.
+    """
+
+    name, label, colour = "block", "product blocks", "#009E73"
+    computed_by = "kernels.block:ProductBlock"
+    sites = None
+    block_size: Annotated[int, Interval(ge=1, le=LONGEST)] = 2
+
+
+@settings
+class SequentialBlock(Block):
+    """A block of tokens, each given those before it."""
+
+    name, label, colour = "sequential-block", "sequential blocks", "#CC79A7"
+    computed_by = "kernels.block:SequentialBlock"
+    conditionals = 1
+
+
+@settings
+class PairJoint(Blocks):
+    """A pair of tokens, 0.9 from a joint that is derived for it and 0.1 from the product.
+
+    Parameters
+    ----------
+    joint
+        Construction of pairs.
+    candidates
+        Tokens per position of pairs.
+    """
+
+    name, label, colour = "pair-joint", "pairs from a joint", "#E69F00"
+    computed_by = "kernels.pair_joint:PairJoint"
+    sites = 2
+    whole_conditionals = True
+    joint: str = DEFAULT_OF_DEPENDENCE
+    candidates: Annotated[int, Interval(ge=1, le=10**5)] = 16
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        named(self.joint, "joint")
+
+
+@settings
+class Tempering(Metropolis):
+    """Metropolis-Hastings on a ladder of replicas that swap.
+
+    Parameters
+    ----------
+    ladder
+        Temperatures, rising; the first is sampled.
+    """
+
+    name, label, colour = "tempering", "parallel tempering", "#56B4E9"
+    computed_by = "kernels.metropolis:ParallelTempering"
+    step = "mh on a ladder of replicas that swap"
+    invariant = "exp(-E / first temperature of the ladder)"
+    ladder: tuple[Temperature, ...] = (1.0, 1.5, 2.25)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if len(self.ladder) < 2 or any(a >= b for a, b in pairwise(self.ladder)):
+            raise InputError(f"ladder {list(self.ladder)}: give two temperatures or more, positive and rising")
+
+    @property
+    def replicas(self) -> int:
+        return len(self.ladder)
+
+    @property
+    def sampled_temperature(self) -> float:
+        return self.ladder[0]
+
+
+@settings
+class Annealing(Metropolis):
+    """Metropolis-Hastings while the temperature falls from hot to cold.
+
+    Parameters
+    ----------
+    hot
+        First temperature.
+    cold
+        Last temperature.
+    """
+
+    name, label, colour = "annealing", "annealing", "#7F3C8D"
+    computed_by = "kernels.metropolis:Annealing"
+    step = "mh while the temperature falls from hot to cold"
+    invariant = "nothing: this is optimisation"
+    verdict = "Annealing is optimisation: its texts have low energy, and are samples of no distribution."
+    mixes = False
+    hot: Temperature = 2.0
+    cold: Temperature = 0.1
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.cold > self.hot:
+            raise InputError(f"annealing from {self.hot} to {self.cold}: give positive temperatures, the first the higher one")
+
+
+@settings
+class Ancestral(Proposing):
+    """A new text: blanks filled one by one.
+
+    Parameters
+    ----------
+    order
+        In which blanks are filled.
+    """
+
+    name, label, colour = "ancestral", "ancestral sampling", "#117733"
+    computed_by = "decoders.ancestral:Ancestral"
+    invariant = "an explicit distribution, with log_prob"
+    verdict = "Independent draws with exact log-probabilities, given each text's order; no chain, so nothing has to mix."
+    decodes, mixes, conditionals = True, False, 1
+    order: Order = "random"
+
+
+@settings
+class Refined(Method):
+    """A new text: the chain rule, then a geometric number of Gibbs steps.
+
+    Parameters
+    ----------
+    restart
+        Probability of stopping before each Gibbs step.
+    """
+
+    name, label, colour = "refined", "refined draws", "#AA4499"
+    computed_by = "decoders.ancestral:Refined"
+    invariant = "family:1,LAMBDA, with log_prob of pairs"
+    verdict = (
+        "Independent draws of the construction family:1,LAMBDA, LAMBDA the restart: the chain rule refined by Gibbs steps; "
+        "nothing has to mix. Their log-probabilities are exact for two blanks, and not known for more."
+    )
+    decodes, mixes, conditionals = True, False, 1
+    restart: Annotated[float, Interval(ge=LEAST_RESTART, le=1)] = 0.1
+
+
+@settings
+class Decoding(Method):
+    """A decoder that predicts many blanks in a step.
+
+    Parameters
+    ----------
+    decoding_temperature
+        Of the predicted tokens; 0 takes the likeliest.
+    """
+
+    invariant = "nothing named"
+    verdict = "Decoded texts, independent of each other; they are samples of no named distribution."
+    decodes, mixes = True, False
+    decoding_temperature: Annotated[float, Interval(ge=0, le=HOTTEST)] = 1.0
+
+
+@settings
+class InSteps(Decoding):
+    """A decoder that takes a number of steps.
+
+    Parameters
+    ----------
+    decoding_steps
+        Steps to a whole text.
+    """
+
+    decoding_steps: Steps = 10
+
+
+@settings
+class MaskPredict(InSteps):
+    """A new text: all blanks predicted, the least confident again."""
+
+    name, label, colour = "mask-predict", "mask-predict", "#882255"
+    computed_by = "decoders.mask_predict:MaskPredict"
+
+
+@settings
+class Confidence(InSteps):
+    """A new text: all blanks predicted, the most confident kept."""
+
+    name, label, colour = "confidence", "most confident first", "#555555"
+    computed_by = "decoders.mask_predict:ConfidenceOrder"
+
+
+@settings
+class Revise(InSteps):
+    """A new text: all blanks predicted, then every token again from the whole text."""
+
+    name, label, colour = "revise", "revision", "#332288"
+    computed_by = "decoders.mask_predict:Revise"
+    corrects = True
+
+
 REVEALED = (
     "Independent draws with exact log-probabilities (at temperature 0 the law is one text); no chain, so nothing has to mix. "
     "The law is the decoder's own: blanks that are filled together do not see each other."
 )
-DECODED = "Decoded texts, independent of each other; they are samples of no named distribution."
 
 
-@dataclass(frozen=True)
-class Entry:
-    """A kernel (one step of a Markov chain) or a decoder (a rule that fills blanks).
+@settings
+class Bounded(Decoding):
+    """A decoder that takes as many steps as a bound needs, or a number of them.
 
-    name        as it is typed
-    label       in headings of figures and tables
-    factory     "module:class"; `build` gives the class those of its fields that it finds among the settings
-    colour      in figures
-    step        one step, in words
-    invariant   the law that its steps leave invariant
-    verdict     the law that its texts are samples of, in a sentence
-    options     the settings that it uses, besides those that every kernel uses
-    sites       how many sites a step redraws; None: `block_size` of them
-    decodes     a decoder: its texts are independent of each other
-    mixes       R-hat and effective sample sizes mean something for its texts
-    conditionals         how many conditionals of a text it draws from at once; None: those of the sites that a step redraws, of
-                         a decoder those of all sites
-    whole_conditionals   it holds these as whole distributions, whatever is kept
-    law                  of a decoder that chooses positions before it draws their tokens, and so has a law: its sets, in words
-    bound                the option that bounds a set, for decoders that take a bound or a number of passes
-    random_order         its law is given a random order of the blanks
-    corrects             it asks the model about tokens that the model sees, which takes training (`train --refinement`)
+    Parameters
+    ----------
+    decoding_steps
+        Steps to a whole text, in place of the bound.
     """
 
-    name: str
-    label: str
-    factory: str
-    colour: str
-    step: str
-    invariant: str
-    verdict: str
-    options: tuple[str, ...]
-    sites: int | None = 1
-    decodes: bool = False
-    mixes: bool = True
-    conditionals: int | None = None
-    whole_conditionals: bool = False
-    law: str = ""
-    bound: str = ""
-    random_order: bool = False
-    corrects: bool = False
+    usual_bound: ClassVar[float] = 0.0
+    invariant, verdict = OWN_LAW, REVEALED
+    decoding_steps: Steps | None = None
 
-    def load(self) -> Any:
-        """The class of the kernel or decoder."""
-        from importlib import import_module
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        value = getattr(self, self.bound)
+        if self.decoding_steps is not None and value is not None:
+            raise InputError(
+                f"decoding_steps {self.decoding_steps} and {self.bound} {value:g} were both given, and each decides the number "
+                "of steps: leave one out"
+            )
 
-        module, _, name = self.factory.partition(":")
-        return getattr(import_module(module), name)
-
-    def build(self, **available: Any) -> Any:
-        """The kernel or decoder, from those of `available` that its class has fields for; None stands for the class's default."""
-        from dataclasses import fields
-
-        made, known = self.load(), {name: value for name, value in available.items() if value is not None}
-        return made(**{field.name: known[field.name] for field in fields(made) if field.name in known})
+    @property
+    def limit(self) -> float:
+        """The bound, or the usual one."""
+        value = getattr(self, self.bound)
+        return self.usual_bound if value is None else value
 
 
-HERE = "unmask.sampling"
-OWN_LAW = "its own law, with log_prob"
-PI = "exp(-E / temperature)"
-KERNELS: dict[str, Entry] = {
-    entry.name: entry
-    for entry in (
-        Entry("mh", "Metropolis-Hastings", f"{HERE}.kernels.metropolis:MetropolisHastings", "#0072B2",
-              "one token from its conditional, accepted or not", PI, TARGET, (*METROPOLIS, "temperature")),
-        Entry("gibbs", "pseudo-Gibbs", f"{HERE}.kernels.gibbs:PseudoGibbs", "#D55E00",
-              "one token from its conditional, always accepted", "a law of its own, which depends on the scan", PSEUDO_GIBBS,
-              CHAIN),
-        Entry("block", "product blocks", f"{HERE}.kernels.block:ProductBlock", "#009E73",
-              "a block of tokens at once, independently of each other", PI, TARGET,
-              (*BLOCKS, "block_size"), sites=None),
-        Entry("sequential-block", "sequential blocks", f"{HERE}.kernels.block:SequentialBlock", "#CC79A7",
-              "a block of tokens, each given those before it", PI, TARGET,
-              (*BLOCKS, "block_size"), sites=None, conditionals=1),
-        Entry("pair-joint", "pairs from a joint", f"{HERE}.kernels.pair_joint:PairJoint", "#E69F00",
-              "a pair of tokens, 0.9 from a joint that is derived for it and 0.1 from the product", PI, TARGET,
-              (*BLOCKS, "joint", "candidates"), sites=2, whole_conditionals=True),
-        Entry("tempering", "parallel tempering", f"{HERE}.kernels.metropolis:ParallelTempering", "#56B4E9",
-              "mh on a ladder of replicas that swap", "exp(-E / first temperature of the ladder)", TARGET,
-              (*METROPOLIS, "ladder")),
-        Entry("annealing", "annealing", f"{HERE}.kernels.metropolis:Annealing", "#7F3C8D",
-              "mh while the temperature falls from hot to cold", "nothing: this is optimisation", ANNEALING,
-              (*METROPOLIS, "hot", "cold"), mixes=False),
-        Entry("ancestral", "ancestral sampling", f"{HERE}.decoders.ancestral:Ancestral", "#117733",
-              "a new text: blanks filled one by one", "an explicit distribution, with log_prob", ANCESTRAL,
-              (*PROPOSAL, "order"), decodes=True, mixes=False, conditionals=1),
-        Entry("refined", "refined draws", f"{HERE}.decoders.ancestral:Refined", "#AA4499",
-              "a new text: the chain rule, then a geometric number of Gibbs steps", "family:1,LAMBDA, with log_prob of pairs",
-              REFINED, ("restart",), decodes=True, mixes=False, conditionals=1),
-        Entry("mask-predict", "mask-predict", f"{HERE}.decoders.mask_predict:MaskPredict", "#882255",
-              "a new text: all blanks predicted, the least confident again", "nothing named", DECODED, DECODING,
-              decodes=True, mixes=False),
-        Entry("confidence", "most confident first", f"{HERE}.decoders.mask_predict:ConfidenceOrder", "#555555",
-              "a new text: all blanks predicted, the most confident kept", "nothing named", DECODED, DECODING,
-              decodes=True, mixes=False),
-        Entry("revise", "revision", f"{HERE}.decoders.mask_predict:Revise", "#332288",
-              "a new text: all blanks predicted, then every token again from the whole text", "nothing named", DECODED,
-              ("decoding_steps", "decoding_temperature"), decodes=True, mixes=False, corrects=True),
-        Entry("entropy-bound", "entropy-bound", f"{HERE}.decoders.choosing:EntropyBound", "#44AA99",
-              "a new text: the blanks of lowest entropy filled, as many as stay under a bound", OWN_LAW, REVEALED,
-              (*REVEALING, "gamma"), decodes=True, mixes=False, bound="gamma",
-              law="the blanks of lowest entropy whose entropies without the largest sum to gamma at most"),
-        Entry("threshold", "confidence threshold", f"{HERE}.decoders.choosing:Threshold", "#DDAA33",
-              "a new text: the blanks filled whose likeliest token is likely enough", OWN_LAW, REVEALED,
-              (*REVEALING, "tau"), decodes=True, mixes=False, bound="tau",
-              law="the blanks whose likeliest token has probability tau or more, at least the surest"),
-        Entry("lowest-entropy", "lowest entropies", f"{HERE}.decoders.choosing:LowestEntropy", "#BB5566",
-              "a new text: the blanks of lowest entropy filled, equal numbers per step", OWN_LAW, REVEALED,
-              REVEALING, decodes=True, mixes=False, law="the blanks of lowest entropy, equal numbers per pass"),
-        Entry("random", "random sets", f"{HERE}.decoders.choosing:RandomSets", "#999933",
-              "a new text: random blanks filled, equal numbers per step", OWN_LAW, REVEALED,
-              REVEALING, decodes=True, mixes=False, random_order=True,
-              law="blanks in a random order that the seed draws, equal numbers per pass"),
-        Entry("interleaved", "interleaved", f"{HERE}.decoders.choosing:Interleaved", "#88CCEE",
-              "a new text: every m-th blank filled, m the number of steps", OWN_LAW, REVEALED,
-              REVEALING, decodes=True, mixes=False, law="every m-th blank, m the number of passes, in bit-reversed order"),
-        Entry("least-dependent", "least dependent", f"{HERE}.decoders.least_dependent:LeastDependent", "#004488",
-              "a new text: blanks filled together that hardly depend on each other", OWN_LAW, REVEALED,
-              (*REVEALING, "gamma", "dependence", "profile"), decodes=True, mixes=False, bound="gamma",
-              law="blanks whose estimated dependence on each other sums to gamma at most, least dependent next"),
+@settings
+class EntropyBound(Bounded):
+    """A new text: the blanks of lowest entropy filled, as many as stay under a bound.
+
+    Parameters
+    ----------
+    gamma
+        Nats of dependence that a step may lose: more is fewer steps, 0 fills one by one [default: 1; least-dependent: 0.1].
+    """
+
+    name, label, colour = "entropy-bound", "entropy-bound", "#44AA99"
+    computed_by = "decoders.revealing:EntropyBound"
+    law = "the blanks of lowest entropy whose entropies without the largest sum to gamma at most"
+    bound, usual_bound = "gamma", 1.0
+    gamma: Annotated[float, Interval(ge=0, le=HOTTEST)] | None = None
+
+
+@settings
+class Threshold(Bounded):
+    """A new text: the blanks filled whose likeliest token is likely enough.
+
+    Parameters
+    ----------
+    tau
+        Probability of the likeliest token from which a blank is filled [default: 0.9].
+    """
+
+    name, label, colour = "threshold", "confidence threshold", "#DDAA33"
+    computed_by = "decoders.revealing:Threshold"
+    law = "the blanks whose likeliest token has probability tau or more, at least the surest"
+    bound, usual_bound = "tau", 0.9
+    tau: Annotated[float, Interval(ge=0, le=1)] | None = None
+
+
+@settings
+class LowestEntropy(InSteps):
+    """A new text: the blanks of lowest entropy filled, equal numbers per step."""
+
+    name, label, colour = "lowest-entropy", "lowest entropies", "#BB5566"
+    computed_by = "decoders.revealing:LowestEntropy"
+    invariant, verdict = OWN_LAW, REVEALED
+    law = "the blanks of lowest entropy, equal numbers per pass"
+
+
+@settings
+class RandomSets(InSteps):
+    """A new text: random blanks filled, equal numbers per step."""
+
+    name, label, colour = "random", "random sets", "#999933"
+    computed_by = "decoders.revealing:RandomSets"
+    invariant, verdict = OWN_LAW, REVEALED
+    law = "blanks in a random order that the seed draws, equal numbers per pass"
+    random_order = True
+
+
+@settings
+class Interleaved(InSteps):
+    """A new text: every m-th blank filled, m the number of steps."""
+
+    name, label, colour = "interleaved", "interleaved", "#88CCEE"
+    computed_by = "decoders.revealing:Interleaved"
+    invariant, verdict = OWN_LAW, REVEALED
+    law = "every m-th blank, m the number of passes, in bit-reversed order"
+
+
+@settings
+class LeastDependent(Bounded):
+    """A new text: blanks filled together that hardly depend on each other.
+
+    Parameters
+    ----------
+    gamma
+        Nats of dependence that a step may lose: more is fewer steps, 0 fills one by one [default: 1; least-dependent: 0.1].
+    profile
+        Dependence by distance: a file of `unmask dependence --profile` [default: the model's own].
+    """
+
+    name, label, colour = "least-dependent", "least dependent", "#004488"
+    computed_by = "decoders.least_dependent:LeastDependent"
+    law = "blanks whose estimated dependence on each other sums to gamma at most, least dependent next"
+    bound, usual_bound = "gamma", 0.1
+    gamma: Annotated[float, Interval(ge=0, le=HOTTEST)] | None = None
+    profile: Annotated[Any, Written(metavar="PATH")] = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.profile is not None:
+            from unmask.tables.profile import as_profile
+
+            object.__setattr__(self, "profile", as_profile("profile", self.profile))
+
+
+@settings
+class Verified(InSteps):
+    """A new text: sets of blanks drafted together, verified, and drawn again from the first rejection on.
+
+    Parameters
+    ----------
+    decoding_steps
+        Steps to a whole text; of verified sets, their number.
+    sets
+        The decoder that chooses the sets.
+    profile
+        Dependence by distance: a file of `unmask dependence --profile` [default: the model's own].
+    """
+
+    name, label, colour = "verified", "verified sets", "#225522"
+    computed_by = "decoders.verified:Verified"
+    invariant = OWN_LAW
+    verdict = (
+        "Independent draws with exact log-probabilities (at temperature 0 the law is one text); no chain, so nothing has to mix. "
+        "The law is that of one token per pass, in the order of the sets: nothing is lost by drafting together."
     )
-}  # fmt: skip
+    law = "one token per pass in the order of sets that are drafted together and verified"
+    decoding_steps: Steps = 4
+    sets: Literal["least-dependent", "interleaved", "random", "lowest-entropy"] = "least-dependent"
+    profile: Annotated[Any, Written(metavar="PATH")] = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.profile is not None:
+            from unmask.tables.profile import as_profile
+
+            object.__setattr__(self, "profile", as_profile("profile", self.profile))
+
+    def conditionals_at_once(self, sites: int) -> int:
+        """Every row of a set has those of all sites."""
+        return sites * (-(-sites // self.decoding_steps) + 2)
+
+
+KERNELS: dict[str, type[Method]] = {
+    one.name: one for one in list(globals().values()) if isinstance(one, type) and issubclass(one, Method) and one.name
+}
+"""All kernels and decoders by name, in the order of this file: the choices of `--kernel`, of tables and of figures."""
 
 
 def with_law() -> list[str]:
     """The decoders that have a law."""
-    return [name for name, entry in KERNELS.items() if entry.law]
+    return [name for name, method in KERNELS.items() if method.law]
 
 
 def refuse_no_law(given: str, decoder: str) -> None:
@@ -175,6 +599,6 @@ def refuse_no_law(given: str, decoder: str) -> None:
         )
 
 
-def entry_of(kernel: object) -> Entry:
-    """The entry of a name; an unknown one is refused, with the nearest."""
+def entry_of(kernel: object) -> type[Method]:
+    """The class of a name; an unknown one is refused, with the nearest."""
     return KERNELS[one_of("kernel", kernel, KERNELS)]

@@ -1,96 +1,150 @@
-"""Everything that decides which samples a run draws; two runs with equal settings draw the same ones.
-
-Imports no torch, so that the command line can show defaults and choices at once.
-"""
+"""Everything that decides which samples a run draws; two runs with equal settings draw the same ones. Imports no torch."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
-from itertools import pairwise
+import os
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, fields, replace
 from types import MappingProxyType
-from typing import Any, Literal, Self
+from typing import Annotated, Any, Literal
 
+from annotated_types import Interval
+
+from unmask.checks import whole
 from unmask.errors import InputError
-from unmask.options.sampling import Sampling
-from unmask.sampling.registry import Entry, entry_of
-from unmask.tables.profile import as_profile
+from unmask.runs.files import user_path
+from unmask.runs.lines import plain_texts, source_name
+from unmask.sampling.registry import KERNELS, LONGEST, MH, EnergyKind, Method, entry_of
+from unmask.signature import Written, settings
 
 Keeps = Literal["logits", "states", "nothing"]
 
-EXCLUSIVE = (
-    ("template", "length", "the template has its own length"),
-    ("init", "length", "starts have their own lengths"),
-    ("init", "random_start", "a chain has one start"),
-)
+MOST_SWEEPS = 10**9
+Lengths = Annotated[int, Interval(ge=1, le=LONGEST)]
+Chains = Annotated[int, Interval(ge=1, le=10**6)]
+Sweeps = Annotated[int, Interval(ge=1, le=MOST_SWEEPS)]
+Seed = Annotated[int, Interval(ge=0, le=2**63 - 1)]
 
 
-@dataclass(frozen=True)
-class SampleSettings(Sampling):
-    """The options of `unmask sample` that decide its samples.
+@settings
+class Keep:
+    """Which sweeps are kept.
+
+    Parameters
+    ----------
+    burn_in
+        First sweeps that are not kept.
+    thin
+        Keep every n-th sweep.
+    """
+
+    burn_in: Annotated[int, Interval(ge=0, le=MOST_SWEEPS)] = 0
+    thin: Sweeps = 1
+
+
+@settings
+class Start:
+    """Where chains start, and which tokens they may hold.
+
+    Parameters
+    ----------
+    init
+        Texts to start from, or a file of them (lines or FASTA); chains take them in turn [default: blanks filled one by one].
+    random_start
+        Start from tokens drawn uniformly.
+    allow
+        Tokens allowed at a position of the template's tokens, such as 3=red,green or {3: ["red", "green"]}; [CLS] is position 0.
+    alphabet
+        Tokens allowed at every site: letters (ACDE), words with commas, a list, or a file.
+    """
+
+    init: Annotated[Any, Written(metavar="PATH")] = ()
+    random_start: bool = False
+    allow: Annotated[Any, Written(metavar="POSITION=TOKENS", repeat=True)] = ()
+    alphabet: Annotated[Any, Written(metavar="TOKENS")] = ()
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "init", start_texts(self.init))
+        object.__setattr__(self, "allow", allowed_tokens(self.allow))
+        if self.alphabet != ():
+            from unmask.models.text.words import alphabet_tokens
+
+            object.__setattr__(self, "alphabet", alphabet_tokens(self.alphabet))
+        if self.init and self.random_start:
+            raise InputError("init and random_start were both given, and a chain has one start: leave one out")
+
+
+def start_texts(init: Any) -> tuple[str, ...]:
+    """Texts to start from: those of a file, one per line or FASTA, or the texts themselves."""
+    if init == ():
+        return ()
+    if isinstance(init, str | os.PathLike):
+        path = user_path(init, "init")
+        texts, where = list(plain_texts(path)), repr(source_name(path))
+    elif isinstance(init, Iterable):
+        texts, where = [str(text).strip() for text in init if str(text).strip()], "init"
+    else:
+        raise InputError(f"init {init!r} is neither a file nor a list of texts: give one of them")
+    if not texts:
+        raise InputError(f"no text to start from: {where} has none; give one text per line")
+    return tuple(texts)
+
+
+def allowed_tokens(allow: Any) -> tuple[tuple[int, tuple[str, ...]], ...]:
+    """Tokens by position: of {3: ["red", "green"]}, of "3=red,green", or of a list of these."""
+    pairs = (
+        allow.items() if isinstance(allow, Mapping) else map(_position_and_tokens, [allow] if isinstance(allow, str) else allow)
+    )
+    tokens_at: dict[int, dict[str, None]] = {}
+    for position, tokens in pairs:
+        place = whole("the position of allow", position, 0, LONGEST)
+        tokens_at.setdefault(place, {}).update(dict.fromkeys(map(str, [tokens] if isinstance(tokens, str) else tokens)))
+    return tuple((position, tuple(tokens)) for position, tokens in sorted(tokens_at.items()))
+
+
+def _position_and_tokens(pair: Any) -> tuple[int, Iterable[str]]:
+    if isinstance(pair, tuple | list) and len(pair) == 2 and not isinstance(pair[1], str):
+        return pair[0], pair[1]
+    position, equals, tokens = str(pair).partition("=")
+    if not equals or not position.strip().isdecimal() or len(position) > 9:
+        raise InputError(f"allow {pair!r} is not understood: give a position and tokens, such as 3=red,green")
+    return int(position), [token.strip() for token in tokens.split(",") if token.strip()]
+
+
+@settings
+class SampleSettings:
+    """The arguments of `unmask.sample` that decide its samples.
 
     length      free tokens of each text; chain c takes number c modulo how many there are
     sweeps      how many are run; the first `burn_in` are not kept, then every `thin`-th is
-    init        texts to start from; chain c takes text c modulo how many there are
-    allow       (position in the template's tokens, tokens allowed there)
-    alphabet    tokens allowed at every site; empty: every regular token
     """
 
+    kernel: Method = MH()
+    energy: EnergyKind = "norm"
+    template: str | None = None
+    length: tuple[Lengths, ...] = (12,)
+    chains: Chains = 64
+    sweeps: Sweeps = 100
+    seed: Seed = 0
+    burn_in: Annotated[int, Interval(ge=0, le=MOST_SWEEPS)] = 0
+    thin: Sweeps = 1
+    start: Start = Start()
+
     def __post_init__(self) -> None:
-        super().__post_init__()
-        if not (self.template is None or isinstance(self.template, str)):
-            raise InputError(f"template {self.template!r} is not a text: give one with [MASK] where tokens are sampled")
         if self.burn_in >= self.sweeps:
             raise InputError(f"burn_in {self.burn_in} of {self.sweeps} sweeps leaves no sample: give fewer than the sweeps")
         if self.kept < 1:
             raise InputError(f"thin {self.thin} leaves no sample of {self.sweeps - self.burn_in} sweeps: thin less")
         if not self.length:
             raise InputError("no length was given: ask for texts of at least one token")
-        if self.profile is not None:
-            object.__setattr__(self, "profile", as_profile("profile", self.profile))
-        bound = self.entry.bound
-        if bound and self.decoding_steps is not None and getattr(self, bound) is not None:
+        if self.kernel.decodes and (self.start.init or self.start.random_start):
+            name = "init" if self.start.init else "random_start"
             raise InputError(
-                f"decoding_steps {self.decoding_steps} and {bound} {getattr(self, bound):g} were both given, and each decides "
-                "the number of steps: leave one out"
+                f"{name} was given, which kernel {self.kernel.name} does not use: leave it out, or use a Markov kernel"
             )
-        if any(a >= b for a, b in pairwise(self.delayed)):
-            raise InputError(f"delayed acceptance at distances {list(self.delayed)}: give rising numbers, such as 1,3")
-
-    @classmethod
-    def given(cls, arguments: Mapping[str, Any] = MappingProxyType({}), /, **more: Any) -> Self:
-        """Settings from what a user gave, None where an option was left out; an option that nothing reads is refused."""
-        arguments = {**arguments, **more}
-        named = {name for name, value in arguments.items() if value is not None and value is not False}
-        for one, other, why in EXCLUSIVE:
-            if {one, other} <= named:
-                raise InputError(f"{one} and {other} were both given, and {why}: leave one out")
-        return super().given(arguments)
-
-    @property
-    def entry(self) -> Entry:
-        """The registry's entry of the kernel."""
-        return entry_of(self.kernel)
-
-    @property
-    def sites_per_step(self) -> int:
-        """How many sites one step redraws."""
-        return self.entry.sites or self.block_size
-
-    @property
-    def replicas(self) -> int:
-        """Rows of the state per chain: one per temperature of a ladder."""
-        return len(self.ladder) if "ladder" in self.entry.options else 1
-
-    def conditionals_at_once(self, sites: int) -> int:
-        """Conditionals of one text of `sites` free tokens that are drawn from at once."""
-        return self.entry.conditionals or (sites if self.entry.decodes else self.sites_per_step)
-
-    @property
-    def sampled_temperature(self) -> float:
-        """The temperature of the texts that are kept."""
-        return self.ladder[0] if self.replicas > 1 else self.temperature
+        if len(self.start.init) > self.chains:
+            object.__setattr__(self, "start", replace(self.start, init=self.start.init[: self.chains]))
 
     @property
     def kept(self) -> int:
@@ -106,14 +160,30 @@ class SampleSettings(Sampling):
         return sweep > self.burn_in and (sweep - self.burn_in) % self.thin == 0
 
     def to_dict(self) -> dict[str, Any]:
-        """As JSON has it: lists for tuples."""
-        return dict(json.loads(json.dumps(asdict(self))))
+        """As JSON has it: the name of the kernel among its options, lists for tuples."""
+        values = {**asdict(self), "kernel": {"name": self.kernel.name, **asdict(self.kernel)}}
+        return dict(json.loads(json.dumps(values)))
 
     @classmethod
     def from_dict(cls, stored: Mapping[str, Any]) -> SampleSettings:
         """The inverse of `to_dict`; names that are not settings are ignored, and a missing one is a KeyError."""
-        return cls(**{field.name: _tuples(stored[field.name]) for field in fields(cls)})
+        values = {field.name: stored[field.name] for field in fields(cls)}
+        options = dict(values["kernel"])
+        values["kernel"] = entry_of(options.pop("name"))(**options)
+        values["start"] = Start(**{name: tuple(value) if value == [] else value for name, value in dict(values["start"]).items()})
+        return cls(**values)
 
-
-def _tuples(value: Any) -> Any:
-    return tuple(_tuples(item) for item in value) if isinstance(value, list) else value
+    @classmethod
+    def given(cls, options: Mapping[str, Any] = MappingProxyType({}), /, **more: Any) -> SampleSettings:
+        """Settings from options by name, with those of the kernel and of the start among them; None stands for the default."""
+        chosen = {name: value for name, value in {**options, **more}.items() if value is not None}
+        kernel = entry_of(chosen.pop("kernel", MH.name))
+        own = {name: chosen.pop(name) for name in kernel.options if name in chosen}
+        for name in chosen:
+            if users := [one.name for one in KERNELS.values() if name in one.options]:
+                use = f"leave it out, or use {' or '.join(users)}"
+                raise InputError(f"{name} was given, which kernel {kernel.name} does not use: {use}")
+        start = {field.name: chosen.pop(field.name) for field in fields(Start) if field.name in chosen}
+        if isinstance(chosen.get("length"), int):
+            chosen["length"] = (chosen["length"],)
+        return cls(kernel=kernel(**own), start=Start(**start), **chosen)

@@ -114,12 +114,13 @@ def score_law(
     (score,) = scores
     n, k = batch.sites.shape
     passes = Passes(model, keeps="logits")
+    method = entry_of(score.decoder)(**({} if score.passes is None else {"decoding_steps": score.passes}))
     by_site, special = torch.zeros((2, n, k), dtype=torch.float64, device=model.device)
     for rows, target in _alike(model, batch):
-        built = entry_of(score.decoder).build(target=target, passes=passes, decoding_steps=score.passes, decoding_temperature=1.0)
+        decoder = method.on(target, passes)
         for part in rows.split(logit_rows(model, k, GPU_LOGITS)):
             same = ChainStreams(score.seed, [0] * len(part), model.device).at(0, 0)
-            one: Law = law(built, batch.ids[part], same)
+            one: Law = law(decoder, batch.ids[part], same)
             by_site[part], special[part] = one.log_q, one.special
     return {score.name: Scored(by_site.sum(1), by_site, {"special": special.sum(1)})}
 

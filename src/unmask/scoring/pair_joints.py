@@ -25,14 +25,14 @@ from unmask.joints.joint import Joint
 from unmask.models.conditional_model import ConditionalModel
 from unmask.runs.progress import Progress
 from unmask.scoring.batch import Scored, TextBatch
-from unmask.scoring.registry import PairJoint
+from unmask.scoring.registry import AdjacentPairs
 from unmask.tables.candidates import find_candidates, plan_candidates
 from unmask.tables.revealing import Conditionals, regular_tokens
 from unmask.tables.unary import tables_of
 
 
 def score_pairs(
-    model: ConditionalModel, batch: TextBatch, scores: Sequence[PairJoint], progress: Progress | None = None
+    model: ConditionalModel, batch: TextBatch, scores: Sequence[AdjacentPairs], progress: Progress | None = None
 ) -> dict[str, Scored]:
     """The score `pair`; about 2 `candidates` passes per pair."""
     (score,) = scores
@@ -43,7 +43,9 @@ def score_pairs(
     return {score.name: Scored(torch.tensor(values, dtype=torch.float64))}
 
 
-def pair_score(model: ConditionalModel, ids: Int[Tensor, " T"], sites: Int[Tensor, " k"], score: PairJoint) -> Float[Tensor, ""]:
+def pair_score(
+    model: ConditionalModel, ids: Int[Tensor, " T"], sites: Int[Tensor, " k"], score: AdjacentPairs
+) -> Float[Tensor, ""]:
     """pair(x) of one text of two sites or more; the passes of its pairs run together."""
     clozes = []
     for place in range(len(sites) - 1):

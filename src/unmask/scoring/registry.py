@@ -19,9 +19,9 @@ is sum_t log q(x_t | x_S). Terms with the same S share their passes, whichever s
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import astuple, dataclass, fields
-from typing import Annotated, Any, ClassVar, Literal, get_args, get_origin, get_type_hints
+from collections.abc import Iterable, Sequence
+from dataclasses import astuple
+from typing import Annotated, Any, ClassVar, Literal
 
 from annotated_types import Interval
 
@@ -30,62 +30,41 @@ from unmask.errors import InputError
 from unmask.joints.registry import DEFAULT as DEFAULT_JOINT
 from unmask.joints.registry import DEFAULT_OF_MUTANTS, named
 from unmask.sampling.registry import KERNELS, refuse_no_law
+from unmask.signature import PYTHON_ONLY, Method, Written, settings
 
 Seed = Annotated[int, Interval(ge=0, le=2**63 - 1)]
 Chain = list[tuple[int, int]]
-_REGULAR, _WHOLE = "q over the regular tokens", "q over the whole vocabulary"
 
 
-@dataclass(frozen=True)
+@settings
 class Score:
-    """A score; a subclass is an entry, an object of it the score with these options.
+    """A score. A subclass is an entry, whose first paragraph is the definition; an object of it is the score with its options."""
 
-    name          as it is typed, and its column
-    definition    a sentence with its formula, and what q is normalised over
-    probability   whether exp(score) sums to 1 over the texts of a length
-    why           in a few words, why that is so
-    function      "module:function" (`unmask.scoring.batch.ScoreFunction`); with equal options, its scores share passes
-    shared        whether the passes of one of these give all of them; otherwise each counts
-    unknown       whether texts with tokens that the model does not know have one
-    by_token      whether it is a sum over tokens, so that each token and word has its share
-    by_word       whether it needs the tokenizer's words
-    windows       whether texts longer than the model can be scored in windows
-    better        1 if a higher value means a better text, -1 if a lower one does
-    extra         further columns of numbers that come with it, named NAME_suffix
-    flags         further columns of yes or no, after those
-    inexact       printed below values whose flag `exact` is no
-    page_refusal  why the page does not offer it; empty if it does
-    """
+    name: ClassVar[str]  # as it is typed, and its column
+    definition: ClassVar[str]  # a sentence with its formula, and what q is normalised over
+    probability: ClassVar[bool] = False  # whether exp(score) sums to 1 over the texts of a length
+    why: ClassVar[str]  # in a few words, why that is so
+    function: ClassVar[str]  # "module:function" (`batch.ScoreFunction`); with equal options, its scores share passes
+    shared: ClassVar[bool] = False  # whether the passes of one of these give all of them; otherwise each counts
+    unknown: ClassVar[bool] = False  # whether texts with tokens that the model does not know have one
+    by_token: ClassVar[bool] = False  # whether it is a sum over tokens, so that each token and word has its share
+    by_word: ClassVar[bool] = False  # whether it needs the tokenizer's words
+    windows: ClassVar[bool] = False  # whether texts longer than the model can be scored in windows
+    better: ClassVar[int] = 1  # 1 if a higher value means a better text, -1 if a lower one does
+    extra: ClassVar[tuple[str, ...]] = ()  # further columns of numbers that come with it, named NAME_suffix
+    flags: ClassVar[tuple[str, ...]] = ()  # further columns of yes or no, after those
+    inexact: ClassVar[str] = ""  # printed below values whose flag `exact` is no
+    page_refusal: ClassVar[str] = ""  # why the page does not offer it; empty if it does
 
-    name: ClassVar[str]
-    definition: ClassVar[str]
-    probability: ClassVar[bool]
-    why: ClassVar[str]
-    function: ClassVar[str]
-    shared: ClassVar[bool] = False
-    unknown: ClassVar[bool] = False
-    by_token: ClassVar[bool] = False
-    by_word: ClassVar[bool] = False
-    windows: ClassVar[bool] = False
-    better: ClassVar[int] = 1
-    extra: ClassVar[tuple[str, ...]] = ()
-    flags: ClassVar[tuple[str, ...]] = ()
-    inexact: ClassVar[str] = ""
-    page_refusal: ClassVar[str] = ""
-
-    def __post_init__(self) -> None:
-        hints = get_type_hints(type(self), include_extras=True)
-        for field in fields(self):
-            object.__setattr__(self, field.name, _checked(field.name, getattr(self, field.name), hints[field.name]))
+    def __init_subclass__(cls) -> None:
+        if isinstance(vars(cls).get("name"), str):
+            cls.definition = " ".join((cls.__doc__ or "").partition("\n\n")[0].split())
 
     @property
     def columns(self) -> dict[str, bool]:
         """Its columns, and whether each is a yes or no."""
-        return {
-            self.name: False,
-            **{f"{self.name}_{suffix}": False for suffix in self.extra},
-            **{f"{self.name}_{suffix}": True for suffix in self.flags},
-        }
+        suffixes = {**dict.fromkeys(self.extra, False), **dict.fromkeys(self.flags, True)}
+        return {self.name: False} | {f"{self.name}_{suffix}": is_flag for suffix, is_flag in suffixes.items()}
 
     @property
     def share_column(self) -> str:
@@ -97,19 +76,9 @@ class Score:
         return sites
 
     @classmethod
-    def chains(cls, sites: int, orders: Sequence[Sequence[int]]) -> list[Chain]:
+    def variant_chains(cls, sites: int, orders: Sequence[Sequence[int]]) -> list[Chain]:
         """Its chains over the sites of variants, `orders` being sampled; none if it is not a sum over contexts."""
         return []
-
-
-def _checked(name: str, value: Any, hint: Any) -> Any:
-    """The value of a field, which must be within the bounds, or among the choices, of its type."""
-    kind, *bounds = get_args(hint) if get_origin(hint) is Annotated else (hint,)
-    if get_origin(kind) is Literal:
-        return one_of(name, value, get_args(kind))
-    if bounds and value is not None:
-        return whole(name, value, bounds[0].ge, bounds[0].le)
-    return value
 
 
 def _along(order: Sequence[int]) -> Chain:
@@ -118,199 +87,158 @@ def _along(order: Sequence[int]) -> Chain:
 
 
 class MaskedRange(Score):
-    """Scores whose every term masks one range of positions.
-
-    masks   what is masked with a token: nothing else, the later pieces of its word, all that comes after or before it
-    reads   what the term of a token is: its log-probability, or its logit
-    """
+    """Scores whose every term masks one range of positions."""
 
     function = "unmask.scoring.masked_ranges:score_ranges"
-    masks: ClassVar[Literal["token", "word", "after", "before"]] = "token"
-    reads: ClassVar[Literal["log_q", "logit"]] = "log_q"
-    by_token = True
-    windows = True
+    masks: ClassVar[Literal["token", "word", "after", "before"]] = "token"  # what is masked with a token: its word's later pieces
+    reads: ClassVar[Literal["log_q", "logit"]] = "log_q"  # what the term of a token is
+    by_token, windows = True, True
 
 
-@dataclass(frozen=True)
+@settings
 class PLL(MaskedRange):
-    """Pseudo-log-likelihood (Salazar et al. 2020)."""
+    """pseudo-log-likelihood: sum over t of log q(x_t | all other tokens), q over the whole vocabulary"""
 
-    name = "pll"
-    definition = f"pseudo-log-likelihood: sum over t of log q(x_t | all other tokens), {_WHOLE}"
-    probability = False
+    name, unknown = "pll", True
     why = "the conditionals overlap; two tokens that always agree count each other's information twice"
-    unknown = True
 
     @classmethod
-    def chains(cls, sites: int, orders: Sequence[Sequence[int]]) -> list[Chain]:
+    def variant_chains(cls, sites: int, orders: Sequence[Sequence[int]]) -> list[Chain]:
         """Every site given all others."""
         return [[((1 << sites) - 1 - (1 << t), t) for t in range(sites)]]
 
 
-@dataclass(frozen=True)
+@settings
 class PLLWord(MaskedRange):
-    """Pseudo-log-likelihood with the later pieces of a word masked (Kauf & Ivanova 2023)."""
+    """as pll, with the later pieces of the same word masked along with x_t (Kauf & Ivanova 2023), q over the whole vocabulary"""
 
-    name = "pll_word"
-    definition = f"as pll, with the later pieces of the same word masked along with x_t (Kauf & Ivanova 2023), {_WHOLE}"
-    probability = False
+    name, unknown, masks, by_word = "pll_word", True, "word", True
     why = "within a word it is a chain rule, between words the conditionals overlap as those of pll"
-    masks = "word"
-    unknown = True
-    by_word = True
 
 
-class _Energies(MaskedRange):
-    probability = False
+@settings
+class EnergyRaw(MaskedRange):
+    """E(x) = - sum over t of the logit f_t(x_t), position t masked alone; lower is better"""
+
+    name, reads, better = "energy_raw", "logit", -1
     why = "exp(-E) has no normaliser"
-    better = -1
 
 
-@dataclass(frozen=True)
-class EnergyRaw(_Energies):
-    """Energy of the logits."""
+@settings
+class EnergyNorm(MaskedRange):
+    """E(x) = - sum over t of log q(x_t | all other tokens) = -pll, q over the whole vocabulary; lower is better"""
 
-    name = "energy_raw"
-    definition = "E(x) = - sum over t of the logit f_t(x_t), position t masked alone; lower is better"
-    reads = "logit"
-
-
-@dataclass(frozen=True)
-class EnergyNorm(_Energies):
-    """Energy of the normalised conditionals: minus the pseudo-log-likelihood."""
-
-    name = "energy_norm"
-    definition = f"E(x) = - sum over t of log q(x_t | all other tokens) = -pll, {_WHOLE}; lower is better"
+    name, better = "energy_norm", -1
+    why = "exp(-E) has no normaliser"
 
 
-class _FixedOrders(MaskedRange):
-    probability = True
+class FixedOrder(MaskedRange):
+    """Chain rules whose order is the same for all texts."""
+
+    probability, extra = True, ("special",)
     why = "the chain rule in a fixed order"
-    extra = ("special",)
 
 
-@dataclass(frozen=True)
-class LeftToRight(_FixedOrders):
-    """Chain rule from the first token to the last."""
+@settings
+class LeftToRight(FixedOrder):
+    """chain rule from the first token to the last: sum over t of log q(x_t | x_1 .. x_{t-1}), q over the regular tokens"""
 
-    name = "left_to_right"
-    definition = f"chain rule from the first token to the last: sum over t of log q(x_t | x_1 .. x_{{t-1}}), {_REGULAR}"
-    masks = "after"
+    name, masks = "left_to_right", "after"
 
     @classmethod
-    def chains(cls, sites: int, orders: Sequence[Sequence[int]]) -> list[Chain]:
+    def variant_chains(cls, sites: int, orders: Sequence[Sequence[int]]) -> list[Chain]:
         """Every site given those before it."""
         return [_along(range(sites))]
 
 
-@dataclass(frozen=True)
-class RightToLeft(_FixedOrders):
-    """Chain rule from the last token to the first."""
+@settings
+class RightToLeft(FixedOrder):
+    """chain rule from the last token to the first: sum over t of log q(x_t | x_{t+1} .. x_T), q over the regular tokens"""
 
-    name = "right_to_left"
-    definition = f"chain rule from the last token to the first: sum over t of log q(x_t | x_{{t+1}} .. x_T), {_REGULAR}"
-    masks = "before"
+    name, masks = "right_to_left", "before"
 
 
-class _AdaptiveOrders(Score):
+class AdaptiveOrder(Score):
+    """Chain rules whose next site a rule chooses from what is revealed."""
+
     function = "unmask.scoring.orders:score_adaptive"
-    probability = True
+    probability, by_token, extra = True, True, ("special",)
     why = "the rule sees the revealed tokens only, so each step is a conditional probability of the next"
-    by_token = True
-    extra = ("special",)
 
 
-@dataclass(frozen=True)
-class Confident(_AdaptiveOrders):
-    """Chain rule, the site with the most probable token next."""
+@settings
+class Confident(AdaptiveOrder):
+    """chain rule, next the hidden site whose likeliest token has the highest probability, q over the regular tokens"""
 
     name = "confident"
-    definition = f"chain rule, next the hidden site whose likeliest token has the highest probability, {_REGULAR}"
 
 
-@dataclass(frozen=True)
-class Margin(_AdaptiveOrders):
-    """Chain rule, the site with the largest margin between its two best tokens next."""
+@settings
+class Margin(AdaptiveOrder):
+    """chain rule, next the hidden site whose two likeliest tokens lie furthest apart in probability, q over the regular tokens"""
 
     name = "margin"
-    definition = f"chain rule, next the hidden site whose two likeliest tokens lie furthest apart in probability, {_REGULAR}"
 
 
-@dataclass(frozen=True)
-class Open(_AdaptiveOrders):
-    """Chain rule, the site with the highest entropy next."""
+@settings
+class Open(AdaptiveOrder):
+    """chain rule, next the hidden site whose distribution has the highest entropy, q over the regular tokens"""
 
     name = "open"
-    definition = f"chain rule, next the hidden site whose distribution has the highest entropy, {_REGULAR}"
 
 
-@dataclass(frozen=True)
-class _Orders(Score):
+@settings
+class AllOrders(Score):
+    """Scores over all orders.
+
+    Parameters
+    ----------
+    exact_tokens
+        Exact up to this many tokens, in 2^k - 1 passes for k tokens.
+    orders
+        Orders sampled for longer texts.
+    seed
+        Seed of the sampled orders.
+    """
+
     exact_tokens: Annotated[int, Interval(ge=0, le=16)] = 14
     orders: Annotated[int, Interval(ge=2, le=10**6)] = 64
     seed: Seed = 0
 
-    function = "unmask.scoring.orders:score_orders"
-    shared = True
+    function, shared = "unmask.scoring.orders:score_orders", True
 
     def cost(self, sites: int) -> int:
         """Passes of the lattice of revealed sets, or of the sampled orders."""
         return 2**sites - 1 if sites <= self.exact_tokens else sites * self.orders
 
 
-@dataclass(frozen=True)
-class AnyOrder(_Orders):
-    """Log of the mean over all orders of the chain rule's probability.
-
-    Parameters
-    ----------
-    exact_tokens
-        Exact up to this many tokens, in 2^k - 1 passes for k tokens.
-    orders
-        Orders sampled for longer texts.
-    seed
-        Seed of the sampled orders.
+@settings
+class AnyOrder(AllOrders):
+    """log of the mean over all orders of the chain rule's probability, q over the regular tokens; any_order_mean_log: mean of the
+    logs
     """
 
-    name = "any_order"
-    definition = (
-        f"log of the mean over all orders of the chain rule's probability, {_REGULAR}; any_order_mean_log: mean of the logs"
-    )
-    probability = True
+    name, probability, extra = "any_order", True, ("se", "mean_log", "special")
     why = "a mean of probabilities"
-    extra = ("se", "mean_log", "special")
 
     @classmethod
-    def chains(cls, sites: int, orders: Sequence[Sequence[int]]) -> list[Chain]:
+    def variant_chains(cls, sites: int, orders: Sequence[Sequence[int]]) -> list[Chain]:
         """Every site given those before it, in each order."""
         return [_along(order) for order in orders]
 
 
-@dataclass(frozen=True)
-class OrderBounds(_Orders):
-    """Chain rule in the best order, and in the worst.
+@settings
+class OrderBounds(AllOrders):
+    """chain rule in the best order; order_bounds_worst in the worst; any_order lies between; q over the regular tokens"""
 
-    Parameters
-    ----------
-    exact_tokens
-        Exact up to this many tokens, in 2^k - 1 passes for k tokens.
-    orders
-        Orders sampled for longer texts.
-    seed
-        Seed of the sampled orders.
-    """
-
-    name = "order_bounds"
-    definition = f"chain rule in the best order; order_bounds_worst in the worst; any_order lies between; {_REGULAR}"
-    probability = False
+    name, extra, flags = "order_bounds", ("worst",), ("exact",)
     why = "which order is best depends on the hidden tokens"
-    extra = ("worst",)
-    flags = ("exact",)
 
 
-@dataclass(frozen=True)
-class PairJoint(Score):
-    """Adjacent pairs from derived joints, over their shared marginals.
+@settings
+class AdjacentPairs(Score):
+    """sum of log mu_i(x_i, x_{i+1}) over adjacent pairs minus log of their shared marginals, mu_i a derived joint, q over the
+    regular tokens
 
     Parameters
     ----------
@@ -320,19 +248,14 @@ class PairJoint(Score):
         Tokens considered per site.
     """
 
-    joint: str = DEFAULT_JOINT
-    candidates: Annotated[int, Interval(ge=1, le=10**6)] = 64
+    joint: Annotated[str, Written(metavar="NAME", short="-j")] = DEFAULT_JOINT
+    candidates: Annotated[int, Interval(ge=1, le=10**6), Written(short="-n")] = 64
 
     name = "pair"
-    definition = (
-        "sum of log mu_i(x_i, x_{i+1}) over adjacent pairs minus log of their shared marginals, mu_i a derived joint, " + _REGULAR
-    )
-    probability = False
     why = "the pairs' contexts overlap, as those of pll do"
     function = "unmask.scoring.pair_joints:score_pairs"
 
     def __post_init__(self) -> None:
-        super().__post_init__()
         object.__setattr__(self, "joint", named(self.joint, "joint").name)
 
     def cost(self, sites: int) -> int:
@@ -340,9 +263,10 @@ class PairJoint(Score):
         return 2 * self.candidates * sites
 
 
-@dataclass(frozen=True)
+@settings
 class LogProb(Score):
-    """Log-probability under exp(-E) / Z at a fixed length, between bounds.
+    """-E(x) - log Z over the texts of this length in regular tokens, log Z by enumeration or between annealed importance
+    sampling's bounds; E as in energy_raw or energy_norm
 
     Parameters
     ----------
@@ -361,16 +285,9 @@ class LogProb(Score):
     anneals: Annotated[int, Interval(ge=1, le=10**6)] = 20
     seed: Seed = 0
 
-    name = "log_prob"
-    definition = (
-        "-E(x) - log Z over the texts of this length in regular tokens, log Z by enumeration or between annealed importance "
-        "sampling's bounds; E as in energy_raw or energy_norm"
-    )
-    probability = True
+    name, probability, extra, flags = "log_prob", True, ("low", "high"), ("exact",)
     why = "normalised by Z, within the bounds log_prob_low and log_prob_high"
     function = "unmask.scoring.annealed_importance:score_log_prob"
-    extra = ("low", "high")
-    flags = ("exact",)
     # against enumeration with the default settings; docs/scores.md has the counts
     inexact = "bounds less than 2 nats apart miss about 1 time in 50, wider ones 1 time in 3"
     page_refusal = "takes minutes for one text"
@@ -381,7 +298,7 @@ DECODER = "decoder:"
 USUAL_PASSES, MOST_PASSES = 10, 10**6
 
 
-@dataclass(frozen=True)
+@settings
 class DecoderLaw(Score):
     """Law of a decoder: the log-probability that it fills all blanks with the text's tokens; typed as decoder:NAME@PASSES.
 
@@ -395,22 +312,19 @@ class DecoderLaw(Score):
         Seed of a random order, which is the same for all texts of a length.
     """
 
-    decoder: str
-    passes: Annotated[int, Interval(ge=1, le=MOST_PASSES)] | None = None
+    decoder: Annotated[str, PYTHON_ONLY]
+    passes: Annotated[int | None, PYTHON_ONLY] = None
     seed: Seed = 0
 
-    probability = True
+    probability, by_token, extra = True, True, ("special",)
     why = "positions are chosen from the revealed tokens only, so each pass is a conditional probability of the tokens it reveals"
     function = "unmask.scoring.orders:score_law"
-    by_token = True
-    extra = ("special",)
 
     def __post_init__(self) -> None:
         refuse_no_law(f"score {DECODER}{self.decoder}", self.decoder)
         one_of("score", f"{DECODER}{self.decoder}", LAWS)
         if self.passes is not None:
             whole(f"the number of passes of score {DECODER}{self.decoder}", self.passes, 1, MOST_PASSES)
-        whole("seed", self.seed, 0, 2**63 - 1)
 
     @property
     def name(self) -> str:  # type: ignore[override]
@@ -423,7 +337,7 @@ class DecoderLaw(Score):
         passes = usual if self.passes is None else f"{self.passes} passes" if self.passes > 1 else "1 pass"
         return (
             f"law of the decoder {self.decoder}: a pass reveals {entry.law}, "
-            f"each token with log q(x_i | what was revealed before), {passes}, {_REGULAR}"
+            f"each token with log q(x_i | what was revealed before), {passes}, q over the regular tokens"
         )
 
     def cost(self, sites: int) -> int:
@@ -434,8 +348,8 @@ class DecoderLaw(Score):
 SCORES: dict[str, type[Score]] = {
     entry.name: entry
     for entry in (
-        PLL, PLLWord, EnergyRaw, EnergyNorm, LeftToRight, RightToLeft, Confident, Margin, Open, AnyOrder, OrderBounds, PairJoint,
-        LogProb,
+        PLL, PLLWord, EnergyRaw, EnergyNorm, LeftToRight, RightToLeft, Confident, Margin, Open, AnyOrder, OrderBounds,
+        AdjacentPairs, LogProb,
     )
 }  # fmt: skip
 """Entries by name; the laws of decoders, which have any number of passes in their names, are `DecoderLaw`."""
@@ -443,92 +357,95 @@ LAWS = [f"{DECODER}{name}" for name, entry in KERNELS.items() if entry.law]
 DEFAULT = PLL.name
 DEFAULT_OF_HARNESS = AnyOrder.name
 """A probability: answers of the LM Evaluation Harness are compared by it."""
-ScoreNames = str | Score | Sequence[str | Score]
-"""Names with commas between them, an entry, or a list of both."""
+METHODS: dict[str, type[Score]] = {**SCORES, f"{DECODER}NAME@PASSES": DecoderLaw}
+SCORE = Method("unmask.scoring.registry:METHODS", parse="unmask.scoring.registry:parsed")
+SEVERAL = Method(SCORE.registry, several=True, parse=SCORE.parse)
+"""Marks of arguments that take a score, or several: names with commas between them, entries, or a list of both."""
 
 
-def chosen(scores: ScoreNames, options: Mapping[str, Any] | None = None) -> tuple[Score, ...]:
-    """The scores asked for, each once; an unknown name raises, with the nearest.
+def parsed(name: str) -> Score:
+    """The score of a name, such as decoder:interleaved@4; an unknown one raises, with the nearest."""
+    if not name.startswith(DECODER):
+        return SCORES[one_of("score", name, [*SCORES, *LAWS])]()
+    decoder, at, passes = name.removeprefix(DECODER).partition("@")
+    short = passes.isascii() and passes.isdigit() and len(passes) <= len(str(2**64))  # int() refuses thousands of digits
+    if at and not short:
+        whole(f"the number of passes of score {DECODER}{decoder}", passes[:20], 1, MOST_PASSES)
+    return DecoderLaw(decoder, int(passes) if at else None)
 
-    options   fields of entries that are given by name: each goes to all of them that have it, and one that none has is refused
-    """
-    options = options or {}
-    listed = [part.strip() for part in scores.split(",")] if isinstance(scores, str) else scores
-    listed = [listed] if isinstance(listed, Score) else list(listed)
-    if not listed or listed == [""]:
-        raise InputError(f"no score was asked for: name one or more of {', '.join(SCORES)}")
-    entries = [item if isinstance(item, Score) else _named(item, options) for item in listed]
-    for option in options:
-        if not any(hasattr(entry, option) for entry, item in zip(entries, listed, strict=True) if item is not entry):
-            names, readers = (", ".join(entry.name for entry in entries), " or ".join(_readers(option)))
-            raise InputError(f"{option} was given, which score {names} does not use: leave it out, or use score {readers}")
+
+def chosen(scores: str | Score | Iterable[str | Score]) -> tuple[Score, ...]:
+    """The scores asked for, each once."""
     by_name: dict[str, Score] = {}
-    for entry in entries:
-        if by_name.setdefault(entry.name, entry) != entry:
-            raise InputError(f"score {entry.name} was given twice, with different options: give it once")
+    for score in SEVERAL.fitted("score", scores):
+        if by_name.setdefault(score.name, score) != score:
+            raise InputError(f"score {score.name} was given twice, with different options: give it once")
     return tuple(by_name.values())
 
 
-def _named(name: object, options: Mapping[str, Any]) -> Score:
-    """The score of a name, with those of the options that it has."""
-    own: dict[str, Any] = {}
-    if isinstance(name, str) and name.startswith(DECODER):
-        decoder, at, passes = name.removeprefix(DECODER).partition("@")
-        short = passes.isascii() and passes.isdigit() and len(passes) <= len(str(2**64))  # int() refuses thousands of digits
-        kind: type[Score] = DecoderLaw
-        own = {"decoder": decoder} | ({"passes": int(passes) if short else passes[:20]} if at else {})
-    else:
-        kind = SCORES[one_of("score", name, [*SCORES, *LAWS])]
-    return kind(**{field.name: options[field.name] for field in fields(kind) if field.name in options} | own)
+def sharing(scores: Iterable[Score]) -> list[list[Score]]:
+    """The scores in groups that one call of their function computes: those with equal options."""
+    groups: dict[tuple[Any, ...], list[Score]] = {}
+    for score in scores:
+        groups.setdefault((score.function, *astuple(score)), []).append(score)
+    return list(groups.values())
 
 
-def _readers(option: str) -> list[str]:
-    """The scores that have an option."""
-    kinds: dict[str, type[Score]] = {**SCORES, f"{DECODER}NAME": DecoderLaw}
-    return [name for name, kind in kinds.items() if any(field.name == option for field in fields(kind))]
+def passes_of(sites: int, scores: Iterable[Score]) -> int:
+    """About how many passes these scores take for a text, in whatever order they are named."""
+    return sum(group[0].cost(sites) * (1 if group[0].shared else len(group)) for group in sharing(scores))
 
 
-@dataclass(frozen=True)
+def columns_of(scores: Iterable[Score]) -> dict[str, bool]:
+    """The columns of these scores, and whether each is a yes or no."""
+    return {column: is_flag for score in scores for column, is_flag in score.columns.items()}
+
+
+def about(scores: Iterable[Score]) -> dict[str, dict[str, Any]]:
+    """The definition of each score, and whether it is a probability."""
+    return {
+        score.name: {
+            "definition": score.definition,
+            "probability": score.probability,
+            "why": score.why,
+            "better": "higher" if score.better > 0 else "lower",
+        }
+        for score in scores
+    }
+
+
+@settings
 class Singles(Score):
-    """Every change alone in the parent."""
+    """sum over the changes of log q(x_t | w) - log q(w_t | w): each change alone in the parent"""
 
     name = "singles"
-    definition = "sum over the changes of log q(x_t | w) - log q(w_t | w): each change alone in the parent"
-    probability = False
     why = "a difference"
 
 
-@dataclass(frozen=True)
+@settings
 class Product(Score):
-    """Every site alone, all of them masked."""
+    """sum over the sites of log q(x_t | no site revealed): all sites masked"""
 
-    name = "product"
-    definition = "sum over the sites of log q(x_t | no site revealed): all sites masked"
-    probability = True
+    name, probability = "product", True
     why = "independent sites"
 
     @classmethod
-    def chains(cls, sites: int, orders: Sequence[Sequence[int]]) -> list[Chain]:
+    def variant_chains(cls, sites: int, orders: Sequence[Sequence[int]]) -> list[Chain]:
         """Every site given none."""
         return [[(0, t) for t in range(sites)]]
 
 
-@dataclass(frozen=True)
+@settings
 class Epistasis(Score):
-    """What pairs of changes add to single ones."""
+    """sum over pairs of changed sites of log mu(x_s, x_t) - log mu(w_s, w_t) - the pair's singles, mu the joint that a
+    construction derives for s and t in the parent
+    """
 
     name = "epistasis"
-    definition = (
-        "sum over pairs of changed sites of log mu(x_s, x_t) - log mu(w_s, w_t) - the pair's singles, mu the joint that a "
-        "construction derives for s and t in the parent"
-    )
-    probability = False
     why = "a difference"
 
 
-OF_VARIANTS: dict[str, type[Score]] = {
-    entry.name: entry for entry in (Singles, Product, PLL, LeftToRight, AnyOrder, Epistasis)
-}
+OF_VARIANTS: dict[str, type[Score]] = {entry.name: entry for entry in (Singles, Product, PLL, LeftToRight, AnyOrder, Epistasis)}
 PAIRS = "pairs:"
 """Before the name of a construction: singles plus epistasis by it."""
 
@@ -564,34 +481,3 @@ def _comma_separated(text: str) -> list[str]:
         else:
             parts.append(part.strip())
     return parts
-
-
-def sharing(scores: Iterable[Score]) -> list[list[Score]]:
-    """The scores in groups that one call of their function computes: those with equal options."""
-    groups: dict[tuple[Any, ...], list[Score]] = {}
-    for score in scores:
-        groups.setdefault((score.function, *astuple(score)), []).append(score)
-    return list(groups.values())
-
-
-def passes_of(sites: int, scores: Iterable[Score]) -> int:
-    """About how many passes these scores take for a text, in whatever order they are named."""
-    return sum(group[0].cost(sites) * (1 if group[0].shared else len(group)) for group in sharing(scores))
-
-
-def columns_of(scores: Iterable[Score]) -> dict[str, bool]:
-    """The columns of these scores, and whether each is a yes or no."""
-    return {column: is_flag for score in scores for column, is_flag in score.columns.items()}
-
-
-def about(scores: Iterable[Score]) -> dict[str, dict[str, Any]]:
-    """The definition of each score, and whether it is a probability."""
-    return {
-        score.name: {
-            "definition": score.definition,
-            "probability": score.probability,
-            "why": score.why,
-            "better": "higher" if score.better > 0 else "lower",
-        }
-        for score in scores
-    }

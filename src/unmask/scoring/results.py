@@ -27,7 +27,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 from functools import cached_property
-from html import escape
 from itertools import zip_longest
 from math import isnan, log, nan, sqrt
 from pathlib import Path
@@ -38,7 +37,8 @@ import numpy as np
 from unmask.checks import whole
 from unmask.errors import InputError
 from unmask.models.text.text_tokenizer import TextTokenizer
-from unmask.runs.files import as_json, atomic_path, read_json
+from unmask.results import Result
+from unmask.runs.files import as_json, atomic_path
 from unmask.runs.folder import Part, read_parts, read_rows
 from unmask.scoring.batch import TextScores
 from unmask.scoring.registry import Score, about, columns_of
@@ -59,8 +59,6 @@ TOKEN = {
     "position": "int64",
 }
 Rows = list[dict[str, Any]]
-SHOWN = 20
-"""Rows that a notebook shows."""
 BETWEEN = " | "
 """Between several bad sentences of one good one."""
 NORMAL_95 = 1.959963984540054
@@ -239,8 +237,30 @@ def check_format(format: str, rows: str, on_stream: bool) -> None:
         raise InputError("Parquet cannot be printed: give an --out folder, or print jsonl or csv")
 
 
+class _Scored(Result):
+    """A result with the scores and the unit of a shape."""
+
+    shape: RowShape
+
+    @property
+    def scores(self) -> dict[str, dict[str, Any]]:
+        """The definition of each score by name, and whether it is a probability."""
+        return about(self.shape.scores)
+
+    @property
+    def unit(self) -> str:
+        """nats or bits."""
+        return self.shape.unit
+
+    @property
+    def headline(self) -> str:
+        """The scores, whether each is a probability, and the unit."""
+        names = [f"{score.name} ({'' if score.probability else 'not '}a probability)" for score in self.shape.scores]
+        return f"{', '.join(names)}, in {self.unit}"
+
+
 @dataclass(frozen=True, repr=False)
-class Scores:
+class Scores(_Scored):
     """The rows of a call of `unmask.score`, one per text, word or token, as mappings; a notebook shows them as a table.
 
     `len`, `for` and `[place]` are those of `rows`. The rows of a run folder are read from it when they are first used.
@@ -257,6 +277,8 @@ class Scores:
     ('are', 'is')
     """
 
+    KEYS = ("scores", "unit", "rows")
+
     shape: RowShape
     in_memory: tuple[dict[str, Any], ...] = ()
     folder: Path | None = None
@@ -269,7 +291,7 @@ class Scores:
         return [dict(row) for row in read_rows(self._parts(self.folder), self.shape.columns).to_pylist()]
 
     def _parts(self, folder: Path) -> list[Part]:
-        return read_parts(folder, str(read_json(folder / "settings.json")["run"]))
+        return read_parts(folder)
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -317,52 +339,42 @@ class Scores:
                 rows.append(row)
         return rows
 
-    def to_dict(self) -> dict[str, Any]:
-        """The scores' definitions, the unit, and the rows."""
-        return {"scores": about(self.shape.scores), "unit": self.shape.unit, "rows": self.rows}
-
     def to_frame(self) -> pandas.DataFrame:
         """One row per text, word or token."""
         import pandas
 
         return pandas.DataFrame(self.rows, columns=self.shape.columns.names)
 
-    def __repr__(self) -> str:
-        return f"Scores({', '.join(score.name for score in self.shape.scores)}; {len(self)} rows)"
-
-    def _repr_html_(self) -> str:
-        definitions = "".join(
-            f"<li><b>{score.name}</b> {escape(score.definition)}; {'' if score.probability else 'not '}a probability</li>"
-            for score in self.shape.scores
-        )
-        frame = self.to_frame().drop(columns=["words", "tokens"], errors="ignore").dropna(axis=1, how="all")
-        more = "" if len(frame) <= SHOWN else f"<p>{len(frame) - SHOWN:,} more rows</p>"
-        return f"<ul>{definitions}</ul><p>{self.shape.unit}</p>{frame.head(SHOWN).to_html(index=False)}{more}"
-
 
 @dataclass(frozen=True, repr=False)
-class PairScores:
+class PairScores(_Scored):
     """Minimal pairs with the scores of both sentences, from `unmask.score` with `pairs`.
 
-    scores  the scores
-    unit    "nats" or "bits"
-    rows    one per pair: set, phenomenon, sentence_good, sentence_bad, and for each score good_NAME, bad_NAME and NAME_correct:
-            1 if the good sentence has the better score, 0.5 for a tie, 0 if the bad one has, None if one has no score
+    shape   the scores and their unit
+    pairs   one row per pair: set, phenomenon, sentence_good, sentence_bad, and for each score good_NAME, bad_NAME and
+            NAME_correct: 1 if the good sentence has the better score, 0.5 for a tie, 0 if the bad one has, None if one has none
 
     >>> pair = {"sentence_good": "The keys are here.", "sentence_bad": "The keys is here."}
     >>> unmask.score(pairs=[pair]).accuracy[-1]["accuracy"]
     1.0
     """
 
-    scores: tuple[Score, ...]
-    unit: str
-    rows: Rows
+    KEYS = ("scores", "unit", "accuracy", "pairs")
+    ROWS = "accuracy"
+
+    shape: RowShape
+    pairs: Rows
+
+    @property
+    def rows(self) -> Rows:
+        """The pairs."""
+        return self.pairs
 
     @cached_property
     def accuracy(self) -> Rows:
         """Per score: over each set, each phenomenon, and all pairs: accuracy, its interval, pairs, ties, unscored."""
         rows = []
-        for name in (score.name for score in self.scores):
+        for name in (score.name for score in self.shape.scores):
             for level in ("set", "phenomenon"):
                 groups: dict[str, list[float | None]] = {}
                 for row in self.rows:
@@ -379,22 +391,9 @@ class PairScores:
     def __len__(self) -> int:
         return len(self.rows)
 
-    def to_dict(self) -> dict[str, Any]:
-        """The scores' definitions, the accuracies and the pairs."""
-        return {"scores": about(self.scores), "unit": self.unit, "accuracy": self.accuracy, "pairs": self.rows}
-
-    def to_frame(self) -> pandas.DataFrame:
-        """One row per score and set, phenomenon or all pairs."""
-        import pandas
-
-        return pandas.DataFrame(self.accuracy)
-
     def __repr__(self) -> str:
         overall = [f"{row['score']} {row['accuracy']:.1%}" for row in self.accuracy if row["level"] == "all" and row["pairs"]]
         return f"PairScores({len(self)} pairs; {', '.join(overall)})"
-
-    def _repr_html_(self) -> str:
-        return str(self.to_frame().to_html(index=False))
 
 
 def compare_pairs(pairs: Sequence[SentencePair], rows: Sequence[dict[str, Any]], shape: RowShape) -> PairScores:
@@ -415,7 +414,7 @@ def compare_pairs(pairs: Sequence[SentencePair], rows: Sequence[dict[str, Any]],
             row |= {f"good_{name}": good[name], f"bad_{name}": rival}
             row[f"{name}_correct"] = _correct(good[name], rival, better, pair.good in pair.bad)
         compared.append(row | {"reason": next((one["reason"] for one in (good, *bad) if one["reason"]), None)})
-    return PairScores(shape.scores, shape.unit, compared)
+    return PairScores(shape, compared)
 
 
 def _correct(good: float | None, bad: float | None, better: int, same: bool) -> float | None:

@@ -1,4 +1,4 @@
-"""`score`: sentences in, numbers out, by named definitions; for files of any size, and for minimal pairs.
+"""Texts through the model, chunk by chunk, and rows into a list, a function or a folder.
 
 Texts go through in chunks of a few hundred, or of as many as make CHUNK_PASSES passes; memory holds one chunk. A folder keeps one
 part per chunk, named by its first text; the parts show which texts are done, and work that was stopped continues where it ended.
@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from functools import cache, partial
 from itertools import chain, islice
 from pathlib import Path
@@ -20,27 +20,22 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from unmask.arguments import checked
 from unmask.errors import InputError
-from unmask.models.masked_lm import MaskedLM, as_model
-from unmask.models.workers import Workers, for_workers
-from unmask.options.option import documented
-from unmask.options.scoring import ScoreOptions
-from unmask.runs.engines import results
+from unmask.models.load import Model, as_model, model_name, model_on_ray
+from unmask.models.masked_lm import MaskedLM
+from unmask.runs.engine import Workers, each
 from unmask.runs.files import write_json
-from unmask.runs.folder import RunFolder, read_rows, refuse_foreign
-from unmask.runs.outputs import output_folder
+from unmask.runs.folder import RunFolder, read_rows
 from unmask.runs.progress import Progress
 from unmask.scoring.batch import TEXTS, TextScores, begin
-from unmask.scoring.registry import DEFAULT, Score, ScoreNames, passes_of
-from unmask.scoring.results import PairScores, Rows, RowShape, Scores, check_format, compare_pairs, write_rows
-from unmask.scoring.texts import Item, Prepared, Texts, encode_each, items_again, pairs_of
+from unmask.scoring.registry import Score, passes_of
+from unmask.scoring.results import PairScores, Rows, RowShape, Scores, compare_pairs, write_rows
+from unmask.scoring.texts import Item, Prepared, SentencePair, encode_each
 
 if TYPE_CHECKING:
     import pyarrow
 
 KIND = "score"
-FILES = (".jsonl", ".csv", ".parquet")
 NO_TEXT = "there is no text to score: give at least one"
 CHUNK_TEXTS = {"cpu": 512, "cuda": 8192}
 CHUNK_PASSES = {"cpu": 20_000, "cuda": 2_000_000}
@@ -49,76 +44,42 @@ FEWEST_READ, MOST_READ = 16, 1024
 """Texts that are tokenised at once: as many as the last chunk had, or as this one has so far; a slow stream is not waited for."""
 
 
-@documented(ScoreOptions)
-@checked
-def score(
-    texts: Texts | None = None,
-    score: ScoreNames = DEFAULT,
-    *,
-    pairs: str | Path | Iterable[str | Path | Mapping[str, Any]] | None = None,
-    model: MaskedLM | str | Path | None = None,
-    rows: str = "texts",
-    unit: str = "nats",
-    long: str = "refuse",
-    field: str | None = None,
-    out: str | Path | None = None,
-    format: str = "jsonl",
-    engine: str = "local",
-    workers: int | None = None,
-    device: str = "auto",
-    dtype: str = "auto",
-    rename: Mapping[str, str] | None = None,
-    lang: str | None = None,
-    shift: bool = False,
-    mask_token: str | None = None,
+@dataclass(frozen=True)
+class Run:
+    """Scores of texts: the model, what a row is, and where rows go.
+
+    windows   whether texts longer than the model are scored in windows
+    folder    where rows are kept; None: in memory
+    format    of the file that a folder gets at the end
+    on_ray    whether `workers` processes (None: as many as fit) of a Ray cluster do the work
+    """
+
+    model: Model
+    shape: RowShape
+    windows: bool = False
+    folder: Path | None = None
+    format: str = "jsonl"
+    on_ray: bool = False
+    workers: int | None = None
+
+
+def score_items(
+    run: Run,
+    items: Iterable[Item],
+    pairs: Sequence[SentencePair] | None = None,
     sink: Callable[[Mapping[str, Any]], None] | None = None,
     progress: Progress | None = None,
 ) -> Scores | PairScores:
-    """Scores of texts, or of minimal pairs; `unmask.scoring.registry.SCORES` has their names and definitions.
-
-    With `out`, rows are kept in that folder as they come, the same call continues after an interrupt, and at the end there is
-    scores.jsonl, scores.csv or scores.parquet (`format`); for pairs also accuracy.json.
-
-    Arguments: help(unmask.score)
-
-    >>> scores = unmask.score(["The cats sit here.", "The cats sits here."], ["pll", unmask.AnyOrder(orders=32)])
-    >>> scores.rows[0]["pll"] > scores.rows[1]["pll"]
-    True
-    """
-    shape = RowShape(ScoreOptions.given(locals()).score, rows, unit)
-    if (texts is None) == (pairs is None):
-        both = "neither texts nor pairs were given" if texts is None else "texts and pairs were both given"
-        raise InputError(f"{both}: give one of the two")
-    if pairs is not None and (rows != "texts" or sink is not None):
-        raise InputError("minimal pairs are compared by whole sentences: leave out rows and sink")
-    if engine == "ray" and out is None:
-        raise InputError("engine ray needs an out folder, where its workers' rows are kept: give one")
-    if field is not None and not isinstance(texts, Path):
-        raise InputError(f"field {field} says how a file is read, and no file was given: leave it out")
-    check_format(format, rows, on_stream=False)
-    if out is not None:
-        if (suffix := Path(out).suffix) in FILES and not Path(out).exists():
-            raise InputError(
-                f"out {str(out)!r} is named as a file, and is a folder with scores{suffix} in it: name it without {suffix}"
-            )
-        refuse_foreign(output_folder("out", out, (texts if isinstance(texts, Path) else None, pairs, model)), KIND)
-    listed = None if pairs is None else list(pairs_of(pairs))
-    sentences = [sentence for pair in listed or () for sentence in (pair.good, *pair.bad)]
-    items = items_again(sentences if texts is None else texts, field, keep=out is not None)
-    total, identity = count_and_hash(items) if not isinstance(items, Iterator) else (0, "")
-    if not total and not isinstance(items, Iterator):
+    """The scores of texts, or of the sentences of pairs; rows go to `sink`, or else to memory, unless there is a folder."""
+    shape, once = run.shape, isinstance(items, Iterator)
+    total, identity = (0, "") if once else count_and_hash(items)
+    if not total and not once:
         raise InputError(NO_TEXT)
-
-    reading, on_ray = (rename, lang, shift, mask_token), None
-    if engine == "ray":
-        lm, on_ray = for_workers(model, device, dtype, reading, workers)
-    else:
-        lm = as_model(model, device, dtype, *reading)
-    windows = long == "windows"
-    if out is None:
+    model, workers, load = model_on_ray(run.model, run.workers) if run.on_ray else (as_model(run.model), None, None)
+    if run.folder is None:
         in_memory: list[dict[str, Any]] = []
         take = in_memory.append if sink is None else sink
-        parts = stream(lm, items, shape, windows, total, progress)
+        parts = stream(model, items, shape, run.windows, total, progress)
         if (first := next(parts, None)) is None:
             raise InputError(NO_TEXT)
         for part in chain([first], parts):
@@ -127,17 +88,17 @@ def score(
         scores = Scores(shape, tuple(in_memory))
     else:
         options = {f"{score.name} {name}": value for score in shape.scores for name, value in asdict(score).items()}
-        settings = {"scores": [score.name for score in shape.scores], **options, "long": long}
-        settings |= {"model": "given" if isinstance(model, MaskedLM) else model and str(model), "weights": lm.fingerprint}
-        settings |= {"texts": identity, "dtype": dtype, "rows": rows, "unit": unit, "written_as": format}
-        with RunFolder(out, KIND, settings, model=lm.fingerprint, same_content={"model": "weights"}) as folder:
-            run_in_folder(folder, lm, items, shape, windows, format, total, on_ray, progress)
+        settings: dict[str, Any] = {"scores": [score.name for score in shape.scores], **options, "windows": run.windows}
+        settings |= {"model": model_name(run.model), "weights": model.fingerprint, "dtype": str(model.dtype), "texts": identity}
+        settings |= {"rows": shape.kind, "unit": shape.unit, "written_as": run.format}
+        with RunFolder(run.folder, KIND, settings, model=model.fingerprint, same_content={"model": "weights"}) as folder:
+            run_in_folder(folder, model, items, shape, run.windows, run.format, total, workers, load, progress)
             scores = Scores(shape, folder=folder.path)
-    if listed is None:
+    if pairs is None:
         return scores
-    compared = compare_pairs(listed, scores.rows, shape)
+    compared = compare_pairs(pairs, scores.rows, shape)
     if scores.folder is not None:
-        write_json(scores.folder / "accuracy.json", {"unit": unit, "accuracy": compared.accuracy})
+        write_json(scores.folder / "accuracy.json", {"unit": shape.unit, "accuracy": compared.accuracy})
     return compared
 
 
@@ -230,6 +191,7 @@ def run_in_folder(
     format: str,
     total: int,
     workers: Workers | None = None,
+    load: Callable[[], MaskedLM] | None = None,
     progress: Progress | None = None,
 ) -> None:
     """Score the texts that have no rows in the folder yet, and write scores.jsonl, .csv or .parquet when all are there."""
@@ -249,7 +211,7 @@ def run_in_folder(
             for chunk, numbers in scored(model, work, shape, windows, _among(progress, already, total), device == "cuda"):
                 write(shape.table(model.words, chunk, numbers), chunk[0].number)
         else:
-            for table, first, texts in _on_ray(workers, work, shape, windows):
+            for table, first, texts in _on_ray(workers, load, work, shape, windows):
                 write(table, first)
                 finished += texts
                 if progress:
@@ -278,7 +240,11 @@ def _writing(folder: RunFolder, columns: pyarrow.Schema) -> Iterator[Callable[[p
 
 
 def _on_ray(
-    workers: Workers, work: Iterable[list[Prepared]], shape: RowShape, windows: bool
+    workers: Workers,
+    load: Callable[[], MaskedLM] | None,
+    work: Iterable[list[Prepared]],
+    shape: RowShape,
+    windows: bool,
 ) -> Iterator[tuple[pyarrow.Table, int, int]]:
     """Tables as they come, the number of each one's first text, and how many texts it has."""
     sent: dict[int, tuple[int, int]] = {}
@@ -288,16 +254,13 @@ def _on_ray(
             sent[place] = chunk[0].number, len(chunk)
             yield [(text.number, text.item) for text in chunk]
 
-    for place, table in results(workers.pool(partial(_worker, shape, windows))(texts())):
+    for place, table in each(partial(_table, shape, windows), texts(), workers, load):
         yield table, *sent[place]
 
 
-def _worker(shape: RowShape, windows: bool, lm: MaskedLM) -> Callable[[list[tuple[int, Item]]], pyarrow.Table]:
-    def table(texts: list[tuple[int, Item]]) -> pyarrow.Table:
-        ((chunk, numbers),) = scored(lm, [prepared(lm, texts)], shape, windows)
-        return shape.table(lm.words, chunk, numbers)
-
-    return table
+def _table(shape: RowShape, windows: bool, model: MaskedLM, texts: list[tuple[int, Item]]) -> pyarrow.Table:
+    ((chunk, numbers),) = scored(model, [prepared(model, texts)], shape, windows)
+    return shape.table(model.words, chunk, numbers)
 
 
 def _among(progress: Progress | None, before: int, all_texts: int) -> Callable[[int], Progress | None]:

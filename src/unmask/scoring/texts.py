@@ -28,6 +28,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from unmask.checks import shown
 from unmask.errors import InputError
 from unmask.models.text.text_tokenizer import BLANK, TextTokenizer, Tokens
 from unmask.runs.files import parse_json, user_path
@@ -106,6 +107,8 @@ def items_of(source: Texts | Iterable[Item], field: str | None = None) -> Iterat
         return
     if isinstance(source, str):
         refuse_file_name(source, f"give Path({source!r})")
+    elif not isinstance(source, Iterable) or isinstance(source, Mapping):
+        raise InputError(f"texts {shown(source)} is not a text or a list of texts: give one")
     for number, text in enumerate([source] if isinstance(source, str) else source, 1):
         if isinstance(text, str | Item):
             yield Item(text) if isinstance(text, str) else text
@@ -118,6 +121,8 @@ def items_of(source: Texts | Iterable[Item], field: str | None = None) -> Iterat
 def pairs_of(source: str | Path | Iterable[str | Path | Mapping[str, Any]]) -> Iterator[SentencePair]:
     """Minimal pairs of one or more files of JSON Lines or tables, of all *.jsonl of a folder, of mappings, or of a frame."""
     entries = [source] if isinstance(source, str | Path) else _rows_of_frame(source)
+    if not isinstance(entries, Iterable) or isinstance(entries, Mapping):
+        raise InputError(f"pairs {shown(source)} is not a file or a list of mappings: give one")
     for number, entry in enumerate(entries, 1):
         if isinstance(entry, Mapping):
             if (pair := _pair(entry, f"pair {number}", "pairs")) is not None:

@@ -1,14 +1,20 @@
-"""Texts to train on: .txt, .txt.xz, .txt.gz and .jsonl files or texts in memory, cut into segments of tokens.
+"""From a corpus to the data of a run: its tokenizer, packed rows and held-out rows, with their fingerprints.
 
-A line is cut after sentence ends; its sentences are joined from the left while the segment stays within L tokens, the
-start and end tokens included. L is drawn for each line from the given lengths by a hash of its text, so that a model
-meets single sentences and whole paragraphs and the cut does not depend on the order of the corpus. A sentence
-longer than L is a segment of its own; one longer than the model's limit is cut between words.
+Texts are .txt, .txt.xz, .txt.gz and .jsonl files, or in memory. A line is cut after sentence ends; its sentences are joined from
+the left while the segment stays within L tokens, the start and end tokens included. L is drawn for each line from a few lengths
+by a hash of its text, so that a model meets single sentences and whole paragraphs and the cut does not depend on the order of the
+corpus. A sentence longer than L is a segment of its own; one longer than the model's limit is cut between words.
 
-Results are computed once: each has a folder, named by a fingerprint of all inputs. It is whole if every file listed in its
-contents.json has the size and the checksum noted there; a damaged one is made again. The tokens of a source are such a result, of
-its content, the tokenizer and the segmentation: `ids.bin`, the segments' ids end to end (uint16, or uint32 for vocabularies above
-65,536), and `lengths.npy`, the length of each segment, for training and for validation.
+Results are computed once: each has a folder in the user's cache, named by a fingerprint of all inputs, and appears there when it
+is whole. The tokens of a source are such a result, of its content, the tokenizer and the segmentation: `ids.bin`, the segments'
+ids end to end (uint16, or uint32 for vocabularies above 65,536), and `lengths.npy`, the length of each segment, for training and
+for validation.
+
+A parallel corpus is two files, or two lists of texts, of which each line of the second translates the same line of the first.
+Both sides share one vocabulary. A pair becomes one segment, "[CLS] source [SEP] target [SEP]" (see `translation/pairs`); what
+is too long for its room is left out, with a warning, and so is a pair with an empty side. With a teacher, a causal model of
+pairs, the training targets are its translations of the sources (sequence-level distillation, Kim & Rush 2016); held-out pairs
+keep their own.
 """
 
 from __future__ import annotations
@@ -21,7 +27,7 @@ import json
 import os
 import re
 import shutil
-import zlib
+import warnings
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
@@ -31,47 +37,56 @@ from pathlib import Path
 from uuid import uuid4
 
 import numpy as np
-from jaxtyping import Bool, Int, UInt
+import torch
 from tokenizers import Tokenizer
 
-from unmask.errors import InputError
-from unmask.models.text.word_pieces import CONTINUES, special_id
-from unmask.runs.files import parse_json, read_object, write_json, writing
-from unmask.runs.fingerprint import content_hash, file_hash
-from unmask.runs.lines import numbered_lines
+from unmask.errors import InputError, UnmaskWarning
+from unmask.models.text.word_pieces import load_word_pieces, special_id, train_tokenizer
+from unmask.runs.files import parse_json, read_json, user_path, write_atomically, write_json, writing
+from unmask.runs.fingerprint import content_hash, file_hash, fingerprint
+from unmask.runs.lines import numbered_lines, text_lines
 from unmask.runs.progress import Progress
+from unmask.training.packing import PackedRows, TokenPart, continuing_pieces, pack, validation_rows
+from unmask.training.recipe import Corpus, Side
+from unmask.training.settings import TrainSettings
+from unmask.translation.beam_search import beam_search, load_causal_pairs
+from unmask.translation.pairs import SHORTEST, SPECIAL, PairLayout
 
 SUFFIXES = (".txt", ".txt.xz", ".txt.gz", ".jsonl")
 _SENTENCE_END = re.compile(r"""(?<=[.!?])["'”’)\]]*\s+(?=["'“‘(\[]?[A-Z0-9])""")
 _HASH_SPACE = 1 << 32
-CONTENTS = "contents.json"
 PARTS = "train", "valid"
-_BLOCK = 1 << 24
-_FORMAT = 2
+_TOKENS_FORMAT, _TOKENIZER_FORMAT = 3, 4
+"""Versions of what is cached."""
 _LINES_PER_TASK = 4000
 _PARALLEL_FROM_BYTES = 8_000_000
+_LINES_PER_REPORT = 50_000
+MUCH = 0.02
+"""A corpus with a larger share of unknown tokens does not suit its tokenizer."""
+Pair = tuple[list[int], list[int]]
+"""Tokens of a source and of its translation."""
+TEACHER_BEAM = 5
 _worker: tuple[Segmenter, type[np.unsignedinteger]] | None = None
 
 
 @dataclass(frozen=True)
 class TextSource:
-    """One file, or texts in memory, and how often an epoch shows its lines; `field` holds the text of a .jsonl line."""
+    """One file, or texts in memory, and how often an epoch shows its lines; a .jsonl line has its text under "text"."""
 
     name: str
     path: Path | None = None
     texts: tuple[str, ...] = ()
     weight: float = 1.0
-    field: str = "text"
 
     @classmethod
-    def file(cls, path: Path, weight: float = 1.0, field: str = "text", name: str = "corpus") -> TextSource:
+    def file(cls, path: Path, weight: float = 1.0, name: str = "corpus") -> TextSource:
         """A file that was given under the argument `name`."""
         known = ", ".join(SUFFIXES)
         if not path.is_file():
             raise InputError(f"{name} {str(path)!r} is not a file: give a {known} file")
         if not path.name.endswith(SUFFIXES):
             raise InputError(f"{name} {str(path)!r} has an unknown ending: give a {known} file")
-        return cls(path.name, path, (), weight, field)
+        return cls(path.name, path, (), weight)
 
     def lines(self) -> Iterator[str]:
         """The non-empty texts, each as one line."""
@@ -91,14 +106,14 @@ class TextSource:
         for number, line in numbered_lines(self.path):
             if stripped := line.strip():
                 where = f"{self.path} line {number}"
-                yield where, _field(stripped, self.field, where) if self.path.suffix == ".jsonl" else stripped
+                yield where, _text_field(stripped, where) if self.path.suffix == ".jsonl" else stripped
 
     @property
     def fingerprint(self) -> str:
-        """A hash of the content and of the way it is read."""
+        """A hash of the content."""
         if self.path is None:
             return content_hash("\n".join(" ".join(text.split()) for text in self.texts))
-        return file_hash(self.path) + (self.field if self.path.suffix == ".jsonl" else "")
+        return file_hash(self.path)
 
     @property
     def size(self) -> int:
@@ -108,15 +123,15 @@ class TextSource:
         return self.path.stat().st_size * (4 if self.path.suffix in (".xz", ".gz") else 1)
 
 
-def _field(line: str, field: str, where: str) -> str:
-    usage = f'give lines like {{"{field}": "..."}} or name the --field'
+def _text_field(line: str, where: str) -> str:
+    usage = 'give lines like {"text": "..."}'
     try:
         value = parse_json(line)
     except ValueError as error:
         raise InputError(f"{where}: {error}; {usage}") from None
-    text = value.get(field) if isinstance(value, dict) else None
+    text = value.get("text") if isinstance(value, dict) else None
     if not isinstance(text, str):
-        raise InputError(f'{where}: no text under "{field}"; {usage}')
+        raise InputError(f'{where}: no text under "text"; {usage}')
     return " ".join(text.split())
 
 
@@ -145,14 +160,6 @@ def sentences(line: str) -> list[str]:
         out.append(line[start : gap.start() + closing])
         start = gap.end()
     return [*out, line[start:]]
-
-
-def continuing_pieces(tokenizer: Tokenizer) -> Bool[np.ndarray, " V"]:
-    """Which ids are pieces that continue a word: those that start with ##."""
-    vocabulary = tokenizer.get_vocab()
-    continues = np.zeros(max(vocabulary.values()) + 1, dtype=bool)
-    continues[[i for word, i in vocabulary.items() if word.startswith(CONTINUES)]] = True
-    return continues
 
 
 class Segmenter:
@@ -196,64 +203,24 @@ def _hash(line: str, purpose: bytes) -> int:
     return int.from_bytes(hashlib.blake2b(line.encode(), digest_size=4, person=purpose).digest(), "little")
 
 
-def cached(cache: Path, kind: str, inputs: object, make: Callable[[Path], None]) -> Path:
-    """The folder of the result for `inputs` (plain values); `make` fills a new one unless a whole one exists."""
+def cached(kind: str, inputs: object, make: Callable[[Path], None]) -> Path:
+    """The folder of the result for `inputs` (plain values) in the user's cache; `make` fills a new one, which moves there."""
+    cache = user_path(os.environ.get("XDG_CACHE_HOME") or "~/.cache", "cache") / "unmask"
     folder = cache / f"{kind}-{hashlib.sha256(json.dumps(inputs).encode()).hexdigest()[:24]}"
-    if _is_whole(folder):
+    if folder.is_dir():
         return folder
     temporary = folder.with_name(f".{folder.name}.{uuid4().hex}.tmp")  # machines that share a cache have equal process ids
-    with writing(folder, "free some space, or name another folder with --cache"):
+    with writing(folder, "free some space, or name another folder in XDG_CACHE_HOME"):
         try:
             temporary.mkdir(parents=True)
             make(temporary)
-            write_json(temporary / CONTENTS, {file.name: _summary(file) for file in sorted(temporary.iterdir())})
-            if not _is_whole(folder):
-                _put(temporary, folder)
+            temporary.rename(folder)
+        except OSError:
+            if not folder.is_dir():  # else another process made it meanwhile
+                raise
         finally:
             shutil.rmtree(temporary, ignore_errors=True)
     return folder
-
-
-def _put(temporary: Path, folder: Path) -> None:
-    """Move a new folder to its place, over a damaged one; keep one that another process made meanwhile."""
-    shutil.rmtree(folder, ignore_errors=True)
-    if folder.is_file():
-        folder.unlink()
-    try:
-        temporary.rename(folder)
-    except OSError:
-        if not _is_whole(folder):
-            raise
-
-
-def _is_whole(folder: Path) -> bool:
-    try:
-        contents = read_object(folder / CONTENTS)
-        return bool(contents) and all(_summary(folder / name) == summary for name, summary in contents.items())
-    except (InputError, OSError):
-        return False
-
-
-def _summary(file: Path) -> list[int]:
-    """Size and CRC-32."""
-    checksum = 0
-    with file.open("rb") as stream:
-        while block := stream.read(_BLOCK):
-            checksum = zlib.crc32(block, checksum)
-    return [file.stat().st_size, checksum]
-
-
-@dataclass(frozen=True)
-class TokenPart:
-    """Segments of token ids: `ids` end to end and the length of each."""
-
-    ids: UInt[np.ndarray, " tokens"]
-    lengths: Int[np.ndarray, " segments"]
-
-    @property
-    def tokens(self) -> int:
-        """Tokens in all, start and end tokens included."""
-        return int(self.lengths.sum(dtype=np.int64))
 
 
 @dataclass(frozen=True)
@@ -276,12 +243,10 @@ def joined(segments: list[list[int]], dtype: type[np.unsignedinteger]) -> TokenP
     return TokenPart(np.fromiter(itertools.chain.from_iterable(segments), dtype, int(lengths.sum())), lengths)
 
 
-def tokenise(
-    source: TextSource, tokenizer: Tokenizer, settings: Segmentation, cache: Path, progress: Progress | None = None
-) -> StoredTokens:
+def tokenise(source: TextSource, tokenizer: Tokenizer, settings: Segmentation, progress: Progress | None = None) -> StoredTokens:
     """The tokens of one source, from the cache or made now; `progress` is called with the lines done so far."""
     dtype = id_type(tokenizer)
-    inputs = [_FORMAT, source.fingerprint, tokenizer.to_str(), dataclasses.asdict(settings)]
+    inputs = [_TOKENS_FORMAT, source.fingerprint, tokenizer.to_str(), dataclasses.asdict(settings)]
 
     def make(folder: Path) -> None:
         several = source.size >= _PARALLEL_FROM_BYTES and hasattr(os, "sched_getaffinity")
@@ -301,7 +266,7 @@ def tokenise(
         for name, known in zip(PARTS, lengths, strict=True):
             np.save(folder / f"{name}.lengths.npy", np.concatenate(known))
 
-    folder = cached(cache, "tokens", inputs, make)
+    folder = cached("tokens", inputs, make)
     files = [folder / f"{name}.ids.bin" for name in PARTS]
     ids = [np.memmap(file, dtype=dtype, mode="r") if file.stat().st_size else np.empty(0, dtype) for file in files]
     train, valid = (TokenPart(part, np.load(folder / f"{name}.lengths.npy")) for part, name in zip(ids, PARTS, strict=True))
@@ -340,3 +305,257 @@ def _work(lines: list[str]) -> tuple[TokenPart, TokenPart]:
     train = segmenter([line for line, out in zip(lines, held, strict=True) if not out])
     valid = segmenter([line for line, out in zip(lines, held, strict=True) if out])
     return joined(train, dtype), joined(valid, dtype)
+
+
+def sources(corpus: Corpus, weights: Sequence[float] | None = None, name: str = "corpus") -> list[TextSource]:
+    """One source per file; a list of texts is one source. `weights`: one per source, by default 1."""
+    items = [corpus] if isinstance(corpus, str | os.PathLike) else list(corpus)
+    if not items:
+        raise InputError(f"the {name} is empty: give files or texts")
+    for item in items:
+        if not isinstance(item, str | os.PathLike):
+            raise InputError(f"{name} holds a {type(item).__name__}: give files, or a list of texts")
+    names_a_file = [not isinstance(item, str) or _looks_like_a_file(item) for item in items]
+    are_files = isinstance(corpus, str | os.PathLike) or any(names_a_file)
+    if are_files and not all(names_a_file) and len(items) > 1:
+        text = str(items[names_a_file.index(False)])
+        raise InputError(f"{name} names files, and {text[:60]!r} is not a file: give files, or a list of texts")
+    count = len(items) if are_files else 1
+    weights = [1.0] * count if weights is None or len(weights) == 0 else weights
+    if len(weights) != count:
+        raise InputError(f"{len(weights)} weights for {count} corpus files: give one --weight per file, in their order")
+    if are_files:
+        return [TextSource.file(user_path(p, name), w, name) for p, w in zip(items, weights, strict=True)]
+    return [TextSource(f"{len(items):,} texts", None, tuple(map(str, items)), weights[0])]
+
+
+def held_out_source(valid: Corpus) -> TextSource:
+    """The one source of validation texts."""
+    source, *others = sources(valid, name="valid")
+    if others:
+        raise InputError(f"valid names {1 + len(others)} files: give one")
+    return source
+
+
+def _looks_like_a_file(text: str) -> bool:
+    if text.endswith(SUFFIXES):
+        return True
+    try:
+        return bool(text.strip()) and Path(text).expanduser().exists()
+    except (OSError, RuntimeError, ValueError):
+        return False
+
+
+@dataclass(frozen=True)
+class Held:
+    """Validation data: a separate source, or a share of the corpus' lines."""
+
+    source: TextSource | None = None
+    share: float = 0.02
+
+
+@dataclass(frozen=True)
+class PairTokens:
+    """The training pairs of a parallel corpus: token ids of both sides, without special tokens."""
+
+    layout: PairLayout
+    sources: list[list[int]]
+    targets: list[list[int]]
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """Everything a run needs of its data; `corpus` is the fingerprint of texts, weights and cut, or of the pairs' tokens."""
+
+    tokenizer: Tokenizer
+    packed: PackedRows
+    valid: PackedRows
+    sources: tuple[TextSource, ...]
+    source_tokens: tuple[int, ...]
+    held: Held
+    corpus: str
+    pairs: PairTokens | None = None
+
+
+def prepare(
+    sources: Sequence[TextSource],
+    settings: TrainSettings,
+    held: Held,
+    tokenizer_path: Path | None = None,
+    progress: Progress | None = None,
+) -> Prepared:
+    """Tokenise and pack the sources, from the cache if possible."""
+    cut = Segmentation(settings.segment_lengths, settings.max_length, 0.0 if held.source else held.share)
+    tokenizer = _tokenizer(tokenizer_path, sources, settings.vocab, cut, progress)
+    stored = [tokenise(source, tokenizer, cut, progress) for source in sources]
+    if not any(tokens.train.tokens for tokens in stored):
+        raise _no_text(sources)
+    _warn_of_unknown([tokens.train for tokens in stored], tokenizer)
+    pad = special_id(tokenizer, "[PAD]")
+    weights = [source.weight for source in sources]
+    packed = pack([tokens.train for tokens in stored], weights, settings.max_length, pad, settings.seed)
+    if held.source:
+        held_cut = Segmentation((settings.max_length,), settings.max_length, 0.0)
+        parts = [tokenise(held.source, tokenizer, held_cut, progress).train]
+        advice = f"--valid {held.source.name} has no text, give another file, or omit it"
+    else:
+        parts, advice = [tokens.valid for tokens in stored], "give a --valid file or a larger --valid-share"
+    valid = validation_rows(parts, settings.max_length, pad, advice)
+    corpus = content_hash(repr([[tokens.fingerprint for tokens in stored], weights]))
+    return Prepared(tokenizer, packed, valid, tuple(sources), tuple(s.train.tokens for s in stored), held, corpus)
+
+
+def _warn_of_unknown(parts: Sequence[TokenPart], tokenizer: Tokenizer) -> None:
+    """Warn if much of the text is the unknown token: a model learns to predict it too often."""
+    unknown = special_id(tokenizer, "[UNK]")
+    share = sum(int(np.count_nonzero(part.ids == unknown)) for part in parts) / sum(part.tokens for part in parts)
+    if share > MUCH:
+        warnings.warn(
+            f"{share:.0%} of the corpus is [UNK], words that the tokenizer cannot spell: give a tokenizer of such texts, "
+            "or leave out --tokenizer and --init, so that one is trained",
+            UnmaskWarning,
+            stacklevel=4,
+        )
+
+
+def _tokenizer(
+    path: Path | None, sources: Sequence[TextSource], vocab: int, cut: Segmentation, progress: Progress | None
+) -> Tokenizer:
+    """The tokenizer at `path`, or one of at most `vocab` tokens for all sources together, from the cache if possible."""
+    if path is not None:
+        return load_word_pieces(path)
+
+    def lines() -> Iterator[str]:
+        count = 0
+        for source in sources:
+            for line in source.lines():
+                count += 1
+                if progress and count % _LINES_PER_REPORT == 0:
+                    progress(count, 0, "lines read for the tokenizer")
+                if not cut.holds_out(line):
+                    yield from itertools.repeat(line, max(1, round(source.weight)))
+        if not count:
+            raise _no_text(sources)
+
+    def make(folder: Path) -> None:
+        write_atomically(folder / "tokenizer.json", train_tokenizer(lines, vocab).to_str())
+
+    inputs = [_TOKENIZER_FORMAT, [(source.fingerprint, source.weight) for source in sources], vocab, cut.holdout]
+    return load_word_pieces(cached("tokenizer", inputs, make))
+
+
+def _no_text(sources: Sequence[TextSource]) -> InputError:
+    return InputError(f"the corpus is empty: no text in {', '.join(str(s.path or s.name) for s in sources)}")
+
+
+@dataclass(frozen=True)
+class Parallel:
+    """Both sides of a parallel corpus, and the folder of the model, if any, whose translations are trained on."""
+
+    sides: tuple[TextSource, TextSource]
+    teacher: Path | None = None
+
+    @classmethod
+    def of(cls, sides: Sequence[Side], teacher: str | os.PathLike[str] | None = None) -> Parallel:
+        """Two files or two lists of texts."""
+        if isinstance(sides, str | os.PathLike) or len(sides) != 2:
+            raise InputError("parallel takes two files, or two lists of texts: the sources and their translations")
+        both = _side(sides[0], "source"), _side(sides[1], "target")
+        return cls(both, None if teacher is None else user_path(teacher, "distil"))
+
+    def pairs(self) -> list[tuple[str, str]]:
+        """The pairs with two sides, in order; both must have the same number of lines, empty ones included."""
+        texts = [side.texts if side.path is None else [line for _, line in text_lines(side.path)] for side in self.sides]
+        source, target = ([" ".join(text.split()) for text in side] for side in texts)
+        if len(source) != len(target):
+            names = [side.path or side.name for side in self.sides]
+            raise InputError(
+                f"{names[0]} has {len(source):,} lines and {names[1]} {len(target):,}: "
+                "give two files of which each line of the second translates the same line of the first"
+            )
+        return [(s, t) for s, t in zip(source, target, strict=True) if s and t]
+
+
+def prepare_parallel(
+    corpus: Parallel,
+    settings: TrainSettings,
+    held: Held,
+    device: torch.device,
+    tokenizer_path: Path | None = None,
+    progress: Progress | None = None,
+) -> Prepared:
+    """Tokenise and pack the pairs; the teacher's translations come from the cache where it holds them."""
+    sides = corpus.sides
+    tokenizer = _tokenizer(tokenizer_path or corpus.teacher, sides, settings.vocab, Segmentation(), progress)
+    if settings.source_length < SHORTEST:
+        raise InputError(f"max_length {settings.max_length} leaves {settings.source_length} tokens for a source: give 8 or more")
+    layout = PairLayout(settings.source_length, settings.max_length, *(special_id(tokenizer, token) for token in SPECIAL))
+    cut = Segmentation(holdout=held.share)
+    train: list[Pair] = []
+    valid: list[Pair] = []
+    for source, pair in _fitting(tokenizer, corpus.pairs(), layout):
+        (valid if cut.holds_out(source) else train).append(pair)
+    if not train:
+        raise InputError(f"no pair to train on in {sides[0].name} and {sides[1].name}: give more, or longer, texts")
+    if corpus.teacher:
+        inputs = [*(side.fingerprint for side in sides), file_hash(corpus.teacher / "model.safetensors")]
+        train = _distilled(corpus.teacher, tokenizer, train, inputs, device, progress)
+    pairs = PairTokens(layout, [source for source, _ in train], [target for _, target in train])
+    part, held_part = (joined([layout.segment(*pair) for pair in some], id_type(tokenizer)) for some in (train, valid))
+    _warn_of_unknown([part], tokenizer)
+    packed = pack([part], [1.0], settings.max_length, layout.pad, settings.seed)
+    rows = validation_rows([held_part], layout.max_length, layout.pad, "give more pairs or a larger --valid-share")
+    tokens = tuple(sum(map(len, side)) for side in (pairs.sources, pairs.targets))
+    return Prepared(tokenizer, packed, rows, sides, tokens, held, fingerprint(vars(part)), pairs)
+
+
+def _side(side: Side, name: str) -> TextSource:
+    if not isinstance(side, str | os.PathLike):
+        source = TextSource(f"{len(side):,} {name} texts", None, tuple(map(str, side)))
+        for _ in source.lines():  # raises for what is not text
+            pass
+        return source
+    path = user_path(side, name)
+    if not path.is_file():
+        raise InputError(f"{name} {str(path)!r} is not a file: give one with a text per line")
+    return TextSource(path.name, path)
+
+
+def _fitting(tokenizer: Tokenizer, texts: Sequence[tuple[str, str]], layout: PairLayout) -> list[tuple[str, Pair]]:
+    """The source's text and both sides' tokens of every pair that has room."""
+    sides = [tokenizer.encode_batch_fast([pair[i] for pair in texts], add_special_tokens=False) for i in (0, 1)]
+    pairs = [(text, (s.ids, t.ids)) for (text, _), s, t in zip(texts, *sides, strict=True)]
+    longest = layout.longest_source, layout.longest_target
+    fitting = [(text, pair) for text, pair in pairs if all(0 < len(side) <= n for side, n in zip(pair, longest, strict=True))]
+    if len(fitting) < len(pairs):
+        warnings.warn(
+            f"{len(pairs) - len(fitting):,} of {len(pairs):,} pairs are longer than {longest[0]} source tokens or {longest[1]} "
+            "target tokens and are left out; a larger --max-length takes them",
+            UnmaskWarning,
+            stacklevel=3,
+        )
+    return fitting
+
+
+def _distilled(
+    teacher: Path,
+    tokenizer: Tokenizer,
+    pairs: Sequence[Pair],
+    inputs: Sequence[str],
+    device: torch.device,
+    progress: Progress | None,
+) -> list[Pair]:
+    """The sources with the teacher's translations; one that comes out empty keeps its own."""
+
+    def make(folder: Path) -> None:
+        if tokenizer.get_vocab() != load_word_pieces(teacher).get_vocab():
+            raise InputError(f"distil {str(teacher)!r} has another vocabulary: leave out --tokenizer")
+        dtype = torch.bfloat16 if device.type == "cuda" else torch.float32
+        model = load_causal_pairs(teacher, tokenizer, device, dtype)
+        limits = [2 * len(source) + 10 for source, _ in pairs]
+        translations = beam_search(model, [source for source, _ in pairs], TEACHER_BEAM, limits, progress)
+        write_json(folder / "targets.json", [translation.tokens for translation in translations])
+
+    key = [*inputs, content_hash(repr([source for source, _ in pairs])), str(TEACHER_BEAM)]
+    targets = read_json(cached("distilled", key, make) / "targets.json")
+    return [(source, new or old) for (source, old), new in zip(pairs, targets, strict=True)]

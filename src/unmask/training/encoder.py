@@ -25,7 +25,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from unmask.training.packing import PackedText, Rows
+from unmask.training.packing import PackedText
 
 WORKSPACE, FIXED_WORKSPACES = "CUBLAS_WORKSPACE_CONFIG", (":4096:8", ":16:8")
 """cuBLAS reads it: matrix products are reproducible in workspaces of fixed number and size."""
@@ -109,13 +109,8 @@ def _norm(x: Float[Tensor, "*n D"], w: Affine, eps: float) -> Float[Tensor, "*n 
     return F.layer_norm(x.to(w.weight.dtype), w.weight.shape, w.weight, w.bias, eps).to(x.dtype)
 
 
-def _dropped(x: Float[Tensor, "R L D"], share: float, rows: Rows | None = None) -> Float[Tensor, "R L D"]:
-    """x with a share of its numbers dropped; `rows` says which of a batch they are, if not all: the same are dropped then."""
-    if not share:
-        return x
-    if rows is None:
-        return F.dropout(x, share)
-    return x * F.dropout(x.new_ones(rows.whole, *x.shape[1:]), share)[rows.first : rows.stop]
+def _dropped(x: Float[Tensor, "R L D"], share: float) -> Float[Tensor, "R L D"]:
+    return F.dropout(x, share) if share else x
 
 
 def embed(
@@ -138,7 +133,6 @@ def encoder_layer(
     heads: int,
     eps: float,
     dropout: float = 0.0,
-    part: Rows | None = None,
 ) -> Float[Tensor, "R L D"]:
     """One post-norm layer; `dropout` acts on what the layer adds to its input."""
     rows, length, width = x.shape
@@ -146,8 +140,8 @@ def encoder_layer(
     q, k, v = _linear(x, joint).view(rows, length, 3, heads, width // heads).permute(2, 0, 3, 1, 4)
     attended = F.scaled_dot_product_attention(q, k, v, attn_mask=bias)
     mixed = _linear(attended.transpose(1, 2).reshape(rows, length, width), w.attended)
-    h = _norm(x + _dropped(mixed, dropout, part), w.attended_norm, eps)
-    return _norm(h + _dropped(_linear(F.gelu(_linear(h, w.widen)), w.narrow), dropout, part), w.out_norm, eps)
+    h = _norm(x + _dropped(mixed, dropout), w.attended_norm, eps)
+    return _norm(h + _dropped(_linear(F.gelu(_linear(h, w.widen)), w.narrow), dropout), w.out_norm, eps)
 
 
 def head(hidden: Float[Tensor, "m D"], w: HeadWeights, eps: float) -> Float[Tensor, "m V"]:
@@ -234,21 +228,15 @@ class PackedBert:
             _affine(p.transform.dense), _affine(p.transform.LayerNorm), Affine(e.word_embeddings.weight, p.bias)
         )
 
-    def hidden(
-        self, ids: Int[Tensor, "R L"], text: PackedText, dropout: float = 0.0, part: Rows | None = None
-    ) -> Float[Tensor, "n D"]:
-        """Last hidden states of all tokens, flattened; `ids` is what the model sees of `text`. A source is seen whole.
-
-        `part`: the rows of the batch that these are, if not all. Only dropout asks for it: without, code compiled once is used.
-        """
-        part = part if dropout and part and part.size < part.whole else None
+    def hidden(self, ids: Int[Tensor, "R L"], text: PackedText, dropout: float = 0.0) -> Float[Tensor, "n D"]:
+        """Last hidden states of all tokens, flattened; `ids` is what the model sees of `text`. A source is seen whole."""
         seen = text.same.tril() | (text.same & text.given.unsqueeze(1)) if self.causal else text.same
         w = self.embedding_weights
         word, position = F.embedding(ids, w.word), F.embedding(text.position, w.position)
         x, bias = self._embed(word, position, seen, w, self.dtype, self.eps)
-        x = _dropped(x, dropout, part)
+        x = _dropped(x, dropout)
         for weights in self.layer_weights:
-            x = self._layer(x, bias, weights, self.heads, self.eps, dropout, part)
+            x = self._layer(x, bias, weights, self.heads, self.eps, dropout)
         return x.flatten(0, 1)
 
     def nll(

@@ -1,8 +1,8 @@
-"""A run: steps of the trainer until the end, an interrupt or a NaN; its log, checkpoints and validations; its result.
+"""Steps of the trainer until the end, an interrupt or a NaN; their log, checkpoints and validations.
 
-The log, training/log.jsonl, has losses every few steps, and every validation. A checkpoint is written whole or not at all; the
-last two are kept. It is good if it reads, belongs to this run and holds finite numbers of the right shapes. A resumed run starts
-from the newest good one.
+The log, training/log.jsonl, has losses every few steps, and every validation. A run validates ten times and writes twenty
+checkpoints, each whole or not at all; the last two are kept. One is good if it reads, belongs to this run and holds finite
+numbers of the right shapes. A resumed run starts from the newest good one.
 """
 
 from __future__ import annotations
@@ -15,14 +15,11 @@ import time
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
-from html import escape
 from pathlib import Path
 from threading import current_thread, main_thread
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import torch
-from torch import Tensor
 
 from unmask.errors import InputError, UnmaskError
 from unmask.models.batching import is_out_of_memory
@@ -30,38 +27,15 @@ from unmask.models.source import first_line
 from unmask.runs.files import as_json, read_bytes, write_atomically, writing
 from unmask.runs.progress import Progress
 from unmask.training.packing import PackedRows
-from unmask.training.settings import TrainSettings, in_words
 from unmask.training.trainer import StepNumbers, Trainer, rate_at
 from unmask.training.validation import Validation
 
-if TYPE_CHECKING:
-    import pandas
-
 _FLUSH_STEPS = 50
 _FLUSH_SECONDS = 2.0
+VALIDATIONS, CHECKPOINTS = 10, 20
+"""Of a run."""
 KEPT = 2
 Status = Literal["finished", "interrupted", "paused"]
-
-
-@dataclass(frozen=True)
-class Pace:
-    """How often to validate and to write a checkpoint, and when to pause; none of it changes the numbers.
-
-    0 validates ten times per run and writes twenty checkpoints; without `max_minutes` the run never pauses.
-    """
-
-    valid_every: int = 0
-    checkpoint_every: int = 0
-    max_minutes: float | int | None = None
-
-    def due(self, done: int, steps: int) -> tuple[bool, bool]:
-        """Whether to validate, and whether to write a checkpoint, after `done` of `steps` steps."""
-        every = self.valid_every or max(1, steps // 10), self.checkpoint_every or max(1, steps // 20)
-        return done < steps and done % every[0] == 0, done < steps and done % every[1] == 0
-
-    def is_over(self, seconds: float) -> bool:
-        """Whether to pause after this many seconds."""
-        return self.max_minutes is not None and seconds > 60 * self.max_minutes
 
 
 class _Ledger:
@@ -99,43 +73,36 @@ class _Ledger:
 
 
 def run_steps(
-    trainer: Trainer, valid: PackedRows, checkpoints: CheckpointFolder, pace: Pace, log: RunLog, start: int = 0
+    trainer: Trainer, valid: PackedRows, checkpoints: CheckpointFolder, log: RunLog, max_minutes: float | None, start: int = 0
 ) -> tuple[Status, int, Validation]:
-    """Train from step `start` to the end, or until the first interruption; either way it writes a checkpoint."""
+    """Train from step `start` to the end, an interrupt or the end of the time; each of them writes a checkpoint."""
     steps, done, began = trainer.settings.steps, start, time.monotonic()
-    ledger = _Ledger(trainer, log, checkpoints)
+    processes, ledger = trainer.processes, _Ledger(trainer, log, checkpoints)
+    validate_every, save_every = max(1, steps // VALIDATIONS), max(1, steps // CHECKPOINTS)
     status: Status = "finished"
     seeded = [trainer.device] if trainer.device.type == "cuda" else []
-    with _interrupts(once=trainer.processes.alone) as interrupted, torch.random.fork_rng(seeded):
+    with _interrupts(once=processes.alone) as interrupted, torch.random.fork_rng(seeded):
         while done < steps:
             ledger.add(done, trainer.step(done))
             done += 1
-            over = 2 if interrupted else 1 if pace.is_over(time.monotonic() - began) else 0
-            if over := trainer.processes.highest(over):
-                status = "interrupted" if over == 2 else "paused"
+            late = max_minutes is not None and time.monotonic() - began > 60 * max_minutes
+            if reason := processes.highest(2 if interrupted else 1 if late else 0):
+                status = "interrupted" if reason == 2 else "paused"
                 break
-            validates, keeps = pace.due(done, steps)
-            if validates or keeps:
+            validates, saves = done < steps and done % validate_every == 0, done < steps and done % save_every == 0
+            if validates or saves:
                 ledger.flush()
                 if validates:
                     log.validated(done, trainer.validate(valid))
-                if keeps:
-                    _save(trainer, done, checkpoints)
+                if saves and processes.leads:
+                    checkpoints.save(done, trainer.state())
                 ledger.since = time.monotonic()
         ledger.flush()
-        if done > start:
-            _save(trainer, done, checkpoints)
+        if done > start and processes.leads:
+            checkpoints.save(done, trainer.state())
         figures = trainer.figures(valid)
         log.validated(done, figures)
     return "finished" if done == steps else status, done, figures
-
-
-def _save(trainer: Trainer, step: int, checkpoints: CheckpointFolder) -> None:
-    """Write a checkpoint after `step` steps, which any number of processes can continue from."""
-    with trainer.processes.agreed():
-        state = trainer.state()
-        if trainer.processes.leads:
-            checkpoints.save(step, state)
 
 
 @contextmanager
@@ -148,8 +115,8 @@ def _interrupts(once: bool = True) -> Iterator[list[int]]:
     if current_thread() is not main_thread():
         yield seen
         return
-    heard = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)]
-    former = {s: signal.getsignal(s) for s in heard if signal.getsignal(s) not in (signal.SIG_IGN, None)}
+    signals = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)]
+    former = {s: signal.getsignal(s) for s in signals if signal.getsignal(s) not in (signal.SIG_IGN, None)}
 
     def note(number: int, frame: Any) -> None:
         seen.append(number)
@@ -174,8 +141,8 @@ class RunLog:
         self.began = time.monotonic()
         self.first: tuple[int, float] | None = None
         if writes and path.exists():  # steps that a killed run logged after its last checkpoint are made again
-            kept = [as_json(record, indent=None) + "\n" for record in read_log(path) if record["step"] <= start]
-            write_atomically(path, "".join(kept))
+            records = [as_json(record, indent=None) + "\n" for record in read_log(path) if record["step"] <= start]
+            write_atomically(path, "".join(records))
 
     def trained(self, step: int, loss: float, penalty: float, rate: float, tokens_per_second: float) -> None:
         """The mean training loss since the last note, and the mean compatibility penalty if there is one."""
@@ -209,6 +176,15 @@ class RunLog:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             with self.path.open("a") as stream:
                 stream.write(as_json(record, indent=None) + "\n")
+
+
+def in_words(seconds: float) -> str:
+    """A duration, roughly: "less than a minute", "about 5 minutes", "about 3 hours"."""
+    if seconds < 50:
+        return "less than a minute"
+    minutes = max(1, round(seconds / 60))
+    count, unit = (minutes, "minute") if minutes < 100 else (round(seconds / 3600), "hour")
+    return f"about {count:,} {unit}{'' if count == 1 else 's'}"
 
 
 def read_log(path: Path) -> list[dict[str, Any]]:
@@ -261,26 +237,22 @@ class CheckpointFolder:
 
     def restore(self, load: Callable[[dict[str, Any]], None], device: torch.device | str = "cpu") -> int:
         """Pass the newest good checkpoint to `load`, which raises if it does not fit. Returns the steps done, or 0."""
-        damaged = ""
+        damage = ""
         for path in reversed(self.paths()):
             try:
                 state: dict[str, Any] = torch.load(path, map_location=device, weights_only=True)
-                if path.name != f"step-{state['step']:08d}.pt":
-                    raise ValueError(f"it is of step {state['step']}")
-                if wrong := not_finite(state):
-                    raise ValueError(f"{wrong} is not finite")
                 load(state)
             except Exception as error:
                 if is_out_of_memory(error):
                     raise
-                damaged = damaged or f"checkpoint {str(path)!r} is damaged ({first_line(error)})"
+                damage = damage or f"checkpoint {str(path)!r} is damaged ({first_line(error)})"
                 continue
-            if damaged:
-                warnings.warn(f"{damaged}: continuing from step {state['step']:,} instead", stacklevel=2)
+            if damage:
+                warnings.warn(f"{damage}: continuing from step {state['step']:,} instead", stacklevel=2)
             return int(state["step"])
-        if damaged:
+        if damage:
             raise InputError(
-                f"{damaged}, and there is no other: delete it to begin again at the first step with the same command, "
+                f"{damage}, and there is no other: delete it to begin again at the first step with the same command, "
                 "or name another --out"
             )
         return 0
@@ -294,96 +266,10 @@ class CheckpointFolder:
                 self.folder.rmdir()
 
 
-def not_finite(state: object) -> str:
-    """The name of a tensor in nested dictionaries and lists that holds an infinity or NaN; empty if all are finite."""
-    named = [(name, tensor.isfinite().all()) for name, tensor in _tensors(state, "") if tensor.is_floating_point()]
-    finite = torch.stack([good for _, good in named]).tolist() if named else []
-    return next((name for (name, _), good in zip(named, finite, strict=True) if not good), "")
-
-
-def _tensors(value: object, name: str) -> Iterator[tuple[str, Tensor]]:
-    if isinstance(value, Tensor):
-        yield name, value
-    elif isinstance(value, dict | list | tuple):
-        for key, item in value.items() if isinstance(value, dict) else enumerate(value):
-            yield from _tensors(item, f"{name}.{key}" if name else str(key))
-
-
-@dataclass(frozen=True)
-class TrainingRun:
-    """A run that finished, was interrupted or paused, and the model folder `out` that it left.
-
-    out          the folder of the model
-    status       "finished", "interrupted" or "paused"
-    step         steps done, of settings.steps
-    validation   loss in nats, accuracy and positions: with 15 % of held-out tokens masked, or of the next token (causal)
-    parameters   of the model
-    tokens       in an epoch
-    epochs       of all steps
-    settings     what decided the weights, those that were chosen for the data included
-    learned      whether the validation loss is better than that of the tokens' frequencies (`validation.unigram`), and, of a
-                 masked model of pairs, whether it does more than repeat one token
-
-    >>> texts = [f"The {who} met {n} friends." for who in ("baker", "sailor") for n in range(50)]
-    >>> run = unmask.train(texts, out="friends", layers=1, width=16, heads=1, vocab=80, max_length=16,
-    ...                    segment_lengths="16", batch_tokens=128, steps=2, valid_share=0.2, device="cpu")
-    >>> run.step, run.out.name
-    (2, 'friends')
-    """
-
-    out: Path
-    status: Status
-    step: int
-    validation: Validation
-    parameters: int
-    tokens: int
-    epochs: float
-    settings: TrainSettings
-
-    @property
-    def finished(self) -> bool:
-        """Whether all steps are done; `resume=True` continues a run that is not."""
-        return self.status == "finished"
-
-    @property
-    def learned(self) -> bool | None:
-        """Whether the model has learned anything; if not, or little, `validation.doubt` gives the reason."""
-        return self.validation.learned
-
-    def to_dict(self) -> dict[str, Any]:
-        """The object that `--json` prints."""
-        return {
-            "out": str(self.out),
-            "status": self.status,
-            "step": self.step,
-            "steps": self.settings.steps,
-            "validation": asdict(self.validation),
-            "learned": self.learned,
-            "parameters": self.parameters,
-            "tokens": self.tokens,
-            "epochs": self.epochs,
-            "settings": self.settings.to_dict(),
-        }
-
-    def to_frame(self) -> pandas.DataFrame:
-        """The log, one row per note: step, loss, lr, tokens_per_second, valid_loss, valid_accuracy, seconds."""
-        import pandas
-
-        return pandas.DataFrame(read_log(self.out / "training" / "log.jsonl"))
-
-    def __str__(self) -> str:
-        figures = f"validation {self.validation.loss:.3f} nats, {self.validation.accuracy:.1%}"
-        frequencies = f"(the tokens' frequencies alone: {self.validation.unigram:.3f})"
-        return f"{self.out}: {self.status} at step {self.step:,} of {self.settings.steps:,}, {figures} {frequencies}"
-
-    def _repr_html_(self) -> str:
-        rows = {
-            "model": str(self.out),
-            "status": f"{self.status} at step {self.step:,} of {self.settings.steps:,}",
-            "validation loss": f"{self.validation.loss:.3f} nats",
-            "frequencies alone": f"{self.validation.unigram:.3f} nats",
-            "validation accuracy": f"{self.validation.accuracy:.1%} of {self.validation.positions:,} positions",
-            "parameters": f"{self.parameters:,}",
-        }
-        cells = "".join(f"<tr><th>{escape(name)}</th><td>{escape(value)}</td></tr>" for name, value in rows.items())
-        return f"<table><tbody>{cells}</tbody></table>"
+def not_finite(state: dict[str, Any]) -> str:
+    """The name of a weight or a moment that holds an infinity or NaN; empty if all are finite."""
+    tensors = dict(state["model"])
+    for optimiser in state.get("optimisers", ()):
+        for place, moments in optimiser.get("state", {}).items():
+            tensors |= {f"{name} of parameter {place}": moment for name, moment in moments.items()}
+    return next((name for name, tensor in tensors.items() if not tensor.isfinite().all()), "")

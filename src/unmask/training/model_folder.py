@@ -1,4 +1,4 @@
-"""Folders of models: the network of a run, new or read from one; the files that the run leaves in one, here and on the hub.
+"""Folders of models: the network of a run, new or read from one; the files that the run leaves in one.
 
 `AutoModelForMaskedLM.from_pretrained` and `unmask --model` load the folder.
 """
@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,25 +14,23 @@ import torch
 from tokenizers import Tokenizer
 from torch import nn
 
-from unmask.errors import InputError, UnmaskError
+from unmask.errors import InputError
 from unmask.models.encoder.bert import BertMaskedLM, BertShape
 from unmask.models.hugging_face import load_causal
 from unmask.models.loading import load_checkpoint
-from unmask.models.source import Source, first_line
+from unmask.models.source import Source
 from unmask.models.text.vocabulary import vocabulary_hash
 from unmask.models.text.word_pieces import config_to_save, special_id
 from unmask.models.weights import as_safetensors
 from unmask.runs.files import write_atomically, write_json
 from unmask.runs.fingerprint import fingerprint
-from unmask.training.prepare import Prepared
+from unmask.training.corpus import Prepared
 from unmask.training.settings import TrainSettings
 
 if TYPE_CHECKING:
-    from unmask.training.loop import TrainingRun
+    from unmask.training.run import TrainingRun
 
 INITIAL_DEVIATION = 0.02
-OWN = "training/*"
-"""Files of the run itself: checkpoints, log and settings; they stay here."""
 
 
 def new_model(settings: TrainSettings, vocab_size: int, pad: int = 0) -> BertMaskedLM:
@@ -81,21 +78,16 @@ class Start:
     weights: str
 
     @classmethod
-    def read(cls, folder: Path, causal: bool = False, rename: Mapping[str, str] | None = None) -> Start:
-        """The masked (or causal) language model of a folder, raises InputError unless it is a whole BERT with a tokenizer.json.
-
-        `rename`: see `weights.renamed`.
-        """
+    def read(cls, folder: Path, causal: bool = False) -> Start:
+        """The masked (or causal) language model of a folder; raises InputError if it is not a BERT with a tokenizer.json."""
         if not (folder / "tokenizer.json").is_file():
             raise InputError(f"init {str(folder)!r} has no tokenizer.json: give a folder that `unmask train` wrote")
         if causal:
-            if rename:
-                raise InputError("rename is for masked models, and --objective causal starts from a causal one: leave it out")
             if not Source(str(folder)).config.get("is_decoder"):
                 raise InputError(f"init {str(folder)!r} is not a causal model: give one, or leave out --objective causal")
             loaded, _ = load_causal(str(folder))
         else:
-            loaded, _ = load_checkpoint(folder, torch.device("cpu"), torch.float32, rename)
+            loaded, _ = load_checkpoint(folder, torch.device("cpu"), torch.float32)
         network = _as_our_own(loaded, folder)
         return cls(folder, network, fingerprint(network.state_dict()))
 
@@ -139,7 +131,7 @@ def _as_our_own(loaded: Any, folder: Path) -> BertMaskedLM:
     return loaded
 
 
-def config_json(network: BertMaskedLM, tokenizer: Tokenizer, dtype: torch.dtype, causal: bool) -> dict[str, Any]:
+def config_json(network: BertMaskedLM, tokenizer: Tokenizer, causal: bool) -> dict[str, Any]:
     """The content of config.json; a causal network is a decoder."""
     start, end = special_id(tokenizer, "[CLS]"), special_id(tokenizer, "[SEP]")
     kind = {"is_decoder": True, "bos_token_id": start, "eos_token_id": end} if causal else {}
@@ -148,62 +140,53 @@ def config_json(network: BertMaskedLM, tokenizer: Tokenizer, dtype: torch.dtype,
         **kind,
         "architectures": ["BertLMHeadModel" if causal else "BertForMaskedLM"],
         "attention_probs_dropout_prob": 0.0,
-        "dtype": str(dtype).removeprefix("torch."),
+        "dtype": "float32",
         "hidden_dropout_prob": 0.0,
         "initializer_range": INITIAL_DEVIATION,
         "pad_token_id": special_id(tokenizer, "[PAD]"),
     }
 
 
-def weights_to_save(network: BertMaskedLM, dtype: torch.dtype) -> dict[str, torch.Tensor]:
-    """The state that a checkpoint folder holds: tied weights once, in `dtype`."""
-    tied = network.tied()
-    return {n: t.detach().to("cpu", dtype).contiguous() for n, t in network.state_dict().items() if n not in tied}
-
-
-def export_model(out: Path, model: BertMaskedLM, tokenizer: Tokenizer, settings: TrainSettings, card: str, half: bool) -> None:
+def export_model(out: Path, model: BertMaskedLM, tokenizer: Tokenizer, settings: TrainSettings, card: str) -> None:
     """Write config.json, model.safetensors, tokenizer.json, tokenizer_config.json and README.md, each whole."""
-    dtype = torch.float16 if half else torch.float32
     remedy = "the checkpoint under training/ is intact; make room, and give the same command again with --resume"
     causal = settings.objective == "causal"
-    write_json(out / "config.json", config_json(model, tokenizer, dtype, causal), remedy)
+    write_json(out / "config.json", config_json(model, tokenizer, causal), remedy)
     write_atomically(out / "tokenizer.json", tokenizer.to_str(), remedy)
     write_json(out / "tokenizer_config.json", config_to_save(settings.max_length, causal), remedy)
-    stored = as_safetensors(weights_to_save(model, dtype), vocabulary_hash(tokenizer.get_vocab()))
+    tied = model.tied()
+    weights = {n: t.detach().to("cpu", torch.float32).contiguous() for n, t in model.state_dict().items() if n not in tied}
+    stored = as_safetensors(weights, vocabulary_hash(tokenizer.get_vocab()))
     write_atomically(out / "model.safetensors", stored, remedy)
     write_atomically(out / "README.md", card.encode("utf-8", "backslashreplace"), remedy)  # paths need not be UTF-8
 
 
-def model_card(
-    made: TrainingRun, prepared: Prepared, command: str, licence: str, device: torch.device, processes: int = 1
-) -> str:
+def model_card(run: TrainingRun, prepared: Prepared, device: torch.device, processes: int = 1) -> str:
     """The text of the model card."""
-    settings, held, figures = made.settings, prepared.held, made.validation
+    settings, held, figures = run.settings, prepared.held, run.validation
     rows = "\n".join(
         f"| {s.name} | {tokens:,} | {s.weight:g} |" for s, tokens in zip(prepared.sources, prepared.source_tokens, strict=True)
     )
-    kept = held.source.name if held.source else f"{held.share:.3g} of the corpus' lines, by a hash of the line"
-    limit = held.max_tokens or settings.max_length
-    unfinished = "" if made.finished else f"\n\nThe run was {made.status} at step {made.step:,} of {settings.steps:,}.\n"
+    valid = held.source.name if held.source else f"{held.share:.3g} of the corpus' lines, by a hash of the line"
+    unfinished = "" if run.finished else f"\n\nThe run was {run.status} at step {run.step:,} of {settings.steps:,}.\n"
     unlearned = f"\n\nThis model {figures.doubt}.\n" if figures.doubt else ""
     kind, tag, objective, measured = _words(settings)
     if settings.parallel:
         objective += " A text is a source and its translation, and the translation is asked for (`unmask translate`)."
-    seen = round(made.step * settings.batch_tokens * prepared.tokens / sum(p.ids.size for p in prepared.packed))
+    seen = round(run.step * settings.batch_tokens * prepared.packed.fill)
     listed = "\n".join(f"    {name}: {value}" for name, value in settings.to_dict().items())
     today = datetime.date.today().isoformat()
     where = torch.cuda.get_device_name(device) if device.type == "cuda" else f"CPU, {torch.get_num_threads()} threads"
     where += f", {processes} processes" if processes > 1 else ""
     return f"""---
-license: {licence}
 pipeline_tag: {tag}
 library_name: transformers
 ---
 
-# {made.out.resolve().name}
+# {run.out.resolve().name}
 
 {kind}: {settings.layers} layers of width {settings.width}, {settings.heads} heads,
-a cased WordPiece vocabulary of {prepared.tokenizer.get_vocab_size():,} tokens, {made.parameters:,} parameters,
+a cased WordPiece vocabulary of {prepared.tokenizer.get_vocab_size():,} tokens, {run.parameters:,} parameters,
 texts of up to {settings.max_length} tokens. Trained by `unmask train` on {today} ({where}).{unfinished}
 
 ## Data
@@ -212,18 +195,16 @@ texts of up to {settings.max_length} tokens. Trained by `unmask train` on {today
 | --- | --- | --- |
 {rows}
 
-Licence of the data: {licence}. Held out for validation: {kept}.
+Held out for validation: {valid}.
 
 ## Training
 
-{made.step:,} steps of {settings.batch_tokens:,} tokens, {seen:,} tokens in all ({seen / max(1, prepared.tokens):.1f} epochs).
+{run.step:,} steps of {settings.batch_tokens:,} tokens, {seen:,} tokens in all ({seen / max(1, run.tokens):.1f} epochs).
 {objective}
-
-    {command}
 
 ## Figures
 
-{measured}, on held-out segments of up to {limit} tokens ({figures.positions:,} positions):
+{measured}, on held-out segments ({figures.positions:,} positions):
 loss {figures.loss:.4f} nats, accuracy {figures.accuracy:.2%}.
 The tokens' frequencies alone have a loss of {figures.unigram:.4f} nats.{unlearned}
 
@@ -249,40 +230,3 @@ def _words(settings: TrainSettings) -> tuple[str, str, str, str]:
         f"Masking {settings.masking}, replacement {settings.replacement} (mask, random, keep), {settings.loss} loss{extra}.",
         "With 15 % of the tokens masked",
     )
-
-
-def refuse_unpushable(name: str) -> None:
-    """Raise InputError if nothing can be pushed to `name`: no library, no such name, offline, or no token."""
-    try:
-        from huggingface_hub import constants, get_token
-        from huggingface_hub.errors import HFValidationError
-        from huggingface_hub.utils import validate_repo_id  # type: ignore[attr-defined]
-    except ImportError:
-        raise InputError(f"push_to {name!r} needs huggingface_hub: pip install huggingface_hub, or leave it out") from None
-    try:
-        validate_repo_id(name)
-        owner, _, rest = name.partition("/")
-        if not (owner and rest):
-            raise HFValidationError
-    except HFValidationError:
-        wanted = "give OWNER/NAME of letters, digits, '-', '_' and '.'"
-        raise InputError(f"push_to {name!r} is not a name on the hub: {wanted}") from None
-    if constants.HF_HUB_OFFLINE:
-        raise InputError(f"push_to {name!r} needs the network, and HF_HUB_OFFLINE forbids it: unset it, or leave out --push-to")
-    if get_token() is None:
-        raise InputError(f"push_to {name!r} needs a token of the hub: run `hf auth login`, or set HF_TOKEN")
-
-
-def push(folder: Path, name: str, private: bool) -> None:
-    """Upload the model folder as `name`, which is made if it does not exist; raises UnmaskError if the hub cannot be reached."""
-    from huggingface_hub import HfApi
-
-    hub = HfApi()
-    try:
-        hub.create_repo(name, private=private or None, exist_ok=True)
-        hub.upload_folder(repo_id=name, folder_path=folder, ignore_patterns=[OWN], commit_message="Model of unmask train")
-    except Exception as error:  # of the library, of its HTTP client, of the system
-        again = f'hf upload {name} {folder} . --exclude "{OWN}"'
-        raise UnmaskError(
-            f"{name} was not pushed ({first_line(error)}): the model is whole in {str(folder)!r}, try `{again}`"
-        ) from None

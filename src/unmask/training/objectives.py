@@ -38,19 +38,19 @@ row are varied at once. Only the logits of the drawn tokens are computed, never 
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Generator, Tensor
 
-from unmask.options.training import LossName
 from unmask.training.encoder import PackedBert, Slots
 from unmask.training.masking import FixedRate, MaskingScheme, Replacement, capacity, noise, parse_replacement, parse_scheme
-from unmask.training.packing import PackedText, Rows, Vocabulary
+from unmask.training.packing import PackedText, Vocabulary
 from unmask.training.settings import TrainSettings
+
+LossName = Literal["factorised", "block"]
 
 
 class Task(NamedTuple):
@@ -81,7 +81,7 @@ def hide(
 
 
 @dataclass(frozen=True)
-class Masked:
+class MaskedTasks:
     """Predict hidden positions, shown as `replacement` decides; `source` is the rate at which source tokens are hidden too."""
 
     scheme: MaskingScheme = field(default_factory=FixedRate)
@@ -104,7 +104,7 @@ class Masked:
 
 
 @dataclass(frozen=True)
-class Causal:
+class CausalTasks:
     """Predict the next token, everywhere."""
 
     causal = True
@@ -119,42 +119,23 @@ class Causal:
         return rows * length
 
 
-Objective = Masked | Causal
+Objective = MaskedTasks | CausalTasks
 
 
 def objective_of(settings: TrainSettings) -> Objective:
     """The objective that a run trains."""
     if settings.objective == "causal":
-        return Causal()
-    return Masked(parse_scheme(settings.masking), parse_replacement(settings.replacement), settings.loss, settings.mask_source)
-
-
-class SlotShare(NamedTuple):
-    """The places of some slots among the `whole` number that a batch has, of which `first` come before; None if they are all."""
-
-    first: Int[Tensor, ""] | None
-    whole: int
-
-    @classmethod
-    def of(cls, mask: Bool[Tensor, "R L"], rows: Rows, whole: int) -> SlotShare:
-        """The slots of these rows, where the mask of all rows has `whole`."""
-        return cls(None if rows.size == rows.whole else mask[: rows.first].sum(), whole)
-
-    def draw(self, like: Float[Tensor, "m V"], fill: Callable[[Tensor], Tensor]) -> Float[Tensor, "m V"]:
-        """Random numbers for slots whose numbers are `like`: drawn by `fill` for all slots of the batch."""
-        drawn = fill(like.new_empty(self.whole, like.shape[1]))
-        if self.first is None:
-            return drawn
-        return drawn[(self.first + torch.arange(len(like), device=like.device)).clamp(max=self.whole - 1)]
+        return CausalTasks()
+    return MaskedTasks(
+        parse_scheme(settings.masking), parse_replacement(settings.replacement), settings.loss, settings.mask_source
+    )
 
 
 @torch.no_grad()
-def filled_in(
-    task: Task, logits: Float[Tensor, "m V"], slots: Slots, vocabulary: Vocabulary, generator: Generator, share: SlotShare
-) -> Task:
+def filled_in(task: Task, logits: Float[Tensor, "m V"], slots: Slots, vocabulary: Vocabulary, generator: Generator) -> Task:
     """The task with tokens drawn from `logits`, those of the slots, where they are asked for."""
     allowed = logits.float().masked_fill(vocabulary.special, -torch.inf)
-    noise = share.draw(allowed, lambda empty: empty.uniform_(generator=generator)).clamp(min=1e-12)
+    noise = torch.empty_like(allowed).uniform_(generator=generator).clamp(min=1e-12)
     drawn = (allowed - (-noise.log()).log()).argmax(-1).to(task.shown.dtype)
     proposed = torch.cat([drawn, drawn.new_zeros(1)])[slots.of].view_as(task.shown)
     inside = (slots.of < len(drawn)).view_as(task.asked)
@@ -164,7 +145,7 @@ def filled_in(
 class PositionPairs(NamedTuple):
     """One pair of positions (flat indices a, b) of each of some segments, their tokens (x, y), and others drawn (x2, y2).
 
-    The number of pairs is static; `filled` marks the real ones. `total` is the number of real ones in all rows of the batch.
+    The number of pairs is static; `filled` marks the real ones.
     """
 
     a: Int[Tensor, " m"]
@@ -174,36 +155,28 @@ class PositionPairs(NamedTuple):
     y: Int[Tensor, " m"]
     x2: Int[Tensor, " m"]
     y2: Int[Tensor, " m"]
-    total: Int[Tensor, ""]
 
 
-def draw_pairs(
-    bert: PackedBert, text: PackedText, vocabulary: Vocabulary, rows: Rows, capacity: int, whole: int, generator: Generator
-) -> PositionPairs:
-    """Pairs from at most `capacity` segments of `rows`, and `whole` of the text; flat indices count from the first of the rows.
-
-    The other values are drawn from the model's own marginals with both masked.
-    """
+def draw_pairs(bert: PackedBert, text: PackedText, vocabulary: Vocabulary, capacity: int, generator: Generator) -> PositionPairs:
+    """Pairs from at most `capacity` segments; their other values are drawn from the model's own marginals with both masked."""
     rank = text.rank(noise(text, generator), text.maskable)
     enough = text.maskable & (text.count(text.maskable) > 1)
     at_a, at_b = enough & (rank == 0), enough & (rank == 1)
-    total, share = at_a.sum().clamp(max=whole), SlotShare.of(at_a, rows, whole)
-    text, at_a, at_b = text.part(*rows[:2]), at_a[rows.first : rows.stop], at_b[rows.first : rows.stop]
     length = text.ids.shape[1]
     a, filled, _ = Slots.gather(at_a, capacity)
     b = a // length * length + (text.same & at_b.unsqueeze(1)).to(torch.uint8).argmax(2).flatten()[a]
     x, y = text.ids.flatten()[a], text.ids.flatten()[b]
     mask = torch.full_like(x, vocabulary.mask)
-    pairs = PositionPairs(a, b, filled, x, y, x, y, total)
+    pairs = PositionPairs(a, b, filled, x, y, x, y)
     with torch.no_grad():
         hidden = bert.hidden(_shown(text, pairs, mask, mask), text)
-        x2, y2 = (_draw(bert.logits(hidden[p]), vocabulary, generator, share).to(x.dtype) for p in (a, b))
+        x2, y2 = (_draw(bert.logits(hidden[p]), vocabulary, generator).to(x.dtype) for p in (a, b))
     return pairs._replace(x2=x2, y2=y2)
 
 
 def compatibility_penalty(bert: PackedBert, text: PackedText, vocabulary: Vocabulary, pairs: PositionPairs) -> Float[Tensor, ""]:
-    """The pairs' share of the mean squared cross-ratio gap: of those of some rows, their sum over the number in all rows."""
-    a, b, filled, x, y, x2, y2, total = pairs
+    """The mean squared cross-ratio gap of the pairs."""
+    a, b, filled, x, y, x2, y2 = pairs
     mask, tokens = torch.full_like(x, vocabulary.mask), text.ids.numel()
     seen = [_shown(text, pairs, *values) for values in ((mask, y), (mask, y2), (x, mask), (x2, mask))]
     hidden = bert.hidden(torch.cat(seen), text.repeated(4))
@@ -212,7 +185,7 @@ def compatibility_penalty(bert: PackedBert, text: PackedText, vocabulary: Vocabu
     up, down = bert.token_logits(hidden[at], values).unbind(1)
     of_y, of_y2, of_x, of_x2 = (up - down).chunk(4)
     gap = (of_y - of_y2) - (of_x - of_x2)
-    return (gap.square() * filled).sum() / total.clamp(min=1)
+    return (gap.square() * filled).sum() / filled.sum().clamp(min=1)
 
 
 def _shown(text: PackedText, pairs: PositionPairs, value_a: Int[Tensor, " m"], value_b: Int[Tensor, " m"]) -> Int[Tensor, "R L"]:
@@ -223,8 +196,7 @@ def _shown(text: PackedText, pairs: PositionPairs, value_a: Int[Tensor, " m"], v
     return out.index_put((write_a,), value_a).index_put((write_b,), value_b)[:-1].view_as(text.ids)
 
 
-def _draw(logits: Float[Tensor, "m V"], vocabulary: Vocabulary, generator: Generator, share: SlotShare) -> Int[Tensor, " m"]:
+def _draw(logits: Float[Tensor, "m V"], vocabulary: Vocabulary, generator: Generator) -> Int[Tensor, " m"]:
     """One token of each row: argmax of p / e with e exponential."""
     probabilities = logits.float().masked_fill(vocabulary.special, -torch.inf).softmax(-1)
-    waits = share.draw(probabilities, lambda empty: empty.exponential_(generator=generator))
-    return (probabilities / waits).argmax(-1)
+    return (probabilities / torch.empty_like(probabilities).exponential_(generator=generator)).argmax(-1)

@@ -1,13 +1,11 @@
-"""Segments packed into rows of a few fixed lengths, so that a batch has a static shape and hardly any padding.
+"""Segments packed into rows of one length, so that a batch has a static shape and hardly any padding.
 
-A row of bucket L holds whole segments end to end, then padding. Attention never crosses from one segment to another, so a
-packed segment trains exactly as the same segment alone in a row. Each segment goes to the smallest bucket that takes it. Rows
-are filled by the longest segments that still fit; equal patterns of lengths are made together, so packing works on the
-histogram of lengths and takes seconds for millions of segments.
+A row holds whole segments end to end, then padding. Attention never crosses from one segment to another, so a packed segment
+trains exactly as the same segment alone in a row. Rows are filled by the longest segments that still fit; equal patterns of
+lengths are made together, so packing works on the histogram of lengths and takes seconds for millions of segments.
 
-The batch of a step is a function of (seed, step) only, so a run can resume anywhere. An epoch permutes the rows of every bucket
-with a generator seeded by (seed, epoch, bucket), cuts them into batches of one shape, and shuffles the batches of all buckets.
-Rows that do not fill a batch sit out that epoch.
+The batch of a step is a function of (seed, step) only, so a run can resume anywhere. An epoch permutes the rows with a generator
+seeded by (seed, epoch), cuts them into batches, and shuffles the batches. Rows that do not fill a batch sit out that epoch.
 
 Every segment begins with the start token, so the ids alone carry the layout: segment = running count of start tokens
 (0 for padding), position = distance from the segment's start token. In a parallel corpus a segment is a source and its
@@ -19,8 +17,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -29,21 +25,36 @@ from tokenizers import Tokenizer
 from torch import Tensor
 
 from unmask.errors import InputError
-from unmask.models.text.word_pieces import special_id
-from unmask.runs.files import read_object, write_json
-from unmask.training.corpus import StoredTokens, TokenPart, cached, continuing_pieces
+from unmask.models.text.word_pieces import CONTINUES, special_id
 
 _SEGMENTS_PER_COPY = 200_000
 
 
 @dataclass(frozen=True)
-class PackedRows:
-    """Rows of one bucket, (rows, length) token ids, and the number of segments and of tokens (without padding) in them."""
+class TokenPart:
+    """Segments of token ids: `ids` end to end and the length of each."""
 
-    length: int
+    ids: UInt[np.ndarray, " tokens"]
+    lengths: Int[np.ndarray, " segments"]
+
+    @property
+    def tokens(self) -> int:
+        """Tokens in all, start and end tokens included."""
+        return int(self.lengths.sum(dtype=np.int64))
+
+
+@dataclass(frozen=True)
+class PackedRows:
+    """Rows of token ids, and the number of segments and of tokens (without padding) in them."""
+
     ids: UInt[np.ndarray, "rows length"]
     segments: int
     tokens: int
+
+    @property
+    def length(self) -> int:
+        """Tokens of a row, padding included."""
+        return self.ids.shape[1]
 
     @property
     def tokens_per_segment(self) -> float:
@@ -56,76 +67,39 @@ class PackedRows:
         return self.tokens / self.ids.size
 
 
-def pack_cached(
-    stored: Sequence[StoredTokens], weights: Sequence[float], buckets: Sequence[int], pad: int, seed: int, cache: Path
-) -> list[PackedRows]:
-    """The training parts packed by `pack`, memory-mapped from the cache, or made now."""
-
-    def make(folder: Path) -> None:
-        packed = pack([s.train for s in stored], weights, buckets, pad, seed)
-        for rows in packed:
-            np.save(folder / f"rows-{rows.length}.npy", rows.ids)
-        write_json(folder / "counts.json", {rows.length: [rows.segments, rows.tokens] for rows in packed})
-
-    inputs = [[s.fingerprint for s in stored], list(weights), list(buckets), pad, seed]
-    folder = cached(cache, "rows", inputs, make)
-    counts = read_object(folder / "counts.json")
-    return [PackedRows(n, np.load(folder / f"rows-{n}.npy", mmap_mode="r"), *counts[str(n)]) for n in buckets]
-
-
-def pack(
-    parts: Sequence[TokenPart], weights: Sequence[float], buckets: Sequence[int], pad: int, seed: int = 0
-) -> list[PackedRows]:
-    """Rows of each bucket. A part of weight w has each segment floor(w) times, and once more with probability w - floor(w)."""
+def pack(parts: Sequence[TokenPart], weights: Sequence[float], size: int, pad: int, seed: int = 0) -> PackedRows:
+    """Rows of `size` tokens. A part of weight w has each segment floor(w) times, and once more with probability w - floor(w)."""
     generator = np.random.default_rng(seed)
-    lengths, starts, source = [], [], []
+    lengths, starts, sources = [], [], []
     for index, (part, weight) in enumerate(zip(parts, weights, strict=True)):
         copies = int(weight) + (generator.random(len(part.lengths)) < weight % 1)
         begin = np.cumsum(part.lengths, dtype=np.int64) - part.lengths
         lengths.append(np.repeat(part.lengths, copies))
         starts.append(np.repeat(begin, copies))
-        source.append(np.full(len(lengths[-1]), index, np.int16))
-    length, start, origin = np.concatenate(lengths), np.concatenate(starts), np.concatenate(source)
+        sources.append(np.full(len(lengths[-1]), index, np.int16))
+    length, start, source = np.concatenate(lengths), np.concatenate(starts), np.concatenate(sources)
     order = generator.permutation(len(length))
-    length, start, origin = length[order], start[order], origin[order]
-    dtype = parts[0].ids.dtype
-    out = []
-    for below, size in zip([0, *buckets[:-1]], buckets, strict=True):
-        here = np.flatnonzero((length > below) & (length <= size))
-        row, offset, rows = _places(length[here], size)
-        ids = np.full((rows, size), pad, dtype)
-        for index, part in enumerate(parts):
-            chosen = np.flatnonzero(origin[here] == index)
-            for i in range(0, len(chosen), _SEGMENTS_PER_COPY):
-                some = chosen[i : i + _SEGMENTS_PER_COPY]
-                _copy(part.ids, start[here[some]], length[here[some]], ids, row[some] * size + offset[some])
-        out.append(PackedRows(size, ids, len(here), int(length[here].sum(dtype=np.int64))))
-    return out
+    length, start, source = length[order], start[order], source[order]
+    row, offset, rows = _places(length, size)
+    ids = np.full((rows, size), pad, parts[0].ids.dtype)
+    for index, part in enumerate(parts):
+        chosen = np.flatnonzero(source == index)
+        for first in range(0, len(chosen), _SEGMENTS_PER_COPY):
+            some = chosen[first : first + _SEGMENTS_PER_COPY]
+            _copy(part.ids, start[some], length[some], ids, row[some] * size + offset[some])
+    return PackedRows(ids, len(length), int(length.sum(dtype=np.int64)))
 
 
-def validation_rows(
-    parts: Sequence[TokenPart],
-    max_tokens: int,
-    row_length: int,
-    pad: int,
-    limit: int = 1_000_000,
-    advice: str = "give a --valid file or a larger --valid-share",
-) -> PackedRows:
-    """Held-out segments of at most `max_tokens`, packed; at most about `limit` tokens of them, from the start.
-
-    `advice` ends the message if there is none.
-    """
-    kept = []
+def validation_rows(parts: Sequence[TokenPart], length: int, pad: int, advice: str, limit: int = 1_000_000) -> PackedRows:
+    """Held-out segments, packed; at most about `limit` tokens of each part, from the start. `advice`: what to do without any."""
+    taken = []
     for part in parts:
         ends = np.cumsum(part.lengths, dtype=np.int64)
-        fits = (part.lengths <= max_tokens) & (ends <= limit)
-        spans = zip(ends[fits] - part.lengths[fits], ends[fits], strict=True)
-        kept.append(
-            TokenPart(np.concatenate([np.empty(0, part.ids.dtype), *(part.ids[a:b] for a, b in spans)]), part.lengths[fits])
-        )
-    if not any(len(k.lengths) for k in kept):
-        raise InputError(f"no held-out segment of at most {max_tokens} tokens: {advice}")
-    return pack(kept, [1.0] * len(kept), [row_length], pad)[0]
+        count = int(np.searchsorted(ends, limit, side="right"))
+        taken.append(TokenPart(part.ids[: ends[count - 1] if count else 0], part.lengths[:count]))
+    if not any(len(part.lengths) for part in taken):
+        raise InputError(f"no segment is held out: {advice}")
+    return pack(taken, [1.0] * len(taken), length, pad)
 
 
 def _places(lengths: Int[np.ndarray, " n"], size: int) -> tuple[Int[np.ndarray, " n"], Int[np.ndarray, " n"], int]:
@@ -169,67 +143,54 @@ def seed_for(*parts: int) -> int:
     return int(np.random.SeedSequence(list(parts)).generate_state(1, np.uint64)[0] >> 1)
 
 
-class Rows(NamedTuple):
-    """Rows `first` to `stop` of the `whole` number of a batch's rows."""
-
-    first: int
-    stop: int
-    whole: int
-
-    @property
-    def size(self) -> int:
-        """How many there are."""
-        return self.stop - self.first
-
-
 @dataclass(frozen=True)
 class RowBatch:
     """The rows of one step, and their place in the plan."""
 
     ids: Int[np.ndarray, "rows length"]
-    bucket: int
     epoch: int
     rows: Int[np.ndarray, " rows"]
 
     def __str__(self) -> str:
         some = ", ".join(map(str, self.rows[:4]))
-        return f"epoch {self.epoch}, bucket of {self.bucket} tokens, {len(self.rows)} rows ({some}, ...)"
+        return f"epoch {self.epoch}, {len(self.rows)} rows ({some}, ...)"
 
 
 class BatchPlan:
     """Batches of `batch_tokens` slots from packed rows; `batch(step)` for any step, in any order."""
 
-    def __init__(self, packed: Sequence[PackedRows], batch_tokens: int, seed: int) -> None:
-        self.packed = [p for p in packed if len(p.ids)]
-        self.seed = seed
-        if not self.packed:
+    def __init__(self, packed: PackedRows, batch_tokens: int, seed: int) -> None:
+        rows, length = packed.ids.shape
+        if not rows:
             raise InputError("the corpus is empty: no line gave a segment of tokens")
-        self.rows = [batch_tokens // p.length for p in self.packed]
-        for rows, p in zip(self.rows, self.packed, strict=True):
-            if rows < 1 or rows > len(p.ids):
-                raise InputError(
-                    f"the corpus fills {len(p.ids)} rows of {p.length} tokens, shorter than one batch ({batch_tokens} tokens, "
-                    f"{rows} rows): give more text, or --batch-tokens between {p.length} and {len(p.ids) * p.length}"
-                )
-        self.batches = [len(p.ids) // r for p, r in zip(self.packed, self.rows, strict=True)]
-        self.steps_per_epoch = sum(self.batches)
+        self.packed, self.seed, self.rows = packed, seed, batch_tokens // length
+        if not 1 <= self.rows <= rows:
+            raise InputError(
+                f"the corpus fills {rows} rows of {length} tokens, shorter than one batch ({batch_tokens} tokens, "
+                f"{self.rows} rows): give more text, or --batch-tokens between {length} and {rows * length}"
+            )
+        self.steps_per_epoch = rows // self.rows
         self._epoch = lru_cache(maxsize=2)(self._make_epoch)
 
     def batch(self, step: int) -> RowBatch:
         """The batch of a step, counted from 0."""
         epoch, place = divmod(step, self.steps_per_epoch)
-        permutations, order = self._epoch(epoch)
-        bucket, index = order[place]
-        packed, count = self.packed[bucket], self.rows[bucket]
-        rows = permutations[bucket][index * count : (index + 1) * count]
-        return RowBatch(packed.ids[rows].astype(np.int32), packed.length, epoch, rows)
+        rows = self._epoch(epoch)[place]
+        return RowBatch(self.packed.ids[rows].astype(np.int32), epoch, rows)
 
-    def _make_epoch(self, epoch: int) -> tuple[list[Int[np.ndarray, " _"]], Int[np.ndarray, "batches 2"]]:
-        permutations = [
-            np.random.default_rng(seed_for(self.seed, epoch, b)).permutation(len(p.ids)) for b, p in enumerate(self.packed)
-        ]
-        order = np.concatenate([np.column_stack([np.full(n, b), np.arange(n)]) for b, n in enumerate(self.batches)])
-        return permutations, np.random.default_rng(seed_for(self.seed, epoch, len(self.packed))).permutation(order)
+    def _make_epoch(self, epoch: int) -> Int[np.ndarray, "batches rows"]:
+        """The rows of each batch of an epoch."""
+        permuted = np.random.default_rng(seed_for(self.seed, epoch, 0)).permutation(len(self.packed.ids))
+        batches = permuted[: self.steps_per_epoch * self.rows].reshape(self.steps_per_epoch, self.rows)
+        return np.random.default_rng(seed_for(self.seed, epoch, 1)).permutation(batches)
+
+
+def continuing_pieces(tokenizer: Tokenizer) -> Bool[np.ndarray, " V"]:
+    """Which ids are pieces that continue a word: those that start with ##."""
+    vocabulary = tokenizer.get_vocab()
+    continues = np.zeros(max(vocabulary.values()) + 1, dtype=bool)
+    continues[[i for word, i in vocabulary.items() if word.startswith(CONTINUES)]] = True
+    return continues
 
 
 @dataclass(frozen=True)

@@ -20,11 +20,11 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from unmask.training.corpus import Prepared
 from unmask.training.encoder import PackedBert, Slots
 from unmask.training.masking import FixedRate
-from unmask.training.objectives import Masked, Objective
+from unmask.training.objectives import MaskedTasks, Objective
 from unmask.training.packing import PackedRows, PackedText, Vocabulary, seed_for
-from unmask.training.prepare import Prepared
 from unmask.training.processes import ALONE, Processes
 
 LITTLE = 0.1
@@ -97,19 +97,19 @@ def validate(
     log_unigram   log-frequencies of the tokens, whose loss on the same targets is Validation.unigram
     processes     share out the rows of each batch
     """
-    objective = objective or Masked(FixedRate(0.15))
+    objective = objective or MaskedTasks(FixedRate(0.15))
     device = vocabulary.special.device
-    own = processes.rows(batch_rows)
-    slots = max(slots, objective.slots(own.size, rows.length, rows.tokens_per_segment))
+    first, stop = processes.rows(batch_rows)
+    slots = max(slots, objective.slots(stop - first, rows.length, rows.tokens_per_segment))
     loss, hits, count, plain = (torch.zeros((), dtype=torch.float64, device=device) for _ in range(4))
-    for start in range(0, len(rows.ids) if own.size else 0, batch_rows):
+    for start in range(0, len(rows.ids) if stop > first else 0, batch_rows):
         block = np.full((batch_rows, rows.length), vocabulary.pad, np.int32)
         part = rows.ids[start : start + batch_rows]
         block[: len(part)] = part
         text = PackedText.of(torch.from_numpy(block).to(device), vocabulary)
         generator = torch.Generator(device).manual_seed(seed_for(seed, start))
         task = objective.task(text, vocabulary, generator)
-        text, task = text.part(*own[:2]), task.part(*own[:2])
+        text, task = text.part(first, stop), task.part(first, stop)
         gathered = Slots.gather(task.asked, slots)
         answer = task.answer.flatten()[gathered.position].long()
         with torch.set_grad_enabled(bert.compiled):  # with gradients, training's compiled code is used here too
@@ -145,10 +145,9 @@ def _counts(prepared: Prepared, vocabulary: Vocabulary) -> Int[np.ndarray, " V"]
         counts[vocabulary.end] += len(prepared.pairs.targets)
         return counts
     counts = np.zeros(vocabulary.size, np.int64)
-    for packed in prepared.packed:
-        flat = packed.ids.reshape(-1)
-        for first in range(0, len(flat), _BLOCK):
-            counts += np.bincount(flat[first : first + _BLOCK], minlength=vocabulary.size)
+    ids = prepared.packed.ids.reshape(-1)
+    for first in range(0, len(ids), _BLOCK):
+        counts += np.bincount(ids[first : first + _BLOCK], minlength=vocabulary.size)
     return counts
 
 
@@ -160,7 +159,7 @@ def stutter(bert: PackedBert, rows: PackedRows, vocabulary: Vocabulary) -> tuple
     and then masks those of all that had the lowest probabilities, fewer each time.
     """
     text = PackedText.of(torch.from_numpy(rows.ids[:ROWS].astype(np.int64)).to(vocabulary.special.device), vocabulary)
-    task = Masked(FixedRate(1.0)).task(text, vocabulary, torch.Generator(vocabulary.special.device).manual_seed(0))
+    task = MaskedTasks(FixedRate(1.0)).task(text, vocabulary, torch.Generator(vocabulary.special.device).manual_seed(0))
     made, sure = task.answer.clone(), torch.zeros(task.asked.shape, device=task.asked.device)
     masked, shown = task.asked, task.shown
     for left in range(STEPS - 1, -1, -1):

@@ -5,37 +5,29 @@ Figures are BLEU and chrF as sacrebleu computes them, and what references do not
 stutter     share of neighbouring tokens that are equal; and of translations with such a pair
 accepted    share of a kernel's steps whose proposal was accepted (the same token again always is)
 novel       share of a kernel's steps that changed the text
-
-Imports no torch before it is called, so that the command line can show its options at once.
 """
 
 from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
-from functools import partial
-from html import escape
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
 
-from unmask.arguments import checked
 from unmask.errors import InputError, UnmaskWarning
-from unmask.options.option import documented
-from unmask.options.translation import TranslateOptions
+from unmask.models.text.text_tokenizer import refuse_hopeless
+from unmask.models.text.word_pieces import UNKNOWN, Spelling
+from unmask.results import Result
+from unmask.runs.engine import ray_workers
 from unmask.runs.files import as_json, user_path, write_atomically
 from unmask.runs.lines import STANDARD_INPUT, source_name, text_lines
 from unmask.runs.outputs import output_file
 from unmask.runs.progress import Progress
 from unmask.sampling.run.text_statistics import stutter_rate, stutters
-from unmask.translation.settings import TranslateSettings
-
-if TYPE_CHECKING:
-    import pandas
-
-    from unmask.models.text.word_pieces import Spelling
-    from unmask.translation.pairs import PairLayout
-    from unmask.translation.translators import Found, PairModel, Translation
+from unmask.translation.pairs import PairLayout
+from unmask.translation.recipe import TranslateSettings, Translator, as_translator, device_of, in_worker, settle
+from unmask.translation.translators import CausalPairs, Translation, refuse_misfit, translated, translated_on_ray
 
 SHOWN = 10
 BEGINNING = (b'{"text": ',)
@@ -44,7 +36,7 @@ Texts = str | os.PathLike[str] | Sequence[str]
 
 
 @dataclass(frozen=True)
-class Figures:
+class Figures(Result):
     """Of a set of translations; None where a figure does not apply."""
 
     bleu: float
@@ -60,10 +52,6 @@ class Figures:
     passes: float
     seconds: float
 
-    def to_dict(self) -> dict[str, Any]:
-        """Plain values, for JSON."""
-        return asdict(self)
-
     def __str__(self) -> str:
         lines = [
             f"BLEU {self.bleu:.2f}  {self.bleu_signature}",
@@ -77,7 +65,7 @@ class Figures:
 
 
 @dataclass(frozen=True, repr=False)
-class Translations:
+class Translations(Result):
     """Translations in the order of their sources.
 
     settings  what decided the translations
@@ -88,6 +76,8 @@ class Translations:
     figures   against the references
     """
 
+    KEYS = ("settings", "translations=rows", "seconds", "moves", "figures")
+    ROWS = "translations"
     settings: TranslateSettings
     rows: list[dict[str, Any]]
     seconds: float
@@ -99,38 +89,21 @@ class Translations:
         """The translations."""
         return [row["text"] for row in self.rows]
 
-    def to_frame(self) -> pandas.DataFrame:
-        """The rows."""
-        import pandas
-
-        return pandas.DataFrame(self.rows)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Everything, as plain values."""
-        return {
-            "settings": self.settings.to_dict(),
-            "translations": self.rows,
-            "seconds": self.seconds,
-            "moves": self.moves,
-            "figures": self.figures.to_dict() if self.figures else None,
-        }
-
     def lines(self) -> str:
         """JSON lines, one per source."""
         return "".join(as_json(row, indent=None) + "\n" for row in self.rows)
 
-    @checked
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the JSON lines."""
         write_atomically(output_file("path", path, (), BEGINNING), self.lines())
 
-    def _repr_html_(self) -> str:
-        shown = escape(str(self.figures)).replace("\n", "<br>") if self.figures else ""
-        texts = "".join(f"<li>{escape(text)}</li>" for text in self.texts[:SHOWN])
-        return f"<p>{escape(repr(self))}<br>{shown}</p><ul>{texts}</ul>"
+    @property
+    def headline(self) -> str:
+        """What was done, and its figures."""
+        return f"{self!r} {self.figures or ''}".strip()
 
     def __repr__(self) -> str:
-        return f"Translations({self.settings.method}, {len(self.rows):,} texts)"
+        return f"Translations({self.settings.kernel.name}, {len(self.rows):,} texts)"
 
 
 def figures(rows: Sequence[Mapping[str, Any]], references: Sequence[str], seconds: float, moves: Mapping[str, int]) -> Figures:
@@ -169,52 +142,23 @@ def _mean(values: Sequence[float | None]) -> float | None:
     return sum(known) / len(known) if known else None
 
 
-@documented(TranslateOptions)
-@checked
-def translate(
+def translations(
     texts: Texts,
-    *,
-    model: str | os.PathLike[str] | PairModel,
-    decoder: str | None = None,
-    kernel: str | None = None,
-    steps: int | None = None,
-    start: str | None = None,
-    start_steps: int | None = None,
-    lengths: int | None = None,
-    choose: str | None = None,
-    per_token: bool = True,
-    orders: int | None = None,
-    beam: int | None = None,
-    penalty: float | None = None,
-    energy: str | None = None,
-    seed: int = 0,
-    temperature: float | None = None,
-    proposal_temperature: float | None = None,
-    block_size: int | None = None,
-    hot: float | None = None,
-    cold: float | None = None,
-    schedule: str | None = None,
-    decoding_temperature: float | None = None,
-    gamma: float | None = None,
-    tau: float | None = None,
-    order: str | None = None,
-    restart: float | None = None,
-    reference: Texts | None = None,
-    out: str | os.PathLike[str] | None = None,
-    device: str = "auto",
-    dtype: str = "auto",
-    engine: str = "local",
-    workers: int | None = None,
-    progress: Progress | None = None,
+    model: Translator,
+    kernel: Any,
+    sweeps: int | None,
+    start: str | None,
+    lengths: int | None,
+    choose: Any,
+    energy: Any,
+    seed: int,
+    reference: Texts | None,
+    out: str | os.PathLike[str] | None,
+    engine: str,
+    workers: int | None,
+    progress: Progress | None,
 ) -> Translations:
-    """Translate the lines of a file, or a list of texts; arguments are the options of `unmask translate`.
-
-    An empty source has an empty translation.
-
-    Arguments: help(unmask.translate)
-    """
-    usual = "beam" if decoder is None and kernel is None and _is_causal(model) else decoder
-    settings = TranslateOptions.given(locals() | {"decoder": usual}).part(TranslateSettings)
+    """What `unmask.translate` returns, whose docstring has the arguments."""
     file = None if out is None else output_file("out", out, (texts, reference, model), BEGINNING)
     sources = read_lines(texts, "texts")
     references = None if reference is None else read_lines(reference, "reference")
@@ -222,25 +166,25 @@ def translate(
         raise InputError(
             f"{len(sources):,} sources and {len(references):,} references: give one reference per source, line by line"
         )
-    from unmask.models.workers import on_ray, refuse_loaded
-    from unmask.translation.sharing import translated_on_ray
-    from unmask.translation.translators import load_translator
-
+    if workers is not None and engine == "local":
+        raise InputError("workers was given, which engine local does not use: leave it out, or use engine ray")
+    loaded = in_worker(model, "cpu")() if engine == "ray" else as_translator(model)
+    settings = settle(isinstance(loaded, CausalPairs), kernel, sweeps, start, lengths, choose, energy, seed)
+    refuse_misfit(loaded, settings)
+    spelling = loaded.spelling
+    assert spelling is not None
+    ids = _encoded(spelling, loaded.layout, sources)
+    full = [source for source in ids if source]
     if engine == "ray":
-        refuse_loaded(model)
-    translator = load_translator(settings, model, "cpu" if engine == "ray" else device, dtype)
-    ids = _encoded(translator.spelling, translator.layout, sources)
-    work: Callable[..., Found] = translator
-    if engine == "ray":
-        shared = on_ray(partial(load_translator, settings), model, device, dtype, count=workers)
-        work = partial(translated_on_ray, shared, settings)
-    translations, moves, seconds = work([source for source in ids if source], progress)
-    rows = _rows(translator.spelling, ids, translations)
-    measured = None if references is None else figures(rows, references, seconds, moves)
-    made = Translations(settings, rows, seconds, moves, measured)
+        made = translated_on_ray(model, settings, full, ray_workers(workers, device_of(model), len(full)), progress)
+    else:
+        made = translated(loaded, settings, full, progress)
+    rows = _rows(spelling, ids, made.translations)
+    measured = None if references is None else figures(rows, references, made.seconds, made.moves)
+    result = Translations(settings, rows, made.seconds, made.moves, measured)
     if file is not None:
-        made.save(file)
-    return made
+        write_atomically(file, result.lines())
+    return result
 
 
 def read_lines(texts: Texts, name: str) -> list[str]:
@@ -260,41 +204,31 @@ def read_lines(texts: Texts, name: str) -> list[str]:
     return lines
 
 
-def _is_causal(model: Any) -> bool:
-    """Whether it is the folder of a causal model."""
-    from unmask.translation.pairs import is_causal_pair_model
-
-    return isinstance(model, str | os.PathLike) and is_causal_pair_model(user_path(model, "model"))
-
-
 def _encoded(spelling: Spelling, layout: PairLayout, sources: Sequence[str]) -> list[tuple[int, ...]]:
     """The sources' tokens; one that has no room in the model is refused with its line."""
-    from unmask.models.text.text_tokenizer import refuse_hopeless
-    from unmask.models.text.word_pieces import UNKNOWN
-
     for line, source in enumerate(sources, 1):
         refuse_hopeless(source, layout.longest_source, f"line {line}")
-    found = spelling.encode(sources)
-    unknown = [line for line, ids in enumerate(found, 1) if spelling.unknown in ids]
+    encoded = spelling.encode(sources)
+    unknown = [line for line, ids in enumerate(encoded, 1) if spelling.unknown in ids]
     if unknown:
         warnings.warn(
-            f"{len(unknown):,} of {len(found):,} sources have words that the model cannot spell and reads as {UNKNOWN}, "
+            f"{len(unknown):,} of {len(encoded):,} sources have words that the model cannot spell and reads as {UNKNOWN}, "
             f"the first in line {unknown[0]}",
             UnmaskWarning,
             stacklevel=4,
         )
-    for line, ids in enumerate(found, 1):
+    for line, ids in enumerate(encoded, 1):
         if len(ids) > layout.longest_source:
             raise InputError(
                 f"line {line} has {len(ids)} tokens and the model takes sources of {layout.longest_source}: shorten it, "
                 "or train a model with a larger --max-length"
             )
-    return [tuple(ids) for ids in found]
+    return [tuple(ids) for ids in encoded]
 
 
-def _rows(spelling: Spelling, ids: Sequence[tuple[int, ...]], found: Iterable[Translation]) -> list[dict[str, Any]]:
-    """A row per source: `found` has one for each that is not empty."""
-    waiting, rows = iter(found), []
+def _rows(spelling: Spelling, ids: Sequence[tuple[int, ...]], made: Iterable[Translation]) -> list[dict[str, Any]]:
+    """A row per source: `made` has one for each that is not empty."""
+    waiting, rows = iter(made), []
     for source in ids:
         tokens, energy, log_prob, passes = next(waiting) if source else ((), None, None, 0)
         numbers = {"energy": energy, "log_prob": log_prob, "passes": passes, "stutter": stutters(tokens)}

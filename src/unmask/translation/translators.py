@@ -1,4 +1,4 @@
-"""The two translators: a masked model, whose drafts are decoded or sampled, and a causal one, with its beam.
+"""Translation by a masked model, whose drafts are decoded or sampled, or by a causal one, with its beam; here or on Ray.
 
 The machinery of the masked one is that of `sampling`. A draft is a text of its source and `length` free positions; its length
 decides its `Target`, in which the source is given. Drafts of one length go side by side, whatever their sources; on a CPU, those
@@ -11,11 +11,12 @@ import os
 import time
 import warnings
 from array import array
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 from zlib import crc32
 
 import torch
@@ -29,7 +30,7 @@ from unmask.models.loading import load_network, resolve_device, resolve_dtype
 from unmask.models.masked_lm import MaskedLM
 from unmask.models.source import Source as Folder
 from unmask.models.text.word_pieces import Spelling
-from unmask.options.sampling import EnergyKind
+from unmask.runs.engine import Workers, each
 from unmask.runs.files import user_path
 from unmask.runs.progress import Progress
 from unmask.sampling.decoders.ancestral import Ancestral
@@ -38,21 +39,24 @@ from unmask.sampling.engine.memory import CPU_BYTES, chain_cost
 from unmask.sampling.engine.passes import Passes
 from unmask.sampling.engine.randomness import ChainStreams
 from unmask.sampling.kernels.kernel import ChainState
-from unmask.sampling.run.advance import build, group_run
-from unmask.sampling.run.groups import Group, random_texts
+from unmask.sampling.registry import MH, Block, EnergyKind, Method
+from unmask.sampling.run.chains import Group, group_run, random_texts
 from unmask.sampling.run.result import COUNTS
 from unmask.sampling.settings import SampleSettings
 from unmask.sampling.target import Target
-from unmask.translation.beam_search import beam_search, load_causal_pairs
-from unmask.translation.pairs import LengthHead, PairLayout, pooled_states, read_layout
-from unmask.translation.settings import TranslateSettings
+from unmask.translation.beam_search import CausalPairs, beam_search, load_causal_pairs, rows_at_once
+from unmask.translation.pairs import LengthHead, PairLayout, is_causal_pair_model, pooled_states, read_layout
+from unmask.translation.recipe import Beam, Choice, PairTranslator, TranslateSettings, Translator, in_worker
 
 GPU_ROWS, CPU_ROWS = 128, 4
 """Of a call: on a GPU drafts of one length are tens or hundreds, on a CPU a few; what a call has too few of is computed for
 nothing."""
 ROOMS = 8
 """On a CPU the room of a source is cut to a multiple of this many tokens."""
-Score = Literal["norm", "raw", "any-order"]
+SOURCES = {"cpu": 32, "cuda": 1024}
+"""Sources of an item on Ray, by device: those of a worker that dies are translated again by another."""
+SHARES = 4
+"""Items of each worker, at least."""
 STREAMS = 2**24
 """Streams of random numbers; parallel tempering takes several for each."""
 Source = tuple[int, ...]
@@ -60,7 +64,7 @@ Source = tuple[int, ...]
 
 
 @dataclass(frozen=True)
-class PairModel:
+class PairModel(PairTranslator):
     """A folder of `unmask train --parallel`, loaded; `corrects`: it was trained to correct tokens that it sees."""
 
     model: MaskedLM
@@ -76,7 +80,7 @@ class PairModel:
         spelling = Spelling.read(folder)
         layout, objective, corrects = read_layout(folder, spelling.special)
         if objective != "masked":
-            raise InputError(f"model {str(folder)!r} is a causal model, which fills no blanks: give --decoder greedy or beam")
+            raise InputError(f"model {str(folder)!r} is a causal model, which fills no blanks: give a masked one")
         network = load_network(Folder(str(folder)), on, kind)
         assert isinstance(network, BertMaskedLM)
         network.bert.unseen = layout.pad
@@ -119,8 +123,8 @@ class PairModel:
         network = self.model.network
         assert isinstance(network, BertMaskedLM)
         with torch.no_grad():
-            found = self.lengths(*pooled_states(network.bert, self.layout, sources)).topk(k, -1)
-        both = zip(found.indices.tolist(), found.values.tolist(), strict=True)
+            likely = self.lengths(*pooled_states(network.bert, self.layout, sources)).topk(k, -1)
+        both = zip(likely.indices.tolist(), likely.values.tolist(), strict=True)
         return [[(index + 1, value) for index, value in zip(*row, strict=True)] for row in both]
 
 
@@ -154,19 +158,18 @@ class Drafting:
     def at_random(self, drafts: Sequence[Draft]) -> list[Draft]:
         """The drafts with tokens drawn uniformly from the vocabulary."""
         out = list(drafts)
-        for places, group, _ in self._groups(drafts, SampleSettings(seed=self.seed)):
+        for places, group, _ in self._groups(drafts, MH(), "norm"):
             drawn = random_texts(group.target, len(places), ChainStreams(self.seed, group.chains).at(0, 0))
             self._put(out, places, drawn[:, group.target.free_positions], [0] * len(places))
         return out
 
-    def scores(self, drafts: Sequence[Draft], score: Score, orders: int = 1) -> list[float]:
-        """Energies (lower is better), or log-probabilities by the mean over `orders` random orders (higher is better)."""
+    def scores(self, drafts: Sequence[Draft], score: Choice) -> list[float]:
+        """Energies (lower is better), or log-probabilities in a random order (higher is better)."""
         out = [0.0] * len(drafts)
-        kind: EnergyKind = "raw" if score == "raw" else "norm"
-        for places, group, passes in self._groups(drafts, SampleSettings(seed=self.seed, energy=kind)):
+        for places, group, passes in self._groups(drafts, MH(), "raw" if score == "raw" else "norm"):
             assert group.starts is not None
             if score == "any-order":
-                values = self._log_prob(group.starts, group, passes, orders)
+                values = self._log_prob(group.starts, group, passes)
             else:
                 state = ChainState.at(group.target, group.starts)
                 state.complete(group.target, passes)
@@ -175,20 +178,22 @@ class Drafting:
                 out[place] = value
         return out
 
-    def _log_prob(self, ids: Int[Tensor, "n T"], group: Group, passes: Passes, orders: int) -> Float[Tensor, " n"]:
-        ancestral, streams = Ancestral(group.target, passes), ChainStreams(self.seed, group.chains)
+    def _log_prob(self, ids: Int[Tensor, "n T"], group: Group, passes: Passes) -> Float[Tensor, " n"]:
         rows = torch.arange(len(group.chains), device=group.target.device)
-        drawn = [streams.at(0, number + 1).permutation(rows, group.target.sites) for number in range(orders)]
-        found = torch.stack([ancestral.log_prob(ids, order) for order in drawn])
-        return found.logsumexp(0) - torch.tensor(float(orders)).log().to(found)
+        order = ChainStreams(self.seed, group.chains).at(0, 1).permutation(rows, group.target.sites)
+        return Ancestral(group.target, passes).log_prob(ids, order)
 
-    def run(self, drafts: Sequence[Draft], settings: SampleSettings) -> list[Draft]:
-        """The drafts' blanks filled by a decoder, or the drafts after `settings.sweeps` sweeps of a Markov kernel."""
+    def run(self, drafts: Sequence[Draft], kernel: Method, energy: EnergyKind, sweeps: int = 1, later: int = 0) -> list[Draft]:
+        """The drafts' blanks filled by a decoder, or the drafts after `sweeps` sweeps of a Markov kernel.
+
+        `later` is added to the seed.
+        """
         out, done = list(drafts), 0
-        sweeps, what = (1, "decoded") if settings.entry.decodes else (settings.sweeps, "sampled")
-        for places, group, passes in self._groups(drafts, settings):
-            narrow = _narrowed(settings, group.target.sites)
-            run = group_run(narrow, group, build(narrow, group.target, passes))
+        what = "decoded" if kernel.decodes else "sampled"
+        for places, group, passes in self._groups(drafts, kernel, energy):
+            narrow = _narrowed(kernel, group.target.sites)
+            settings = SampleSettings(kernel=narrow, energy=energy, seed=self.seed + later, sweeps=sweeps)
+            run = group_run(settings, group, passes)
             run.begin()
             for _ in range(sweeps):
                 run.sweep()
@@ -200,10 +205,10 @@ class Drafting:
                 self.progress(done, len(drafts), what)
         return out
 
-    def _groups(self, drafts: Sequence[Draft], settings: SampleSettings) -> Iterator[tuple[list[int], Group, Passes]]:
+    def _groups(self, drafts: Sequence[Draft], kernel: Method, kind: EnergyKind) -> Iterator[tuple[list[int], Group, Passes]]:
         """The drafts of each length and room, by their places in `drafts`, as many at once as fit into memory; and how the model
         is run on them."""
-        energy = Energy(settings.energy, settings.temperature)
+        energy = Energy(kind)
         alike: dict[tuple[int, int], list[int]] = {}
         for place, draft in enumerate(drafts):
             room = self.pair.in_room(draft.source).layout.source_length
@@ -212,7 +217,7 @@ class Drafting:
             source = drafts[places[0]].source
             pair = self.pair.in_room(source)
             target = Target(pair.model, pair.layout.template(source, length), energy, given=range(room))
-            size = chain_cost(settings, target, "logits").fitting(CPU_BYTES)
+            size = chain_cost(kernel, target, "logits").fitting(CPU_BYTES)
             for first in range(0, len(places), size):
                 some = places[first : first + size]
                 numbers = [drafts[place].number for place in some]
@@ -224,13 +229,11 @@ class Drafting:
             out[place] = replace(out[place], tokens=tuple(ids), passes=out[place].passes + int(spent))
 
 
-def _narrowed(settings: SampleSettings, sites: int) -> SampleSettings:
-    """The settings for short texts: a block is at most as long as the text, and one site instead of a pair is moved by itself."""
-    if settings.entry.decodes or settings.sites_per_step <= sites:
-        return settings
-    return (
-        replace(settings, block_size=sites) if settings.entry.sites is None else replace(settings, kernel=SampleSettings.kernel)
-    )
+def _narrowed(kernel: Method, sites: int) -> Method:
+    """The kernel for short texts: a block is at most as long as the text, and one site instead of a pair is moved by itself."""
+    if kernel.decodes or kernel.sites_per_step <= sites:
+        return kernel
+    return replace(kernel, block_size=sites) if isinstance(kernel, Block) else MH()
 
 
 def _texts(pair: PairModel, drafts: Sequence[Draft]) -> Int[Tensor, "n T"]:
@@ -249,7 +252,7 @@ class Translation(NamedTuple):
     passes: int
 
 
-class Found(NamedTuple):
+class Translated(NamedTuple):
     """One translation per source, what a kernel did (see `COUNTS`), and the seconds that translating took."""
 
     translations: list[Translation]
@@ -257,95 +260,127 @@ class Found(NamedTuple):
     seconds: float
 
 
-class CausalTranslator:
-    """Greedy, or by beam search."""
+def load_pairs(name: str | os.PathLike[str], device: str, dtype: str) -> PairModel | CausalPairs:
+    """The masked or causal model of pairs in a folder."""
+    folder = user_path(name, "model")
+    if not is_causal_pair_model(folder):
+        return PairModel.load(folder, device, dtype)
+    spelling = Spelling.read(folder)
+    model = load_causal_pairs(folder, spelling.core, resolve_device(device), resolve_dtype(dtype))
+    model.spelling = spelling
+    return model
 
-    def __init__(self, settings: TranslateSettings, model: object, device: str, dtype: str) -> None:
-        if not isinstance(model, str | os.PathLike):
-            raise InputError(f"{settings.method} takes the folder of a causal model, not a masked one: give its path")
-        on, kind = resolve_device(device), resolve_dtype(dtype)
-        folder = user_path(model, "model")
-        self.settings, self.spelling = settings, Spelling.read(folder)
-        self.model = load_causal_pairs(folder, self.spelling.core, on, kind)
-        self.layout = self.model.layout
 
-    def __call__(self, sources: Sequence[Source], progress: Progress | None = None) -> Found:
-        """One translation per source."""
-        began = time.monotonic()
-        found = beam_search(self.model, sources, self.settings.width, self.settings.penalty, progress=progress)
+def translated(
+    model: PairModel | CausalPairs, settings: TranslateSettings, sources: Sequence[Source], progress: Progress | None = None
+) -> Translated:
+    """One translation per source."""
+    began = time.monotonic()
+    if isinstance(model, CausalPairs):
+        beam = settings.kernel.beam if isinstance(settings.kernel, Beam) else 1
+        found = beam_search(model, sources, beam, progress=progress)
         seconds = time.monotonic() - began
-        return Found([Translation(tuple(one.tokens), None, one.log_prob, one.passes) for one in found], {}, seconds)
+        return Translated([Translation(tuple(one.tokens), None, one.log_prob, one.passes) for one in found], {}, seconds)
+    drafting = Drafting(model, settings.seed, progress)
+    drafts = _drafts(drafting, settings, sources)
+    if model.model.device.type == "cuda":
+        torch.cuda.synchronize()
+    seconds = time.monotonic() - began
+    energies, log_probs = drafting.scores(drafts, settings.energy), drafting.scores(drafts, "any-order")
+    both = zip(drafts, energies, log_probs, strict=True)
+    translations = [Translation(draft.tokens, energy, log_prob, draft.passes) for draft, energy, log_prob in both]
+    return Translated(translations, drafting.moves if settings.moves else {}, seconds)
 
 
-class MaskedTranslator:
-    """By a decoder, or by a Markov kernel."""
-
-    def __init__(self, settings: TranslateSettings, model: object, device: str, dtype: str) -> None:
-        pair = model if isinstance(model, PairModel) else PairModel.load(Path(user_path(model, "model")), device, dtype)  # type: ignore[arg-type]
-        if settings.lengths > pair.layout.longest_target:
-            raise InputError(
-                f"lengths {settings.lengths} is more than the {pair.layout.longest_target} that the model takes: give fewer"
-            )
-        corrector = settings.corrector
-        if corrector is not None and not pair.corrects:
-            warnings.warn(
-                f"{corrector} asks the model to correct tokens that it sees, and {pair.model.name!r} was trained on blanks only: "
-                "train one with --refinement, or take another decoder",
-                UnmaskWarning,
-                stacklevel=4,
-            )
-        self.settings, self.pair, self.spelling, self.layout = settings, pair, pair.spelling, pair.layout
-
-    def __call__(self, sources: Sequence[Source], progress: Progress | None = None) -> Found:
-        """One translation per source."""
-        settings = self.settings
-        drafting = Drafting(self.pair, settings.seed, progress)
-        began = time.monotonic()
-        drafts = self._translated(drafting, sources)
-        if self.pair.model.device.type == "cuda":
-            torch.cuda.synchronize()
-        seconds = time.monotonic() - began
-        energies = drafting.scores(drafts, "raw" if settings.energy == "raw" else "norm")
-        log_probs = drafting.scores(drafts, "any-order", settings.orders)
-        both = zip(drafts, energies, log_probs, strict=True)
-        found = [Translation(draft.tokens, energy, log_prob, draft.passes) for draft, energy, log_prob in both]
-        return Found(found, drafting.moves if settings.moves else {}, seconds)
-
-    def _translated(self, drafting: Drafting, sources: Sequence[Source]) -> list[Draft]:
-        """One draft per source: decoded at its likeliest lengths, the best chosen, and moved by the kernel if there is one."""
-        settings = self.settings
-        drafts = [
-            Draft(stream_number(source, length), source, length, log_length)
-            for source, likely in zip(sources, self.pair.likely_lengths(sources, settings.lengths), strict=True)
-            for length, log_length in likely
-        ]
-        starting = settings.starting
-        drafts = drafting.at_random(drafts) if starting is None else drafting.run(drafts, starting)
-        drafts = self._best(drafting, drafts)
-        return drafting.run(drafts, settings.sampling) if settings.moves else drafts
-
-    def _best(self, drafting: Drafting, drafts: Sequence[Draft]) -> list[Draft]:
-        """Of each source's drafts the one with the best score; passes of all of them, and of the scores, are its own.
-
-        A score is that of the text and its length together: E(y | s, n) - log p(n | s), or -log p(y | s, n) - log p(n | s).
-        """
-        settings = self.settings
-        k = settings.lengths
-        if k == 1:
-            return list(drafts)
-        scores = drafting.scores(drafts, settings.choose, settings.orders)  # type: ignore[arg-type]
-        sign, cost = (-1, settings.orders) if settings.choose == "any-order" else (1, 1)
-        energies = [sign * score - draft.log_length for score, draft in zip(scores, drafts, strict=True)]
-        out = []
-        for first in range(0, len(drafts), k):
-            some = range(first, first + k)
-            best = min(some, key=lambda i: energies[i] / (drafts[i].length if settings.per_token else 1))
-            spent = sum(drafts[i].passes + cost * drafts[i].length for i in some)
-            out.append(replace(drafts[best], passes=spent))
-        return out
+def refuse_misfit(model: PairModel | CausalPairs, settings: TranslateSettings) -> None:
+    """Refuse more lengths than the model has; warn of a decoder that asks for what the model was not trained on."""
+    if not isinstance(model, PairModel):
+        return
+    if settings.lengths > model.layout.longest_target:
+        raise InputError(
+            f"lengths {settings.lengths} is more than the {model.layout.longest_target} that the model takes: give fewer"
+        )
+    if settings.first is not None and settings.first.corrects and not model.corrects:
+        warnings.warn(
+            f"{settings.first.name} asks the model to correct tokens that it sees, and {model.model.name!r} was trained on "
+            "blanks only: train one with --refinement, or take another decoder",
+            UnmaskWarning,
+            stacklevel=4,
+        )
 
 
-def load_translator(settings: TranslateSettings, model: object, device: str, dtype: str) -> CausalTranslator | MaskedTranslator:
-    """The translator that the settings ask for."""
-    kind = CausalTranslator if settings.autoregressive else MaskedTranslator
-    return kind(settings, model, device, dtype)
+def _drafts(drafting: Drafting, settings: TranslateSettings, sources: Sequence[Source]) -> list[Draft]:
+    """One draft per source: decoded at its likeliest lengths, the best chosen, and moved by the kernel if it is a Markov one."""
+    drafts = [
+        Draft(stream_number(source, length), source, length, log_length)
+        for source, likely in zip(sources, drafting.pair.likely_lengths(sources, settings.lengths), strict=True)
+        for length, log_length in likely
+    ]
+    if settings.first is None:
+        drafts = drafting.at_random(drafts)
+    else:
+        drafts = drafting.run(drafts, settings.first, settings.energy, later=int(settings.moves))
+    drafts = _best(drafting, settings, drafts)
+    if not settings.moves:
+        return drafts
+    assert isinstance(settings.kernel, Method)
+    return drafting.run(drafts, settings.kernel, settings.energy, settings.sweeps)
+
+
+def _best(drafting: Drafting, settings: TranslateSettings, drafts: Sequence[Draft]) -> list[Draft]:
+    """Of each source's drafts the one with the best score per token; passes of all of them, and of the scores, are its own.
+
+    A score is that of the text and its length together: E(y | s, n) - log p(n | s), or -log p(y | s, n) - log p(n | s).
+    """
+    k = settings.lengths
+    if k == 1:
+        return list(drafts)
+    scores = drafting.scores(drafts, settings.choose)
+    sign = -1 if settings.choose == "any-order" else 1
+    energies = [sign * score - draft.log_length for score, draft in zip(scores, drafts, strict=True)]
+    out = []
+    for first in range(0, len(drafts), k):
+        some = range(first, first + k)
+        best = min(some, key=lambda i: energies[i] / drafts[i].length)
+        spent = sum(drafts[i].passes + drafts[i].length for i in some)
+        out.append(replace(drafts[best], passes=spent))
+    return out
+
+
+def translated_on_ray(
+    model: Translator, settings: TranslateSettings, sources: Sequence[Source], workers: Workers, progress: Progress | None = None
+) -> Translated:
+    """The same by the workers of a Ray cluster, some sources at a time; the seconds are those of all workers together."""
+    items = shares(settings, workers.device, sources, workers.count)
+    translations: dict[int, Translation] = {}
+    moves: Counter[str] = Counter()
+    seconds = 0.0
+    work = each(
+        partial(_translated_some, settings), ([sources[place] for place in item] for item in items), workers,
+        in_worker(model, workers.device),
+    )  # fmt: skip
+    for index, part in work:
+        translations.update(zip(items[index], part.translations, strict=True))
+        moves.update(part.moves)
+        seconds += part.seconds
+        if progress:
+            progress(len(translations), len(sources), "translated")
+    return Translated([translations[place] for place in range(len(sources))], dict(moves), seconds)
+
+
+def _translated_some(settings: TranslateSettings, model: PairModel | CausalPairs, sources: list[Source]) -> Translated:
+    return translated(model, settings, sources)
+
+
+def shares(settings: TranslateSettings, device: str, sources: Sequence[Source], workers: int) -> list[list[int]]:
+    """The places of each item's sources, which have similar lengths.
+
+    A beam search ends when all sources that are searched together have ended: an item is those that one process would search
+    together, so that passes are the same, too.
+    """
+    order = sorted(range(len(sources)), key=lambda place: len(sources[place]))
+    if settings.of_masked_models:
+        size = max(1, min(SOURCES[device], -(-len(order) // (SHARES * workers))))
+    else:
+        size = rows_at_once(device, settings.kernel.beam if isinstance(settings.kernel, Beam) else 1)
+    return [order[first : first + size] for first in range(0, len(order), size)]

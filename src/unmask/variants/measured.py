@@ -34,21 +34,22 @@ from unmask.errors import InputError
 from unmask.formats import excerpt
 from unmask.models.load import Model, as_model, model_name, on_device
 from unmask.results import Result
+from unmask.runs.engine import ray_workers
 from unmask.runs.files import write_table
 from unmask.runs.outputs import answer_file, output_folder
 from unmask.runs.progress import Progress
+from unmask.scoring.registry import chosen_of_variants
 from unmask.signature import checked
 from unmask.variants.contexts import Contexts
 from unmask.variants.mutants import PARQUET
-from unmask.variants.parent import Parent, residue_ids
-from unmask.variants.streaming import RayWorkers, kept_scores, refuse_many
-from unmask.variants.variant_list import Variants, read_variants
+from unmask.variants.parsing import Parent, Variants, read_variants, residue_ids
+from unmask.variants.ranking import Ranking
+from unmask.variants.streaming import kept_scores, refuse_many
 
 if TYPE_CHECKING:
     import pandas
 
     from unmask.figures import Figure
-    from unmask.verbs.mutants import Ranking
 
 STATISTICS = {"spearman": "Spearman's rho", "auc": "area under the curve"}
 HEADS = {"spearman": "rho", "auc": "AUC"}
@@ -161,19 +162,17 @@ def measure(
     progress: Progress | None,
 ) -> Measured:
     """Read the list, score its variants, and compare the scores with the values."""
-    workers = None
-    if ranking.engine == "ray":
-        if ranking.run is None:
-            raise InputError("engine ray needs a run folder, where its workers' scores are kept: give one")
-        workers = RayWorkers(model, ranking.workers)
+    wanted, on_ray = chosen_of_variants(ranking.scores, joint), ranking.engine == "ray"
+    if on_ray and ranking.run is None:
+        raise InputError("engine ray needs a run folder, where its workers' scores are kept: give one")
     if ranking.run is not None:
         _check_folder(ranking.run, (model, alphabet, measured))
-    lm = as_model(model if workers is None else on_device(model, "cpu"))
+    lm = as_model(on_device(model, "cpu") if on_ray else model)
     allowed = residue_ids(lm, alphabet)
     parent = Parent(lm, sequence, allowed)
     variants = read_variants(measured, parent, positions, ranking.column, ranking.variant, ranking.skip_bad)
     sites = [parent.where[place - 1] for place in variants.places]
-    contexts = Contexts(lm, parent.ids, sites, ranking.scores, allowed, ranking.orders, ranking.seed, joint)
+    contexts = Contexts(lm, parent.ids, sites, wanted, allowed, ranking.orders, ranking.seed, joint)
     cells = torch.from_numpy(np.concatenate([variants.cells, variants.wild[None]]))
     tokens = torch.tensor(allowed)[cells]
     refuse_many(contexts, tokens, force)
@@ -181,7 +180,9 @@ def measure(
     if ranking.run is None:
         scores = contexts.scores(tokens, progress)
     else:
-        scores = kept_scores(ranking.run, contexts, model_name(model), tokens, workers, progress)
+        workers = ray_workers(ranking.workers, getattr(model, "keywords", {}).get("device", "auto")) if on_ray else None
+        load = on_device(model, workers.device) if workers else None
+        scores = kept_scores(ranking.run, contexts, model_name(model), tokens, workers, load, progress)
     effects = {name: (values[:-1] - values[-1]).numpy() for name, values in scores.items()}
     return compared(sequence, variants.names(parent), variants, effects, joint, ranking.better, ranking.seed)
 
@@ -218,7 +219,7 @@ def compared(
         rows,
         behind,
         tuple(notes),
-        _sentence(rows, behind, columns, target, variants.column, seed),
+        _sentence(rows, behind, target, variants.column),
     )
 
 
@@ -278,14 +279,7 @@ def _within(
     return {"within": mean[0], "within_low": low, "within_high": high}
 
 
-def _sentence(
-    rows: Sequence[Numbers],
-    behind: Sequence[Numbers],
-    columns: Mapping[str, Column],
-    target: Target,
-    column: str,
-    seed: int,
-) -> str:
+def _sentence(rows: Sequence[Numbers], behind: Sequence[Numbers], target: Target, column: str) -> str:
     """Which score to use, and how sure that is; or that none can be used."""
     what, scores = STATISTICS["spearman" if target.hits is None else "auc"], [row for row in rows if row["score"] != FEWER]
     whole = [row for row in scores if row["score"] != "epistasis" and not row["score"].endswith(PER_CHANGE)]
@@ -293,17 +287,16 @@ def _sentence(
     shown = f"{best['score']}: {what} {_with_interval(best)}"
     if whole and all(row["high"] < chance for row in whole):
         span = f"{whole[-1]['value']:.3f} to {whole[0]['value']:.3f}"
-        why = _why(whole[-1]["score"], columns, target, column, seed)
         other = f"; the best correction is {shown}" if best["low"] > chance else ""
-        return f"Use no score as it is: all rank {column} the wrong way ({what} {span}){why}{_best_within(whole, chance)}{other}."
+        return f"Use no score as it is: all rank {column} the wrong way ({what} {span}){other}; check --better."
     if not best["low"] > chance:
         n = len(target.values)
         return f"Use no score: none is significantly better than chance on these {n:,} variants (best {shown})."
-    if rows[0]["score"] == FEWER and behind[0]["low"] > 0:
-        why = f"none ranks {column} as well as the number of changes alone ({_with_interval(rows[0])}; best {shown})"
-        return f"Use no score: {why}{_best_within(whole, chance)}."
     if rows[0]["score"] == FEWER:
-        return f"Use {shown}, but the number of changes alone does as well ({_with_interval(rows[0])})."
+        alone = f"the number of changes alone ({_with_interval(rows[0])}"
+        if behind[0]["low"] > 0:
+            return f"Use no score: none ranks {column} as well as {alone}; best {shown})."
+        return f"Use {shown}, but {alone}) does as well."
     tied = [row for row in behind if not row["low"] > 0]
     if not behind:
         return f"Use {shown}."
@@ -314,35 +307,8 @@ def _sentence(
     return f"Use {shown}, but that is not decided ({near})."
 
 
-def _best_within(rows: Sequence[Numbers], chance: float) -> str:
-    """The score that is best among variants with as many changes, if it is better than chance there."""
-    known = [row for row in rows if row.get("within_low", chance) > chance]
-    if not known:
-        return ""
-    best = max(known, key=lambda row: float(row["within"]))
-    return f"; among variants with as many changes {best['score']} is best ({_with_interval(best, 'within')})"
-
-
-def _why(score: str, columns: Mapping[str, Column], target: Target, column: str, seed: int) -> str:
-    """That scores and values go opposite ways with the number of changes, if they do; else what to check."""
-    if FEWER in columns:
-        with_changes = []
-        for one in (Target.of(columns[score]), target):
-            n, changes = len(target.values), [-columns[FEWER]]
-            ((value,),) = agreement(changes, one, as_they_are(n))
-            (low,), (high,) = interval(agreement(changes, one, resampled(n, seed, FEWEST_RESAMPLES)))
-            with_changes.append((value, np.sign(low - one.chance) if low > one.chance or high < one.chance else 0))
-        (preferred, its_sign), (measured, other_sign) = with_changes
-        if its_sign * other_sign < 0:
-            liked = "the given sequence" if its_sign < 0 else "residues that are not the given sequence's"
-            both = f"with the number of changes {score} has {preferred:.3f}, and {column} {measured:.3f}"
-            return f": the model prefers {liked} ({both})"
-    return "; if lower values are better, give --better lower" if target.hits is None else ""
-
-
-def _with_interval(row: Numbers, name: str = "") -> str:
-    low, high = (row[f"{name}_{end}" if name else end] for end in ("low", "high"))
-    return f"{row[name or 'value']:.3f} [{low:.3f}, {high:.3f}]"
+def _with_interval(row: Numbers) -> str:
+    return f"{row['value']:.3f} [{row['low']:.3f}, {row['high']:.3f}]"
 
 
 @dataclass(frozen=True)
@@ -384,32 +350,30 @@ class Sorted:
         ascending = np.take(weights, self.order, axis=1)
         return ascending if len(self.starts) == len(self.order) else np.add.reduceat(ascending, self.starts, axis=1)
 
-    def mid_ranks(self, totals: Float[np.ndarray, "b g"]) -> Float[np.ndarray, "b g"]:
-        """The mid-rank of each distinct value, given how often each occurs, minus (n + 1) / 2, their mean."""
+    def ranks(self, counts: Float[np.ndarray, "b n"]) -> tuple[Float[np.ndarray, "b g"], Float[np.ndarray, " b"]]:
+        """The mid-rank of each distinct value, minus (n + 1) / 2, their mean; and the root of the sum of their squares."""
+        totals = self.sums(counts)
         upto = totals.cumsum(1)
-        return upto - totals / 2 - upto[:, -1:] / 2
+        ranks = upto - totals / 2 - upto[:, -1:] / 2
+        return ranks, np.sqrt((totals * ranks**2).sum(1))
 
 
 def agreement(columns: Sequence[Column], target: Target, counts: Iterator[Float[np.ndarray, "b n"]]) -> Float[np.ndarray, "B s"]:
     """Spearman's rho, or the area, of every column in every resample; NaN where a resample has one value only."""
     by_score, by_value = [Sorted.of(column) for column in columns], Sorted.of(target.values)
-    group = np.empty(len(target.values), dtype=int)
-    group[by_value.order] = np.repeat(np.arange(len(by_value.starts)), np.diff(np.r_[by_value.starts, len(group)]))
+    distinct = np.unique(target.values, return_inverse=True)[1]
     statistics = []
     for drawn in counts:
         if target.hits is None:
-            totals = by_value.sums(drawn)
-            ranks = by_value.mid_ranks(totals)
-            weights, scale = drawn * ranks[:, group], np.sqrt((totals * ranks**2).sum(1))
+            value_ranks, scale = by_value.ranks(drawn)
+            weights = drawn * value_ranks[:, distinct]
         else:
             weights = drawn * target.hits
-            hits = weights.sum(1)
-            scale = hits * (drawn.sum(1) - hits)
+            scale = weights.sum(1) * (drawn - weights).sum(1)
         statistic = np.empty((len(drawn), len(columns)))
         for place, column in enumerate(by_score):
-            totals = column.sums(drawn)
-            ranks = column.mid_ranks(totals)
-            whole = scale * np.sqrt((totals * ranks**2).sum(1)) if target.hits is None else scale
+            ranks, length = column.ranks(drawn)
+            whole = scale * length if target.hits is None else scale
             with np.errstate(invalid="ignore", divide="ignore"):
                 statistic[:, place] = (column.sums(weights) * ranks).sum(1) / whole + target.chance
         statistics.append(statistic)

@@ -46,7 +46,7 @@ from unmask.runs.progress import Enough, Progress
 from unmask.signature import checked
 from unmask.tables.candidates import MAX_PASSES
 from unmask.tables.unary import Tables, pass_count, tables_of
-from unmask.variants.parent import Parent, listed, places_of, refuse_twice, residue_ids
+from unmask.variants.parsing import Parent, listed, places_of, refuse_twice, residue_ids
 
 if TYPE_CHECKING:
     import pandas

@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import hashlib
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from functools import partial
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from os import PathLike
+from typing import Any
 
 import numpy as np
 import torch
@@ -22,16 +22,12 @@ from torch import Tensor
 
 from unmask.errors import InputError
 from unmask.models.conditional_model import ConditionalModel
-from unmask.models.workers import Workers
-from unmask.runs.engines import results
-from unmask.runs.folder import RunFolder, read_rows
+from unmask.runs.engine import Workers, each
+from unmask.runs.files import write_table
+from unmask.runs.folder import RunFolder
 from unmask.runs.progress import Progress
-from unmask.scoring.results import write_rows
 from unmask.tables.candidates import MAX_PASSES
 from unmask.variants.contexts import VARIANTS, Contexts, Pair
-
-if TYPE_CHECKING:
-    import pyarrow
 
 KIND = "mutants"
 FILE = "variants.parquet"
@@ -59,16 +55,18 @@ def refuse_many(contexts: Contexts, variants: Int[Tensor, "n k"], force: bool) -
 
 
 def kept_scores(
-    run: str | Path,
+    run: str | PathLike[str],
     contexts: Contexts,
     model_name: str | None,
     variants: Int[Tensor, "n k"],
     workers: Workers | None = None,
+    load: Callable[[], ConditionalModel] | None = None,
     progress: Progress | None = None,
 ) -> dict[str, Float[Tensor, " n"]]:
     """`contexts.scores(variants)` in the folder `run`, where the same call continues after an interrupt.
 
     model_name   as the user gave it
+    load         returns the model in a worker's process
     """
     model = contexts.model
     whole = hashlib.sha256(np.ascontiguousarray(variants.to(torch.int32).numpy()).tobytes())
@@ -82,7 +80,7 @@ def kept_scores(
     }
     same = {"model": "weights"}
     with RunFolder(run, KIND, settings, model=model.fingerprint, same_content=same, option="run") as folder:
-        return _scores_in_folder(folder, contexts, variants, workers, progress)
+        return _scores_in_folder(folder, contexts, variants, workers, load, progress)
 
 
 def _scores_in_folder(
@@ -90,34 +88,51 @@ def _scores_in_folder(
     contexts: Contexts,
     variants: Int[Tensor, "n k"],
     workers: Workers | None,
+    load: Callable[[], ConditionalModel] | None,
     progress: Progress | None,
 ) -> dict[str, Float[Tensor, " n"]]:
     """Score the variants that have no row in the folder yet; then write FILE, and return its columns."""
-    columns = _schema(contexts)
-    order = contexts.sorted(variants)
-    tokens = variants.to(torch.int32)[order].numpy()
-    device = contexts.model.device.type if workers is None else workers.device
-    chunks = _Chunks(tokens, chunk_size(contexts, tokens, device), _done(folder, columns))
-    report = _rate(progress, len(tokens) - chunks.left, len(tokens))
-    pairs, finished = contexts.pairs(variants), 0
+    import pyarrow as pa
 
-    def store(start: int, scores: dict[str, np.ndarray]) -> int:
-        import pyarrow as pa
+    n, names = len(variants), contexts.score_columns
+    columns = pa.schema([pa.field("variant", pa.int64()), *(pa.field(name, pa.float64()) for name in names)])
+    scores = {name: np.full(n, np.nan) for name in names}
+    stored = folder.rows(columns)
+    known = stored["variant"].to_numpy() - 1
+    for name in names:
+        scores[name][known] = stored[name].to_numpy()
+    order = contexts.sorted(variants).numpy()
+    tokens = variants.to(torch.int32).numpy()[order]
+    left = np.flatnonzero(~np.isin(order, known))
+    size = chunk_size(contexts, tokens, contexts.model.device.type if workers is None else workers.device)
+    ends = np.flatnonzero((np.diff(left) > 1) | (np.diff(left // size) > 0)) + 1
+    chunks = [chunk for chunk in np.split(left, ends) if len(chunk)]
+    pairs, begun, finished = contexts.pairs(variants), time.monotonic(), 0
 
-        numbers = order[start : start + len(next(iter(scores.values())))].numpy() + 1
-        folder.store(pa.table({"variant": numbers, **scores}, schema=columns), columns, f"part-{start:09d}")
-        return len(numbers)
+    def report(done: int, total: int, what: str = VARIANTS) -> None:
+        """Variants among all, and how many per second; `done` are those of the chunk at work."""
+        if progress:
+            rate = (finished + done) / max(1e-9, time.monotonic() - begun)
+            progress(n - len(left) + finished + done, n, f"{what} ({rate:,.0f} per second)")
 
+    if progress:
+        progress(n - len(left), n, VARIANTS)
+    results: Iterator[tuple[int, dict[str, np.ndarray]]]
     if workers is None:
         contexts.know(pairs)
-        for start, part in chunks:
-            finished += store(start, _scored(contexts, part, partial(report, finished)))
-            report(finished, 0, 0)
+        results = ((i, _scored(contexts, tokens[chunk], report)) for i, chunk in enumerate(chunks))
     else:
-        for _, scored in results(workers.pool(partial(_worker, contexts.arguments, pairs))(chunks)):
-            finished += store(*scored)
-            report(finished, 0, 0)
-    return _whole(folder, columns, len(tokens))
+        items = (tokens[chunk] for chunk in chunks)
+        results = each(_scored, items, workers, partial(_of_worker, load, contexts.arguments, pairs))
+    for i, part in results:
+        numbers = order[chunks[i]]
+        folder.store(pa.table({"variant": numbers + 1, **part}, schema=columns), columns, f"part-{chunks[i][0]:09d}")
+        for name in names:
+            scores[name][numbers] = part[name]
+        finished += len(numbers)
+        report(0, 0)
+    write_table(folder.path / FILE, pa.table({"variant": np.arange(n) + 1, **scores}, schema=columns))
+    return {name: torch.from_numpy(values) for name, values in scores.items()}
 
 
 def chunk_size(contexts: Contexts, tokens: Int[np.ndarray, "n k"], device: str) -> int:
@@ -132,85 +147,12 @@ def chunk_size(contexts: Contexts, tokens: Int[np.ndarray, "n k"], device: str) 
     return size
 
 
-class _Chunks(Sequence[tuple[int, np.ndarray]]):
-    """What is left to do: (place of the first, token ids) of each range of the sorted list, cut at multiples of `size`."""
-
-    def __init__(self, tokens: Int[np.ndarray, "n k"], size: int, done: Sequence[range]) -> None:
-        self.tokens = tokens
-        self.ranges: list[range] = []
-        start = 0
-        for known in [*sorted(done, key=lambda part: part.start), range(len(tokens), len(tokens))]:
-            while start < known.start:
-                stop = min(known.start, (start // size + 1) * size)
-                self.ranges.append(range(start, stop))
-                start = stop
-            start = max(start, known.stop)
-        self.left = sum(map(len, self.ranges))
-
-    def __len__(self) -> int:
-        return len(self.ranges)
-
-    def __getitem__(self, place: Any) -> Any:
-        part = self.ranges[place]
-        return part.start, self.tokens[part.start : part.stop]
-
-
-def _worker(
-    arguments: tuple[Any, ...], pairs: list[Pair], model: ConditionalModel
-) -> Callable[[tuple[int, np.ndarray]], tuple[int, dict[str, np.ndarray]]]:
-    contexts = Contexts(model, *arguments)
+def _of_worker(load: Callable[[], ConditionalModel] | None, arguments: tuple[Any, ...], pairs: list[Pair]) -> Contexts:
+    assert load is not None
+    contexts = Contexts(load(), *arguments)
     contexts.know(pairs)
-    return lambda chunk: (chunk[0], _scored(contexts, chunk[1]))
+    return contexts
 
 
 def _scored(contexts: Contexts, tokens: Int[np.ndarray, "n k"], progress: Progress | None = None) -> dict[str, np.ndarray]:
     return {name: values.numpy() for name, values in contexts.scores(torch.from_numpy(tokens), progress).items()}
-
-
-def _schema(contexts: Contexts) -> pyarrow.Schema:
-    import pyarrow as pa
-
-    scores = [pa.field(column, pa.float64()) for column in contexts.score_columns]
-    return pa.schema([pa.field("variant", pa.int64()), *scores])
-
-
-def _done(folder: RunFolder, columns: pyarrow.Schema) -> list[range]:
-    """The ranges of the sorted list that are stored."""
-    starts = [int(part.name.rpartition("-")[2]) for part in folder.parts()]
-    return [range(a, a + len(read_rows([part], columns))) for a, part in zip(starts, folder.parts(), strict=True)]
-
-
-def _rate(progress: Progress | None, already: int, total: int) -> Callable[..., None]:
-    """Reports variants among all, and how many per second; called with those finished, and those of the chunk at work."""
-    begun = time.monotonic()
-
-    def report(finished: int, done: int, of: int, what: str = VARIANTS) -> None:
-        if progress:
-            rate = (finished + done) / max(1e-9, time.monotonic() - begun)
-            progress(already + finished + done, total, f"{what} ({rate:,.0f} per second)")
-
-    if progress:
-        progress(already, total, VARIANTS)
-    return report
-
-
-def _whole(folder: RunFolder, columns: pyarrow.Schema, n: int) -> dict[str, Float[Tensor, " n"]]:
-    """All scores in the order of the list, written to FILE too."""
-    import pyarrow as pa
-
-    names = columns.names[1:]
-    scores = {name: np.full(n, np.nan) for name in names}
-    for part in folder.parts():
-        rows = read_rows([part], columns)
-        places = rows["variant"].to_numpy() - 1
-        for name in names:
-            scores[name][places] = rows[name].to_numpy()
-
-    def tables() -> Iterator[pyarrow.Table]:
-        for start in range(0, n, MOST_TOGETHER):
-            stop = min(n, start + MOST_TOGETHER)
-            values = {name: scores[name][start:stop] for name in names}
-            yield pa.table({"variant": np.arange(start, stop) + 1, **values}, schema=columns)
-
-    write_rows(folder.path / FILE, tables(), columns, "parquet")
-    return {name: torch.from_numpy(values) for name, values in scores.items()}

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
 from annotated_types import Interval
 
 from unmask.errors import InputError
 from unmask.models.load import Model
 from unmask.runs.progress import Progress
-from unmask.signature import Written, checked, settings
-from unmask.verbs.shared import Alphabet, Engine, Joint, PathLike, Seed, Shown, Texts, Workers, one_or_many
+from unmask.signature import Written, checked
+from unmask.variants.ranking import Ranking
+from unmask.verbs.shared import Alphabet, Joint, PathLike, Shown, Texts, one_or_many
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -20,49 +21,9 @@ if TYPE_CHECKING:
     from unmask.variants.measured import Measured
     from unmask.variants.mutants import Mutants
 
-    Measurements = PathLike | DataFrame | Sequence[Mapping[str, Any]] | None
+    Measurements: TypeAlias = PathLike | DataFrame | Sequence[Mapping[str, Any]] | None
 else:
     Measurements = Annotated[Any, Written(metavar="PATH")]
-
-
-@settings
-class Ranking:
-    """How scores are compared with measured values.
-
-    Parameters
-    ----------
-    column
-        The column of the values [default: the only one of numbers].
-    variant
-        The column of the variants [default: the first that can be read].
-    better
-        Which values are better.
-    skip_bad
-        Leave out rows that cannot be read, and count them.
-    scores
-        Scores to compare: all, or some of singles, product, pll, left_to_right, any_order, epistasis, pairs:CONSTRUCTION.
-    orders
-        Sampled orders of any_order.
-    seed
-        Seed of orders and bootstrap.
-    run
-        Folder where scores are kept as they come; the same command continues a stopped run.
-    engine
-        Where scores are computed: in this process, or on a Ray cluster (with run).
-    workers
-        Processes on Ray [default: one per GPU, or per two CPUs].
-    """
-
-    column: str | None = None
-    variant: str | None = None
-    better: Literal["higher", "lower"] = "higher"
-    skip_bad: bool = False
-    scores: str | Sequence[str] = "all"
-    orders: Annotated[int, Interval(ge=1, le=10_000)] = 8
-    seed: Seed = 0
-    run: PathLike | None = None
-    engine: Engine = "local"
-    workers: Workers | None = None
 
 
 @one_or_many
@@ -104,8 +65,8 @@ def mutants(
     changes
         How many residues of a scan change together, 1 to 4.
     measured
-        CSV or TSV file of variants (A24G+L30V, whole sequences, or residues at positions) with measured values; or a pandas frame,
-        or a list of rows.
+        CSV or TSV file of variants (A24G+L30V, whole sequences, or residues at positions) with measured values; or a pandas
+        frame, or a list of rows.
     ranking
         How scores are compared with measured values.
     joint

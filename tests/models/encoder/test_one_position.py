@@ -1,7 +1,5 @@
 """The last layer at one position only gives what the whole network gives there."""
 
-import logging
-
 import pytest
 import torch
 from hypothesis import given
@@ -38,16 +36,6 @@ def test_a_padding_token_goes_through_the_network_itself(roberta_folder):
     rows[1, 2] = model.tokenizer.pad_token_id
     expected = of_the_network(model, rows, WHERE)
     torch.testing.assert_close(model.logits(rows, WHERE)[:, 0].log_softmax(-1), expected, atol=1e-11, rtol=0)
-
-
-def test_a_wrong_fast_path_is_given_up(checkpoint, monkeypatch, caplog):
-    model = MaskedLM.load(checkpoint("bert"))
-    right = Encoder.hidden_at
-    monkeypatch.setattr(Encoder, "hidden_at", lambda *a: 1.5 * right(*a))
-    with caplog.at_level(logging.WARNING, logger="unmask"):
-        got = model.logits(ROWS, WHERE)[:, 0].log_softmax(-1)
-    assert model.encoder is None and "using the forward pass" in caplog.text
-    torch.testing.assert_close(got, of_the_network(model, ROWS, WHERE), atol=1e-5, rtol=0)
 
 
 def test_a_thread_that_gives_the_fast_path_up_does_not_disturb_another(checkpoint, monkeypatch):

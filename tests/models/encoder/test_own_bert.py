@@ -133,16 +133,6 @@ def test_what_is_not_understood_goes_to_transformers(copied, changes):
     check_equal(copied, own=False)
 
 
-@pytest.mark.parametrize(
-    "name",
-    ["vocab_size", "hidden_size", "num_attention_heads", "intermediate_size", "hidden_act", "layer_norm_eps", "type_vocab_size"],
-)
-def test_a_setting_that_is_missing_is_not_guessed(copied, name):
-    config = json.loads((copied / "config.json").read_text())
-    assert BertShape.of(config) is not None
-    assert BertShape.of({key: value for key, value in config.items() if key != name}) is None
-
-
 @given(
     st.dictionaries(
         st.sampled_from(["vocab_size", "hidden_size", "num_hidden_layers", "num_attention_heads", "is_decoder", "pruned_heads"]),

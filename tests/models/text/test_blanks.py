@@ -6,7 +6,6 @@ import pytest
 import torch
 from transformers import EsmTokenizer
 
-from unmask.cloze import Cloze
 from unmask.errors import InputError
 from unmask.models.masked_lm import MaskedLM
 from unmask.models.text.text_tokenizer import TextTokenizer
@@ -78,11 +77,6 @@ def test_targets_that_are_no_words(bert):
     assert "empty" in refusal(bert, "the [MASK] sat.", targets=[" "])
     assert "is not a list of texts" in refusal(bert, "the [MASK] sat.", targets="cat")
     assert "0 targets" in refusal(bert, "the [MASK] sat.", targets=[])
-
-
-@pytest.mark.parametrize("text", ["", "   ", "\n\t"])
-def test_empty_text(bert, text):
-    assert "empty" in refusal(bert, text)
 
 
 def test_text_without_blank(bert):
@@ -251,5 +245,22 @@ def test_special_and_regular_ids_share_out_the_vocabulary(bert, roberta):
         assert sorted(model.special_ids + model.regular_ids) == list(range(model.vocab_size))
 
 
-def test_cloze_is_the_shared_type(bert):
-    assert isinstance(bert.cloze("the [MASK]."), Cloze)
+def test_a_regular_expression_that_panics_is_one_line_and_the_other_texts_are_read(capfd):
+    """Rust's panic is a BaseException in Python."""
+    tokens = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a", "ab", "b"]
+    words = TextTokenizer(tokenizer_from_vocabulary(tokens, pattern=r"(a+)+$"), len(tokens))
+    bad = "a" * 40 + "b"
+    with pytest.raises(
+        InputError, match="the model's tokenizer cannot read 'aaaa.*: write it in the model's own tokens"
+    ) as error:
+        words.encode(bad)
+    assert "\n" not in str(error.value)
+    first, second = words.tokens_of_each([bad, "a"])
+    assert isinstance(first, InputError) and second.ids == (2, 5, 3)
+    capfd.readouterr()  # Rust's own report
+
+
+def test_unused_places_of_a_vocabulary_are_not_regular():
+    tokens = ["[PAD]", "[unused1]", "[unused99]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "unused", "[used]", "the"]
+    words = TextTokenizer(tokenizer_from_vocabulary(tokens), len(tokens))
+    assert list(words.regular_tokens) == ["unused", "[used]", "the"] and words.special_ids == tuple(range(7))

@@ -1,72 +1,45 @@
-"""The vocabulary against a plain reading of its rule, and the same bits in any process."""
+"""The tokenizer of a trained model: every word of its letters can be spelled, and the same bits in any process."""
 
 from __future__ import annotations
 
 import os
 import subprocess
 import sys
-from collections import Counter
-from itertools import pairwise
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from unmask.models.text.word_pieces import join, learn_pieces
+from unmask.models.text.word_pieces import SPECIAL_TOKENS, train_tokenizer
 
-WORDS = st.dictionaries(st.text("aabbcdé", min_size=1, max_size=7), st.integers(1, 9), min_size=1, max_size=12)
-
-
-def plainly(words: dict[str, int], size: int, alphabet: int) -> list[str]:
-    """Count all pairs again after every join."""
-    seen = Counter(letter for word, count in words.items() for letter in word * count)
-    letters = sorted(seen, key=lambda letter: (-seen[letter], letter))[:alphabet]
-    spelled = {w: [w[0], *("##" + c for c in w[1:])] for w in words if set(w) <= set(letters)}
-    found = [*sorted(letters), *sorted({p for pieces in spelled.values() for p in pieces if p.startswith("##")})]
-    while len(found) < size:
-        counts: Counter[tuple[str, str]] = Counter()
-        for word, pieces in spelled.items():
-            for pair in pairwise(pieces):
-                counts[pair] += words[word]
-        if not counts:
-            break
-        best = min(counts, key=lambda pair: (-counts[pair], pair))
-        found += [join(best)] if join(best) not in found else []
-        for word, pieces in spelled.items():
-            out: list[str] = []
-            for piece in pieces:
-                if out and (out[-1], piece) == best:
-                    out[-1] = join(best)
-                else:
-                    out.append(piece)
-            spelled[word] = out
-    return found[:size]
+LINES = st.lists(st.text("aabbcdé .", min_size=1, max_size=30), min_size=1, max_size=12)
 
 
-@given(words=WORDS, size=st.integers(3, 60), alphabet=st.integers(1, 7))
-def test_pieces_are_those_of_the_plain_rule(words: dict[str, int], size: int, alphabet: int) -> None:
-    assert learn_pieces(words, size, alphabet) == plainly(words, size, alphabet)
+@given(lines=LINES, size=st.integers(40, 80))
+def test_special_tokens_come_first_and_every_word_of_the_letters_can_be_spelled(lines: list[str], size: int) -> None:
+    tokenizer = train_tokenizer(lambda: lines, size)
+    assert [tokenizer.id_to_token(i) for i in range(5)] == list(SPECIAL_TOKENS) and tokenizer.get_vocab_size() <= size
+    letters = sorted({letter for line in lines for letter in line if letter.isalpha()})
+    word = "".join(letters + letters[::-1])
+    encoded = tokenizer.encode(f"{word} {lines[0]}")
+    assert "[UNK]" not in encoded.tokens and (encoded.tokens[0], encoded.tokens[-1]) == ("[CLS]", "[SEP]")
+    assert tokenizer.decode(tokenizer.encode(word).ids) == word
 
 
-@given(words=WORDS, size=st.integers(3, 40))
-def test_the_order_in_which_words_come_does_not_matter(words: dict[str, int], size: int) -> None:
-    backwards = dict(reversed(words.items()))
-    assert learn_pieces(words, size, 7) == learn_pieces(backwards, size, 7)
-
-
-def test_ties_go_to_the_first_in_alphabetical_order() -> None:
-    words = {"xy": 2, "ab": 2, "mn": 2}
-    assert learn_pieces(words, 11, 26)[9:] == ["ab", "mn"]
-    assert learn_pieces({**words, "xy": 3}, 11, 26)[9:] == ["xy", "ab"]
+def test_frequent_words_become_one_token_and_rare_letters_stay_out() -> None:
+    lines = ["the baker kneads the dough"] * 20 + ["rare"]
+    assert tuple(train_tokenizer(lambda: lines, 90).encode("the baker").tokens) == ("[CLS]", "the", "baker", "[SEP]")
+    few = train_tokenizer(lambda: ["a" * 9, "b" * 8, *"cdefgh"], 15)  # a third of the tokens are letters
+    assert "[UNK]" in few.encode("h").tokens and "[UNK]" not in few.encode("abc").tokens
 
 
 def test_other_processes_with_other_hash_seeds_learn_the_same_tokenizer() -> None:
     program = """if True:
         import hashlib, random
-        from unmask.models.text.word_pieces import count_words, train_tokenizer
+        from unmask.models.text.word_pieces import train_tokenizer
         draw = random.Random(0)
         words = ["".join(draw.choices("abcdefgh", k=draw.randint(1, 6))) for _ in range(800)]
-        lines = [(" ".join(draw.choices(words, k=12)) + ".", 1) for _ in range(300)]
-        print(hashlib.sha256(train_tokenizer(count_words(lines), 400).to_str().encode()).hexdigest())
+        lines = [" ".join(draw.choices(words, k=12)) + "." for _ in range(300)]
+        print(hashlib.sha256(train_tokenizer(lambda: lines, 400).to_str().encode()).hexdigest())
     """
     path = os.pathsep.join(p for p in sys.path if p)
     seen = {

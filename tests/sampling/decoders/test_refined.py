@@ -55,13 +55,13 @@ def law_of(decoder):
     def chain_rule(state, rng):
         begun = decoder.init(len(state.ids), rng)
         for _ in range(target.sites):
-            decoder.step(begun, rng)
+            begun, _ = decoder.step(begun, rng)
         state.ids = begun.ids
 
     (start,) = law_of_code(chain_rule, target.template_ids[None], target)
     step = law_of_code(lambda state, rng: decoder.gibbs(state, state.rows, rng), all_texts(target), target)
-    system = torch.eye(len(step), dtype=torch.float64) - (1 - decoder.restart) * step.T
-    return torch.linalg.solve(system, decoder.restart * start)
+    system = torch.eye(len(step), dtype=torch.float64) - (1 - decoder.options.restart) * step.T
+    return torch.linalg.solve(system, decoder.options.restart * start)
 
 
 def construction(target, member):

@@ -6,7 +6,7 @@ import numpy as np
 import pandas
 import pytest
 import torch
-from sampling_cases import small_target
+from sampling_cases import settings_of, small_target
 from tokenizers.pre_tokenizers import WhitespaceSplit
 
 from small_models import save_bert
@@ -19,7 +19,6 @@ from unmask.sampling.engine.randomness import ChainStreams
 from unmask.sampling.kernels.metropolis import MetropolisHastings
 from unmask.sampling.run.advance import draw_samples
 from unmask.sampling.run.result import load_run
-from unmask.sampling.settings import SampleSettings
 from unmask.sampling.target import Target, blank_template
 
 
@@ -84,9 +83,7 @@ def test_another_position_of_the_same_text_is_another_row():
 @pytest.mark.parametrize("chains_at_once", [None, 2])
 def test_a_small_space_is_not_computed_again_and_again(tiny, chains_at_once):
     """Two blanks with two tokens each: four texts, asked about for hundreds of steps."""
-    settings = SampleSettings(
-        template="the [MASK] [MASK] on", allow=((2, ("cat", "dog")), (3, ("sat", "ran"))), chains=6, sweeps=60
-    )
+    settings = settings_of(template="the [MASK] [MASK] on", allow=((2, ("cat", "dog")), (3, ("sat", "ran"))), chains=6, sweeps=60)
     run = draw_samples(settings, tiny, chains_at_once=chains_at_once)
     assert len({tuple(ids) for ids in run.samples["ids"]}) == 4
     asked = int(run.samples.groupby("chain")["passes"].max().sum())
@@ -98,12 +95,12 @@ SETTINGS = {"chains": 3, "sweeps": 3, "length": (6,), "candidates": 3, "decoding
 
 
 def budgets(tiny):
-    target, settings = Target(tiny, blank_template(tiny, 6)), SampleSettings(**SETTINGS)
-    return {keeps: chain_cost(settings, target, keeps).one for keeps in ("logits", "states", "nothing")}
+    target, settings = Target(tiny, blank_template(tiny, 6)), settings_of(**SETTINGS)
+    return {keeps: chain_cost(settings.kernel, target, keeps).one for keeps in ("logits", "states", "nothing")}
 
 
 def test_the_first_form_of_which_a_chain_fits_is_kept(tiny):
-    target, settings, cost = Target(tiny, blank_template(tiny, 6)), SampleSettings(**SETTINGS), budgets(tiny)
+    target, settings, cost = Target(tiny, blank_template(tiny, 6)), settings_of(**SETTINGS), budgets(tiny)
     assert plan_memory(settings, [target], tiny, None).keeps == "logits"
     fitting = sorted(cost, key=cost.get)
     assert fitting[0] == "nothing", "what is kept takes memory"
@@ -118,8 +115,8 @@ def test_the_first_form_of_which_a_chain_fits_is_kept(tiny):
 @pytest.mark.parametrize("kernel", ["mh", "tempering", "pair-joint", "entropy-bound"])
 @pytest.mark.parametrize("keeps", ["logits", "states", "nothing"])
 def test_as_many_chains_as_fit_and_not_one_more(tiny, kernel, keeps):
-    settings = SampleSettings(kernel=kernel, **SETTINGS)
-    cost = chain_cost(settings, Target(tiny, blank_template(tiny, 6)), keeps)
+    settings = settings_of(kernel=kernel, **SETTINGS)
+    cost = chain_cost(settings.kernel, Target(tiny, blank_template(tiny, 6)), keeps)
     for budget in (cost.one, 2 * cost.one - 1, 10 * cost.one, 12345 + 7 * cost.one):
         fitting = cost.fitting(budget)
         assert cost.of(fitting) <= budget < cost.of(fitting + 1)
@@ -128,10 +125,10 @@ def test_as_many_chains_as_fit_and_not_one_more(tiny, kernel, keeps):
 
 @pytest.mark.parametrize("kernel", ["mh", "gibbs", "sequential-block", "tempering", "mask-predict"])
 def test_the_same_chains_whatever_is_kept(tiny, kernel):
-    settings = SampleSettings(kernel=kernel, **SETTINGS)
+    settings = settings_of(kernel=kernel, **SETTINGS)
     plain = draw_samples(settings, tiny)
-    replicas = len(settings.ladder) if kernel == "tempering" else 1
-    smallest = chain_cost(settings, Target(tiny, blank_template(tiny, 6)), "nothing").one
+    replicas = settings.kernel.replicas
+    smallest = chain_cost(settings.kernel, Target(tiny, blank_template(tiny, 6)), "nothing").one
     assert smallest == replicas * budgets(tiny)["nothing"] or kernel == "mask-predict", "which draws all of its tokens at once"
     frugal = draw_samples(settings, tiny, memory=smallest)
     assert "logits" in plain.memory and "nothing" in frugal.memory
@@ -145,8 +142,8 @@ def test_states_as_wide_as_the_vocabulary_are_not_taken_for_logits(tmp_path):
     """Eleven words and five special tokens; states of 16 numbers, too."""
     model = MaskedLM.load(str(save_bert(tmp_path, list("abcdefghijk"), WhitespaceSplit(), 16, 0, 0.5)), device="cpu")
     assert model.vocab_size == model.cost.width == 16
-    settings = SampleSettings(**SETTINGS)
-    smallest = chain_cost(settings, Target(model, blank_template(model, 6)), "nothing").one
+    settings = settings_of(**SETTINGS)
+    smallest = chain_cost(settings.kernel, Target(model, blank_template(model, 6)), "nothing").one
     plain, frugal = draw_samples(settings, model), draw_samples(settings, model, memory=smallest)
     assert "nothing" in frugal.memory and plain.samples["text"].tolist() == frugal.samples["text"].tolist()
 
@@ -169,7 +166,7 @@ def test_kept_states_give_the_same_chain(tiny, keeps):
 
 
 def test_a_run_of_another_random_stream_is_not_continued_but_read(tiny, tmp_path):
-    settings = SampleSettings(**SETTINGS)
+    settings = settings_of(**SETTINGS)
     draw_samples(settings, tiny, tmp_path)
     file = tmp_path / "settings.json"
     stored = json.loads(file.read_text())

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import torch
-from sampling_cases import NaiveMetropolis, fixed_sweep, of, site_matrices, small_target, stationary, total_variation
+from sampling_cases import NaiveMetropolis, fixed_sweep, of, settings_of, site_matrices, small_target, stationary, total_variation
 from scipy.stats import chisquare
 
 from unmask.errors import ModelError
@@ -17,9 +17,7 @@ from unmask.sampling.kernels.gibbs import PseudoGibbs
 from unmask.sampling.kernels.kernel import SweepPlan
 from unmask.sampling.kernels.metropolis import MetropolisHastings
 from unmask.sampling.kernels.pair_joint import PairJoint
-from unmask.sampling.run.advance import build_all
-from unmask.sampling.run.groups import groups
-from unmask.sampling.settings import SampleSettings
+from unmask.sampling.run.chains import groups, passes_of
 from unmask.sampling.target import Target, blank_template
 
 
@@ -30,7 +28,7 @@ def run(kernel, ids, sweeps, seed=0, chains=None, plan=None, each=None):
     for sweep in range(sweeps):
         sites = plan.draw(streams.at(sweep, 0), state.rows)
         for step in range(plan.steps):
-            info = kernel.step(state, streams.at(sweep, step + 1), sites[step])
+            state, info = kernel.step(state, streams.at(sweep, step + 1), sites[step])
             if each:
                 each(state, info)
     return state
@@ -195,7 +193,7 @@ def test_energies_are_sums_of_unary_terms():
     assert float(energies(model, ids, "raw")) == pytest.approx(raw, abs=1e-12)
     norm = energy_terms(model, ids, "norm")
     assert bool((norm > 0).all()) and float(norm.sum()) == pytest.approx(float(energies(model, ids)), abs=1e-12)
-    added = Energy("norm", 1.0, (lambda x: x[:, 0].double() + 2.0,))
+    added = Energy("norm", (lambda x: x[:, 0].double() + 2.0,))
     assert float(energies(model, ids, added)) == pytest.approx(float(norm.sum()) + 2.0, abs=1e-12)
 
 
@@ -222,9 +220,9 @@ def test_rows_of_a_call_follow_the_chains_of_the_target_and_the_tokens_of_the_te
 
 def test_chains_of_many_lengths_are_no_reason_for_large_calls(tiny):
     """Chains of other lengths do not fill the calls of these."""
-    settings = SampleSettings(chains=8, length=(2, 3, 4, 5), sweeps=1)
+    settings = settings_of(chains=8, length=(2, 3, 4, 5), sweeps=1)
     found, plan = groups(settings, tiny)
-    assert [kernel.passes.rows for kernel in build_all(settings, tiny, found, plan)] == [4] * 4
+    assert [passes.rows for passes in passes_of(settings, tiny, found, plan)] == [4] * 4
 
 
 def test_logits_that_are_no_numbers_are_refused():

@@ -34,9 +34,9 @@ seeds = st.integers(0, 10**6)
 @settings(max_examples=6, deadline=None, phases=[Phase.explicit, Phase.generate])
 @given(seeds, st.sampled_from(["raw", "norm"]), st.sampled_from([1.0, 0.6, 1.7]), st.sampled_from([1.0, 1.4]))
 def test_single_site_scans_keep_the_target(seed, kind, temperature, proposal_temperature):
-    target = small_target(seed=seed, kind=kind, temperature=temperature)
-    law = target_law(target)
-    kernel = of(MetropolisHastings, target, proposal=Proposal(proposal_temperature))
+    target = small_target(seed=seed, kind=kind)
+    law = target_law(target, temperature)
+    kernel = of(MetropolisHastings, target, temperature=temperature, proposal_temperature=proposal_temperature)
     matrices = site_matrices(kernel)
     for matrix in (random_scan(matrices), fixed_sweep(matrices), permuted_sweep(matrices)):
         assert float((matrix.sum(1) - 1).abs().max()) < 1e-14
@@ -163,18 +163,18 @@ def test_own_terms_cancel_at_temperature_one():
 
 def test_constraints_and_user_terms_are_part_of_the_target():
     model = TabularMLM.random(3, 3, 6)
-    energy = Energy("norm", 1.3, (lambda ids: 0.7 * (ids[:, 0] == ids[:, 2]).double(),))
+    energy = Energy("norm", (lambda ids: 0.7 * (ids[:, 0] == ids[:, 2]).double(),))
     target = Target(model, [3, 1, 3], energy, allowed={0: [0, 2]})
-    law = target_law(target)
+    law = target_law(target, 1.3)
     texts = all_texts(target)
     assert len(texts) == 6 and set(texts[:, 0].tolist()) == {0, 2} and set(texts[:, 1].tolist()) == {1}
     free = small_target(model=model)
     everything = {tuple(t): e for t, e in zip(all_texts(free).tolist(), (-target_law(free).log()).tolist(), strict=True)}
     weights = torch.tensor([-(everything[tuple(t)] + 0.7 * (t[0] == t[2])) / 1.3 for t in texts.tolist()], dtype=torch.float64)
     assert torch.allclose(law, weights.softmax(0), atol=1e-14), "the free model given the constraints"
-    matrix = fixed_sweep(site_matrices(of(MetropolisHastings, target)))
+    matrix = fixed_sweep(site_matrices(of(MetropolisHastings, target, temperature=1.3)))
     assert gap_to_invariance(law, matrix) < EXACT
-    assert gap_to_invariance(law, transition_matrix(of(SequentialBlock, target), torch.tensor([0, 1]))) < EXACT
+    assert gap_to_invariance(law, transition_matrix(of(SequentialBlock, target, temperature=1.3), torch.tensor([0, 1]))) < EXACT
 
 
 def test_special_tokens_are_outside_proposal_and_target():
@@ -190,8 +190,7 @@ def test_special_tokens_are_outside_proposal_and_target():
 def test_truncated_proposals_are_invariant_but_reducible_and_warn():
     target = small_target(vocab=4, length=2, seed=13)
     with pytest.warns(ReducibleChainWarning, match="out of reach"):
-        narrow = Proposal(nucleus=0.5)
-    matrix = random_scan(site_matrices(of(MetropolisHastings, target, proposal=narrow)))
+        matrix = random_scan(site_matrices(of(MetropolisHastings, target, top_k=2)))
     assert gap_to_invariance(target_law(target), matrix) < EXACT
     reach = torch.linalg.matrix_power((matrix > 0).double(), len(matrix)) > 0
     both_ways = reach & reach.T
@@ -203,13 +202,11 @@ def test_truncated_proposals_are_invariant_but_reducible_and_warn():
 def test_tempering_swaps_keep_the_product_of_tempered_laws():
     model = TabularMLM.random(2, 2, 17)
     ladder = (1.0, 1.8, 3.0)
-    laws = [target_law(small_target(model=model, temperature=t)) for t in ladder]
     target = small_target(model=model)
+    laws = [target_law(target, t) for t in ladder]
     kernel = of(ParallelTempering, target, ladder=ladder)
     texts = all_texts(target)
-    cold = [
-        transition_matrix(of(MetropolisHastings, small_target(model=model, temperature=t)), torch.tensor([0])) for t in ladder
-    ]
+    cold = [transition_matrix(of(MetropolisHastings, target, temperature=t), torch.tensor([0])) for t in ladder]
     for law, matrix in zip(laws, cold, strict=True):
         assert gap_to_invariance(law, matrix) < EXACT
     joint = torch.einsum("i,j,k->ijk", *laws)
@@ -256,7 +253,7 @@ def test_annealing_runs_each_step_at_its_temperature():
     kernel = of(Annealing, target, sweeps=3, hot=2.0, cold=0.5)
     assert [round(kernel.temperature(s), 6) for s in (0, 4, 8, 20)] == [2.0, 1.0, 0.5, 0.5], "three sweeps of three sites"
     cold = transition_matrix(of(Annealing, target, sweeps=1, hot=0.5, cold=0.5), torch.tensor([1]))
-    same = transition_matrix(of(MetropolisHastings, small_target(seed=1, temperature=0.5)), torch.tensor([1]))
+    same = transition_matrix(of(MetropolisHastings, target, temperature=0.5), torch.tensor([1]))
     assert float((cold - same).abs().max()) < 1e-15
 
 
@@ -266,6 +263,6 @@ def test_passes_of_a_step_are_counted_as_the_cost_model_says():
     kernel = MetropolisHastings(target, passes)
     state, spent = kernel.init(all_texts(target))
     assert spent.tolist() == [3] * 27 and passes.count == 81
-    info = kernel.step(state, ChainStreams(0, range(27)).at(0, 0), torch.zeros((27, 1), dtype=torch.long))
+    state, info = kernel.step(state, ChainStreams(0, range(27)).at(0, 0), torch.zeros((27, 1), dtype=torch.long))
     assert info.passes.tolist() == [2 * int(p) for p in info.proposed[:, 0]]
     assert passes.count == 81 + int(info.passes.sum())

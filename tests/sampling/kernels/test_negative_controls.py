@@ -96,5 +96,5 @@ def test_retrying_until_accepted_is_caught():
 
 def test_wrong_temperature_is_caught():
     target = small_target(seed=0)
-    other = small_target(seed=0, temperature=1.2)
-    assert gap_to_invariance(target_law(target), random_scan(site_matrices(of(MetropolisHastings, other)))) > CLEARLY_WRONG
+    other = of(MetropolisHastings, target, temperature=1.2)
+    assert gap_to_invariance(target_law(target), random_scan(site_matrices(other))) > CLEARLY_WRONG

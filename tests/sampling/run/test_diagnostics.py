@@ -5,14 +5,15 @@ from dataclasses import replace
 import numpy as np
 import pandas
 import pytest
+from sampling_cases import settings_of
 
 import unmask
+from unmask import diagnose
 from unmask.sampling.run.advance import draw_samples
-from unmask.sampling.run.diagnostics import diagnose, measure
+from unmask.sampling.run.diagnostics import measure
 from unmask.sampling.run.figures import chain_figure
 from unmask.sampling.run.result import SampleRun, load_run
 from unmask.sampling.run.text_statistics import bleu, distinct, self_bleu, stutter_rate
-from unmask.sampling.settings import SampleSettings
 
 
 def made_up_run(energy, starts=None, tokens=None, independent=None, **settings):
@@ -37,7 +38,7 @@ def made_up_run(energy, starts=None, tokens=None, independent=None, **settings):
     starts = [[2, 60, 61, 62, 63, 3]] * chains if starts is None else starts
     counts = {"steps": 100, "accepted": 90, "proposed": 40, "changed": 11, "scoring_passes": 0}
     rates = pandas.DataFrame([{"length": 4, "position": p, **counts} for p in (1, 2, 3, 4)])
-    options = SampleSettings(**{"chains": chains, "sweeps": draws, "length": (4,), **settings})
+    options = settings_of(**{"chains": chains, "sweeps": draws, "length": (4,), **settings})
     independent = [[2, *row, 3] for row in rng.integers(5, 50, (chains, 4)).tolist()] if independent is None else independent
     known = {"chain": range(chains), "ids": starts, "independent": independent}
     return SampleRun(options, pandas.DataFrame(rows), pandas.DataFrame(known), rates)
@@ -115,7 +116,7 @@ def test_the_verdict_says_what_is_sampled(settings, said):
 
 
 def test_swaps_of_tempering_are_told_and_a_ladder_too_steep_is_noted(tiny, tmp_path):
-    settings = SampleSettings(kernel="tempering", chains=3, sweeps=6, length=(5,), ladder=(1.0, 1.1, 1.2))
+    settings = settings_of(kernel="tempering", chains=3, sweeps=6, length=(5,), ladder=(1.0, 1.1, 1.2))
     close = diagnose(draw_samples(settings, tiny, tmp_path))
     assert len(close.swaps) == 2 and 0.5 < min(close.swaps) <= max(close.swaps) <= 1
     assert diagnose(load_run(tmp_path)).swaps == close.swaps and not any("swaps" in said for said in close.verdict)
@@ -179,7 +180,7 @@ def test_coming_back_to_the_start_is_no_sign_of_standing_still():
 
 
 def test_numbers_of_a_real_run(tiny):
-    run = draw_samples(SampleSettings(chains=6, sweeps=12, length=(5, 7)), tiny)
+    run = draw_samples(settings_of(chains=6, sweeps=12, length=(5, 7)), tiny)
     found = diagnose(run)
     assert {f.length for f in found.functionals} == {5, 7}
     assert found.passes == int(run.samples.groupby("chain")["passes"].max().sum())
@@ -190,9 +191,9 @@ def test_numbers_of_a_real_run(tiny):
 
 
 def test_rates_are_told_position_by_position(tiny):
-    from unmask.cli.runs import position_lines
+    from unmask.cli.sampling import position_lines
 
-    run = draw_samples(SampleSettings(chains=6, sweeps=12, length=(5, 7)), tiny)
+    run = draw_samples(settings_of(chains=6, sweeps=12, length=(5, 7)), tiny)
     found = diagnose(run)
     assert [(p.length, p.position) for p in found.positions] == [(n, i) for n in (5, 7) for i in range(1, n + 1)]
     third = run.rates[(run.rates["length"] == 7) & (run.rates["position"] == 3)].iloc[0]
@@ -206,7 +207,7 @@ def test_rates_are_told_position_by_position(tiny):
 
 @pytest.mark.parametrize(("kernel", "panels"), [("mh", 4), ("confidence", 1), ("ancestral", 2)])
 def test_figures_are_drawn(tiny, tmp_path, kernel, panels):
-    figure = chain_figure(draw_samples(SampleSettings(kernel=kernel, chains=3, sweeps=6, length=(4,)), tiny))
+    figure = chain_figure(draw_samples(settings_of(kernel=kernel, chains=3, sweeps=6, length=(4,)), tiny))
     figure.savefig(tmp_path / "chains.png")
     assert (tmp_path / "chains.png").stat().st_size > 8_000
     assert len(figure.axes) == panels

@@ -7,13 +7,13 @@ import warnings
 import numpy as np
 import pytest
 import torch
+from sampling_cases import settings_of
 from test_sample_command import unmask
 
 from unmask.errors import InputError, ModelError, UnmaskWarning
 from unmask.sampling.run.advance import draw_samples
 from unmask.sampling.run.judge import CausalJudge, judge_run
 from unmask.sampling.run.result import load_run
-from unmask.sampling.settings import SampleSettings
 
 
 @pytest.fixture(scope="module")
@@ -51,7 +51,7 @@ def test_a_judge_that_looks_ahead_is_refused(tiny_folder):
 
 def test_a_judge_with_a_foreign_tokenizer_is_refused_or_reported(causal_folder, tiny, tmp_path):
     """Texts of which it knows no word, of which the tokenizer leaves nothing, and tokens that mean others."""
-    draw_samples(SampleSettings(chains=2, sweeps=2, length=(6,)), tiny, tmp_path / "run")
+    draw_samples(settings_of(chains=2, sweeps=2, length=(6,)), tiny, tmp_path / "run")
     folder, file = shutil.copytree(causal_folder, tmp_path / "judge"), tmp_path / "judge" / "tokenizer.json"
     own = json.loads(file.read_text())
 
@@ -81,7 +81,7 @@ def test_a_judge_with_a_foreign_tokenizer_is_refused_or_reported(causal_folder, 
 
 
 def test_runs_are_judged_by_their_last_texts_and_starts(causal_folder, tiny, tiny_folder, tmp_path):
-    run = draw_samples(SampleSettings(chains=3, sweeps=4, length=(5,)), tiny, tmp_path / "run")
+    run = draw_samples(settings_of(chains=3, sweeps=4, length=(5,)), tiny, tmp_path / "run")
     judge = CausalJudge(str(causal_folder), "cpu")
     told = judge_run(judge, load_run(tmp_path / "run"))
     last = [run.samples[run.samples["chain"] == c]["text"].iloc[-1] for c in range(3)]
@@ -92,7 +92,7 @@ def test_runs_are_judged_by_their_last_texts_and_starts(causal_folder, tiny, tin
     assert json.loads((tmp_path / "run" / "diagnostics.json").read_text())["judge"]["samples"] == pytest.approx(told["samples"])
     refused = unmask("diagnose", tmp_path / "run", "--judge", tiny_folder)
     assert refused.exit_code == 2 and "looks ahead" in refused.output and refused.output.count("\n") == 1
-    decoded = draw_samples(SampleSettings(kernel="ancestral", chains=2, sweeps=2, length=(5,)), tiny)
+    decoded = draw_samples(settings_of(kernel="ancestral", chains=2, sweeps=2, length=(5,)), tiny)
     assert judge_run(judge, decoded)["starts"] is None
 
 

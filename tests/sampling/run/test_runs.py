@@ -13,6 +13,7 @@ import numpy as np
 import pandas
 import pytest
 import torch
+from sampling_cases import settings_of
 
 from unmask.errors import InputError
 from unmask.models.masked_lm import MaskedLM
@@ -21,7 +22,6 @@ from unmask.sampling.registry import KERNELS
 from unmask.sampling.run import result
 from unmask.sampling.run.advance import draw_samples
 from unmask.sampling.run.result import load_run
-from unmask.sampling.settings import SampleSettings
 
 SMALL = {"chains": 5, "sweeps": 4, "length": (4, 6), "candidates": 3, "decoding_steps": 3, "seed": 7}
 
@@ -32,7 +32,7 @@ def same(one, other):
 
 @pytest.mark.parametrize("kernel", KERNELS)
 def test_samples_do_not_depend_on_how_many_chains_run_at_once(tiny, kernel):
-    settings = SampleSettings(kernel=kernel, **{**SMALL, "chains": 3})
+    settings = settings_of(kernel=kernel, **{**SMALL, "chains": 3})
     together, alone = draw_samples(settings, tiny), draw_samples(settings, tiny, chains_at_once=1)
     assert list(together.samples.columns) == ["chain", "sweep", "text", "energy", "log_prob", "passes", "length", "ids"]
     assert len(together.samples) == 12 and set(together.samples["length"]) == {4, 6}
@@ -42,7 +42,7 @@ def test_samples_do_not_depend_on_how_many_chains_run_at_once(tiny, kernel):
 
 
 def test_samples_depend_on_the_seed(tiny):
-    one, other = (draw_samples(SampleSettings(**{**SMALL, "seed": seed}), tiny) for seed in (7, 8))
+    one, other = (draw_samples(settings_of(**{**SMALL, "seed": seed}), tiny) for seed in (7, 8))
     assert one.samples["text"].tolist() != other.samples["text"].tolist()
 
 
@@ -66,7 +66,7 @@ class Killed(BaseException):
 )
 def test_an_interrupted_run_goes_on_exactly(tiny, tmp_path, stop_at, kernel, blow):
     """Five sweeps of two groups, stopped in the first and in the second, where each sweep leaves a checkpoint."""
-    settings = SampleSettings(kernel=kernel, **{**SMALL, "sweeps": 5, "chains": 4})
+    settings = settings_of(kernel=kernel, **{**SMALL, "sweeps": 5, "chains": 4})
     whole = draw_samples(settings, tiny, tmp_path / "whole")
     for sweeps in (3, 7):
         with pytest.raises(blow):
@@ -81,7 +81,7 @@ def test_an_interrupted_run_goes_on_exactly(tiny, tmp_path, stop_at, kernel, blo
 
 
 def test_an_interrupt_in_the_burn_in_leaves_a_checkpoint(tiny, tmp_path, stop_at):
-    settings = SampleSettings(**{**SMALL, "sweeps": 6, "burn_in": 4})
+    settings = settings_of(**{**SMALL, "sweeps": 6, "burn_in": 4})
     with pytest.raises(KeyboardInterrupt):
         draw_samples(settings, tiny, tmp_path, progress=stop_at(3))
     assert int(np.load(tmp_path / "checkpoints" / "group-0000.npz")["done"]) == 3
@@ -90,7 +90,7 @@ def test_an_interrupt_in_the_burn_in_leaves_a_checkpoint(tiny, tmp_path, stop_at
 
 def test_a_part_without_its_checkpoint_is_drawn_again(tiny, tmp_path, stop_at):
     """A kill between the two files: the part of sweep 3 is there, the checkpoint is that of sweep 2."""
-    settings = SampleSettings(**SMALL)
+    settings = settings_of(**SMALL)
     for sweeps in (2, 3):
         with pytest.raises(KeyboardInterrupt):
             draw_samples(settings, tiny, tmp_path / "run", progress=stop_at(sweeps), seconds_between_checkpoints=0.0)
@@ -101,8 +101,8 @@ def test_a_part_without_its_checkpoint_is_drawn_again(tiny, tmp_path, stop_at):
 
 
 def test_more_sweeps_of_the_same_settings_go_on(tiny, tmp_path):
-    short = SampleSettings(**SMALL)
-    longer = SampleSettings(**{**SMALL, "sweeps": 7})
+    short = settings_of(**SMALL)
+    longer = settings_of(**{**SMALL, "sweeps": 7})
     draw_samples(short, tiny, tmp_path / "grown")
     grown = draw_samples(longer, tiny, tmp_path / "grown")
     same(grown.samples, draw_samples(longer, tiny).samples)
@@ -110,9 +110,9 @@ def test_more_sweeps_of_the_same_settings_go_on(tiny, tmp_path):
     with pytest.raises(InputError, match="sweeps 7, not 4"):
         draw_samples(short, tiny, tmp_path / "grown")
     annealed = {**SMALL, "kernel": "annealing"}
-    draw_samples(SampleSettings(**annealed), tiny, tmp_path / "annealed")
+    draw_samples(settings_of(**annealed), tiny, tmp_path / "annealed")
     with pytest.raises(InputError, match="sweeps 4, not 7"):
-        draw_samples(SampleSettings(**{**annealed, "sweeps": 7}), tiny, tmp_path / "annealed")
+        draw_samples(settings_of(**{**annealed, "sweeps": 7}), tiny, tmp_path / "annealed")
 
 
 SCRIPT = """
@@ -136,12 +136,12 @@ def test_a_run_killed_for_real_goes_on_exactly(tiny, tiny_folder, tmp_path):
     process.send_signal(signal.SIGKILL)
     process.wait()
     assert list(out.glob("checkpoints/*.npz")), "the run began"
-    settings = SampleSettings(chains=3, sweeps=25, length=(6,), seed=3)
+    settings = settings_of(chains=3, sweeps=25, length=(6,), seed=3)
     same(draw_samples(settings, tiny, out).samples, draw_samples(settings, tiny).samples)
 
 
 def test_a_run_with_other_settings_or_weights_is_refused(tiny, tiny_folder, tmp_path):
-    draw_samples(SampleSettings(**SMALL), tiny, tmp_path)
+    draw_samples(settings_of(**SMALL), tiny, tmp_path)
     before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
     for change, message in [
         ({"seed": 8}, "seed 7, not 8"),
@@ -149,58 +149,58 @@ def test_a_run_with_other_settings_or_weights_is_refused(tiny, tiny_folder, tmp_
         ({"delayed": (1,)}, "delayed unset, not 1"),
     ]:
         with pytest.raises(InputError, match=message):
-            draw_samples(SampleSettings(**{**SMALL, **change}), tiny, tmp_path)
+            draw_samples(settings_of(**{**SMALL, **change}), tiny, tmp_path)
     with pytest.raises(InputError, match="chains_at_once 3,2, not 1,1,1,1,1"):
-        draw_samples(SampleSettings(**SMALL), tiny, tmp_path, chains_at_once=1)
+        draw_samples(settings_of(**SMALL), tiny, tmp_path, chains_at_once=1)
     other = MaskedLM.load(tiny_folder, device="cpu")
     with torch.no_grad():
         next(iter(other.network.parameters())).view(-1)[-1] += 1e-6
     with pytest.raises(InputError, match="model in memory"):
-        draw_samples(SampleSettings(**SMALL), other, tmp_path)
+        draw_samples(settings_of(**SMALL), other, tmp_path)
     assert before == {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}, "nothing was touched"
 
 
 def test_two_runs_do_not_share_a_folder(tiny, tmp_path, stop_at):
     def second(done, total, what=""):
         with pytest.raises(InputError, match="another run is writing"):
-            draw_samples(SampleSettings(**SMALL), tiny, tmp_path / "run")
+            draw_samples(settings_of(**SMALL), tiny, tmp_path / "run")
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        draw_samples(SampleSettings(**SMALL), tiny, tmp_path / "run", progress=second)
+        draw_samples(settings_of(**SMALL), tiny, tmp_path / "run", progress=second)
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / "notes.txt").write_text("mine")
     with pytest.raises(InputError, match="not empty and holds no run"):
-        draw_samples(SampleSettings(**SMALL), tiny, tmp_path / "other")
+        draw_samples(settings_of(**SMALL), tiny, tmp_path / "other")
     assert [path.name for path in (tmp_path / "other").iterdir()] == ["notes.txt"]
 
 
 def test_a_run_that_never_got_to_a_checkpoint_does_not_keep_its_folder(tiny, tmp_path):
-    with RunFolder(tmp_path, "sample", SampleSettings(**SMALL).to_dict()):
+    with RunFolder(tmp_path, "sample", settings_of(**SMALL).to_dict()):
         pass
-    other = SampleSettings(**{**SMALL, "seed": 8})
+    other = settings_of(**{**SMALL, "seed": 8})
     same(draw_samples(other, tiny, tmp_path).samples, draw_samples(other, tiny).samples)
     assert json.loads((tmp_path / "settings.json").read_text())["seed"] == 8
     with pytest.raises(InputError, match="seed 8, not 7"):
-        draw_samples(SampleSettings(**SMALL), tiny, tmp_path)
+        draw_samples(settings_of(**SMALL), tiny, tmp_path)
 
 
 def test_burn_in_and_thinning_choose_among_the_same_sweeps(tiny):
-    everything = draw_samples(SampleSettings(**{**SMALL, "sweeps": 9}), tiny).samples
-    some = draw_samples(SampleSettings(**{**SMALL, "sweeps": 9, "burn_in": 2, "thin": 3}), tiny).samples
+    everything = draw_samples(settings_of(**{**SMALL, "sweeps": 9}), tiny).samples
+    some = draw_samples(settings_of(**{**SMALL, "sweeps": 9, "burn_in": 2, "thin": 3}), tiny).samples
     assert sorted(some["sweep"].unique()) == [5, 8]
     same(some, everything[everything["sweep"].isin([5, 8])])
 
 
 def test_starts_from_texts_of_several_lengths(tiny):
     texts = ("the cat sat", "a dog ran under the tree", "the dog sat")
-    run = draw_samples(SampleSettings(init=texts, chains=4, sweeps=2), tiny)
+    run = draw_samples(settings_of(init=texts, chains=4, sweeps=2), tiny)
     assert run.starts["text"].tolist() == [*texts, texts[0]]
     assert run.samples.groupby("chain")["length"].first().tolist() == [3, 6, 3, 3]
 
 
 def test_random_starts_are_uniform_over_the_support(tiny):
-    settings = SampleSettings(random_start=True, chains=60, sweeps=1, length=(8,))
+    settings = settings_of(random_start=True, chains=60, sweeps=1, length=(8,))
     run = draw_samples(settings, tiny)
     tokens = [i for ids in run.starts["ids"] for i in ids[1:-1]]
     counts = np.bincount(tokens, minlength=17)
@@ -208,7 +208,7 @@ def test_random_starts_are_uniform_over_the_support(tiny):
 
 
 def test_templates_hold_their_tokens_and_allowed_sets(tiny):
-    settings = SampleSettings(template="the [MASK] sat on [MASK] .", allow=((2, ("cat", "dog")),), chains=6, sweeps=5)
+    settings = settings_of(template="the [MASK] sat on [MASK] .", allow=((2, ("cat", "dog")),), chains=6, sweeps=5)
     texts = draw_samples(settings, tiny).samples["text"]
     assert all(
         text.split()[0] == "the" and text.split()[1] in ("cat", "dog") and text.split()[2:4] == ["sat", "on"] for text in texts
@@ -222,7 +222,7 @@ def test_user_terms_change_the_samples(tiny):
     def no_cats(ids):
         return 1000.0 * (ids == cat).sum(-1)
 
-    settings = SampleSettings(chains=12, sweeps=6, length=(5,), burn_in=4, random_start=True, seed=1)
+    settings = settings_of(chains=12, sweeps=6, length=(5,), burn_in=4, random_start=True, seed=1)
     plain, without = draw_samples(settings, tiny), draw_samples(settings, tiny, user_terms=[no_cats])
     assert any("cat" in text.split() for text in plain.samples["text"])
     assert not any("cat" in text.split() for text in without.samples["text"])
@@ -235,14 +235,14 @@ def test_energies_of_samples_are_those_of_their_texts(tiny):
 
     for kernel in ("mh", "gibbs", "ancestral"):
         for energy in ("raw", "norm"):
-            frame = draw_samples(SampleSettings(kernel=kernel, energy=energy, chains=3, sweeps=2, length=(5,)), tiny).samples
+            frame = draw_samples(settings_of(kernel=kernel, energy=energy, chains=3, sweeps=2, length=(5,)), tiny).samples
             fresh = energies(tiny, torch.tensor(np.stack(frame["ids"])).long(), energy)
             assert np.allclose(frame["energy"], fresh.numpy(), atol=1e-4)
 
 
 def test_passes_are_those_that_the_model_is_asked_for(tiny):
     """Calls are filled up to a fixed number of rows, and one pass finds out what independent tokens would be."""
-    settings = SampleSettings(chains=8, sweeps=3, length=(5,), kernel="sequential-block", block_size=3)
+    settings = settings_of(chains=8, sweeps=3, length=(5,), kernel="sequential-block", block_size=3)
     counted, rows = copy(tiny), []
     counted.logits = lambda ids, positions: rows.append(len(ids)) or tiny.logits(ids, positions)
     run = draw_samples(settings, counted)
@@ -253,9 +253,9 @@ def test_passes_are_those_that_the_model_is_asked_for(tiny):
 
 def test_an_unfinished_run_can_be_read(tiny, tmp_path, stop_at):
     with pytest.raises(KeyboardInterrupt):
-        draw_samples(SampleSettings(**SMALL), tiny, tmp_path, progress=stop_at(2))
+        draw_samples(settings_of(**SMALL), tiny, tmp_path, progress=stop_at(2))
     run = load_run(tmp_path)
-    assert run.samples["sweep"].max() == 2 and run.settings == SampleSettings(**SMALL)
+    assert run.samples["sweep"].max() == 2 and run.settings == settings_of(**SMALL)
     with pytest.raises(InputError, match="holds no run"):
         load_run(tmp_path / "nowhere")
 
@@ -263,9 +263,9 @@ def test_an_unfinished_run_can_be_read(tiny, tmp_path, stop_at):
 def test_a_run_that_goes_on_while_it_is_read_has_no_part_missing(tiny, tmp_path, stop_at, monkeypatch):
     """A part and its checkpoint appear after the parts were listed."""
     with pytest.raises(KeyboardInterrupt):
-        draw_samples(SampleSettings(**SMALL), tiny, tmp_path / "run", progress=stop_at(2))
+        draw_samples(settings_of(**SMALL), tiny, tmp_path / "run", progress=stop_at(2))
     shutil.copytree(tmp_path / "run", tmp_path / "later")
-    draw_samples(SampleSettings(**SMALL), tiny, tmp_path / "later")
+    draw_samples(settings_of(**SMALL), tiny, tmp_path / "later")
 
     def listed(*given):
         parts = read_parts(*given)

@@ -11,19 +11,17 @@ import numpy as np
 import pandas
 import pytest
 import torch
-from tests.ray_workers import Here, workers
+from sampling_cases import settings_of
+from tests.ray_workers import Losing, workers
 
 import unmask
 from unmask.errors import InputError, UnmaskError
-from unmask.models.masked_lm import as_model
-from unmask.models.workers import Workers
-from unmask.runs.engines import Answer
+from unmask.runs.engine import Workers, ray_workers
 from unmask.runs.files import read_object
 from unmask.sampling.run import sharing
 from unmask.sampling.run.advance import draw_samples
-from unmask.sampling.run.groups import Group
+from unmask.sampling.run.chains import Group
 from unmask.sampling.run.sharing import ADDED, SharedChains, joined, part_of
-from unmask.sampling.settings import SampleSettings
 
 same = pandas.testing.assert_frame_equal
 SETTINGS = {
@@ -38,32 +36,32 @@ SETTINGS = {
 @pytest.fixture
 def shared(monkeypatch, tiny):
     """The chains of some settings on workers of this process."""
-    monkeypatch.setattr("unmask.models.workers.OnRay", Here)
 
     def made(settings, **more):
-        return SharedChains(settings, Workers(lambda: tiny, "cpu"), **more)
+        return SharedChains(settings, Workers(3, "cpu"), lambda: tiny, **more)
 
+    made.losing = Losing()
+    monkeypatch.setattr(sharing, "each", made.losing)
     return made
 
 
 @pytest.mark.parametrize("name", SETTINGS)
 def test_shares_have_the_samples_of_one_process_bit_for_bit(shared, tiny, tmp_path, name):
-    settings = SampleSettings.given(**SETTINGS[name])
-    chains = shared(settings)
-    found = draw_samples(settings, tiny, tmp_path / "shared", shared=chains)
+    settings = settings_of(**SETTINGS[name])
+    found = draw_samples(settings, tiny, tmp_path / "shared", shared=shared(settings))
     local = draw_samples(settings, tiny, tmp_path / "local")
-    assert chains.engine.deaths
+    assert shared.losing.deaths
     for frame in ("samples", "starts", "rates"):
         same(getattr(found, frame), getattr(local, frame))
     assert found.swaps == local.swaps
     one, other = (read_object(tmp_path / folder / "settings.json") for folder in ("shared", "local"))
-    assert {**one, "run": 0, "begun": 0} == {**other, "run": 0, "begun": 0}
+    assert {**one, "begun": 0} == {**other, "begun": 0}
     same(draw_samples(settings, tiny, shared=shared(settings)).samples, local.samples)
 
 
 def test_random_numbers_of_other_chains_are_noticed(shared, tiny, monkeypatch):
     """The negative control: every share but a group's first takes streams that are not those of its chains."""
-    settings = SampleSettings.given(**SETTINGS["mh"])
+    settings = settings_of(**SETTINGS["mh"])
     local, part = draw_samples(settings, tiny), Group.part
     monkeypatch.setattr(
         Group, "part", lambda *cut: replace(found := part(*cut), chains=[100 * (cut[1] > 0) + chain for chain in found.chains])
@@ -75,7 +73,7 @@ def test_random_numbers_of_other_chains_are_noticed(shared, tiny, monkeypatch):
 
 
 def test_a_run_changes_engines_in_the_middle(shared, tiny, tmp_path, stop_at):
-    settings = SampleSettings.given(**SETTINGS["mh"])
+    settings = settings_of(**SETTINGS["mh"])
     whole = draw_samples(settings, tiny)
     for number, order in enumerate(((True, False, True), (False, True, False))):
         out = tmp_path / str(number)
@@ -90,7 +88,7 @@ def test_a_run_changes_engines_in_the_middle(shared, tiny, tmp_path, stop_at):
 
 
 def test_progress_counts_the_sweeps_of_groups(shared, tiny):
-    settings = SampleSettings.given(**SETTINGS["mh"])
+    settings = settings_of(**SETTINGS["mh"])
     seen = []
     draw_samples(settings, tiny, shared=shared(settings), progress=lambda done, total, what="": seen.append((done, total, what)))
     assert seen == sorted(seen) and seen[-1] == (18, 18, "sweeps") and len(seen) > 2
@@ -120,8 +118,8 @@ def test_a_snapshot_is_the_join_of_its_parts():
 
 
 def test_a_failure_on_a_worker_is_the_error_of_the_run(shared, tiny, monkeypatch):
-    settings = SampleSettings.given(**SETTINGS["mh"])
-    monkeypatch.setattr(Here, "__call__", lambda self, items: iter([Answer(0, failure="no memory: give more")]))
+    settings = settings_of(**SETTINGS["mh"])
+    monkeypatch.setattr(sharing.ChainWorker, "_run", lambda *_: (_ for _ in ()).throw(UnmaskError("no memory: give more")))
     with pytest.raises(UnmaskError, match=r"^no memory: give more$"):
         draw_samples(settings, tiny, shared=shared(settings))
 
@@ -148,7 +146,7 @@ def test_ray_takes_up_a_local_run_and_loses_a_worker_and_this_process_finishes_i
     ray_here, one_thread, tiny_folder, tmp_path, monkeypatch
 ):
     """Workers of one CPU have one thread, as this process has here: then numbers are the same, too, bit for bit."""
-    asked = {"model": tiny_folder, "length": 4, "chains": 6, "sweeps": 60, "seed": 5, "device": "cpu"}
+    asked = {"model": partial(unmask.load, tiny_folder, device="cpu"), "length": 4, "chains": 6, "sweeps": 60, "seed": 5}
     whole, out, killed = unmask.sample(**asked), tmp_path / "run", []
 
     def stop(done: int, total: int, what: str = "") -> None:
@@ -180,9 +178,9 @@ def test_a_worker_without_the_model_is_one_line(ray_here, tiny_folder, tmp_path)
 
     copy = shutil.copytree(tiny_folder, tmp_path / "model")
     lm = unmask.MaskedLM.load(copy, device="cpu")
-    settings = SampleSettings(length=(3,), chains=2, sweeps=2)
-    chains = SharedChains(settings, Workers(partial(as_model, str(copy), "cpu"), "cpu", 1))
+    settings = settings_of(length=(3,), chains=2, sweeps=2)
+    chains = SharedChains(settings, ray_workers(1, "cpu"), partial(unmask.load, str(copy), "cpu"))
     copy.rename(tmp_path / "elsewhere")
-    with pytest.raises(InputError, match="a Ray worker cannot begin .*: every machine of the cluster needs") as error:
+    with pytest.raises(InputError, match="a Ray worker cannot begin .*: every machine needs") as error:
         draw_samples(settings, lm, tmp_path / "run", shared=chains)
     assert "\n" not in str(error.value) and not (tmp_path / "run").exists()

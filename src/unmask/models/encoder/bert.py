@@ -5,7 +5,8 @@ Layer       a = LayerNorm(h + W_o attention(W_q h, W_k h, W_v h)),   h' = LayerN
 Head        logits = D LayerNorm(act(W h)) + b                       (D: the word embeddings, if the two are tied)
 
 The forward pass is the plain definition, without dropout; if `BertEncoder.unseen` names a token, no position attends to that
-token (padding between a source and its translation: `translation/pairs`). It needs no import of transformers, which takes more
+token (padding between a source and its translation: `translation/pairs`). With a `KeyCache` new tokens also attend to those that
+were read before, as a causal model reads a translation. It needs no import of transformers, which takes more
 processor time than a small model's answer. `BertShape.of` is strict: for a configuration with any unknown setting it gives None,
 and the caller takes transformers' own code instead.
 """
@@ -21,7 +22,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from unmask.models.encoder.architectures import BERT, layer_of
-from unmask.models.encoder.layers import Layer, Stream
+from unmask.models.encoder.layers import Stream
 
 ACTIVATIONS = {"gelu": nn.GELU(), "gelu_new": nn.GELU("tanh"), "gelu_pytorch_tanh": nn.GELU("tanh"), "relu": nn.ReLU()}
 ONLY_AS_HERE: dict[str, tuple[object, ...]] = {
@@ -165,6 +166,35 @@ class BertMaskedLM(nn.Module):
         return network.eval()
 
 
+class KeyCache:
+    """Keys and values of n texts that were read, for each layer, and which of their tokens may be attended to."""
+
+    def __init__(self) -> None:
+        self.keys: list[Tensor] = []
+        self.values: list[Tensor] = []
+        self.seen: Tensor | None = None
+
+    def see(self, seen: Bool[Tensor, "n t"]) -> Bool[Tensor, "n T"]:
+        """Add tokens that may, or may not, be attended to; all of them."""
+        self.seen = seen if self.seen is None else torch.cat([self.seen, seen], 1)
+        return self.seen
+
+    def add(self, layer: int, key: Float[Tensor, "n t d"], value: Float[Tensor, "n t d"]) -> tuple[Tensor, Tensor]:
+        """Add the keys and values of these tokens in a layer; those of all tokens."""
+        if layer == len(self.keys):
+            self.keys.append(key)
+            self.values.append(value)
+        else:
+            self.keys[layer] = torch.cat([self.keys[layer], key], 1)
+            self.values[layer] = torch.cat([self.values[layer], value], 1)
+        return self.keys[layer], self.values[layer]
+
+    def take(self, rows: Int[Tensor, " m"]) -> None:
+        """Keep some rows, each as often as it is named."""
+        self.keys, self.values = [key[rows] for key in self.keys], [value[rows] for value in self.values]
+        self.seen = None if self.seen is None else self.seen[rows]
+
+
 class BertEncoder(nn.Module):
     """Embeddings and layers; no position attends to the token `unseen`, if there is one."""
 
@@ -175,18 +205,18 @@ class BertEncoder(nn.Module):
         self.encoder: Any = nn.Module()
         self.encoder.layer = nn.ModuleList(BertLayer(config) for _ in range(config.num_hidden_layers))
 
-    def forward(self, input_ids: Int[Tensor, "n T"]) -> Float[Tensor, "n T d"]:
-        """Last hidden states."""
-        states = self.embeddings(input_ids)
+    def forward(self, input_ids: Int[Tensor, "n T"], first: int = 0, cache: KeyCache | None = None) -> Float[Tensor, "n T d"]:
+        """Last hidden states of tokens from position `first` on; a cache is read, and then holds these tokens, too."""
+        states = self.embeddings(input_ids, first)
         seen = None if self.unseen is None else input_ids != self.unseen
-        for layer in self.encoder.layer:
-            states = layer(states, seen)
+        if cache is not None:
+            seen = cache.see(torch.ones_like(input_ids, dtype=torch.bool) if seen is None else seen)
+        for number, layer in enumerate(self.encoder.layer):
+            query, key, value = layer.parts.project(states)
+            if cache is not None:
+                key, value = cache.add(number, key, value)
+            states = layer.parts.after_attention(Stream(states, states), layer.parts.attend(query, key, value, seen)).normed
         return states
-
-    @property
-    def layers(self) -> list[Layer]:
-        """The computations of the layers, by plain operations."""
-        return [layer.parts for layer in self.encoder.layer]
 
 
 class Embeddings(nn.Module):
@@ -208,7 +238,7 @@ class Embeddings(nn.Module):
 
 
 class BertLayer(nn.Module):
-    """One layer. Its parts are nested as the checkpoints' names are."""
+    """The modules of one layer, nested as the checkpoints' names are; `parts` computes with them, by plain operations."""
 
     def __init__(self, config: BertShape) -> None:
         super().__init__()
@@ -220,10 +250,6 @@ class BertLayer(nn.Module):
         self.output = nn.ModuleDict({"dense": _linear(inner, width), "LayerNorm": _norm(config)})
 
         self.parts = layer_of(self, BERT, config.num_attention_heads, fused=False)
-
-    def forward(self, states: Float[Tensor, "n T d"], seen: Bool[Tensor, "n T"] | None = None) -> Float[Tensor, "n T d"]:
-        """The states after this layer, each of which attends to the positions that are `seen`."""
-        return self.parts(Stream(states, states), seen).normed
 
 
 class Predictions(nn.Module):

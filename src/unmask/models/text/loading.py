@@ -135,7 +135,11 @@ def _kinds(rule: Mapping[str, Any]) -> list[str]:
 def vocabulary_file(folder: Path) -> Path | None:
     """The vocab.txt of a folder, or of the one above it."""
     beside, above = folder / "vocab.txt", folder.resolve().parent / "vocab.txt"
-    return beside if beside.is_file() else above if above.is_file() else None
+    if beside.is_file() or not above.is_file():
+        return beside if beside.is_file() else None
+    copy = "if it is the model's, copy it beside the weights"
+    warnings.warn(f"folder {str(folder)!r} has no tokenizer, and {str(above)!r} is used: {copy}", UnmaskWarning, stacklevel=2)
+    return above
 
 
 def _class_of(config: Mapping[str, Any], kind: str) -> str:

@@ -17,7 +17,8 @@ from __future__ import annotations
 import json
 import re
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import cached_property
 from typing import Any, NamedTuple, TypeVar
 
@@ -36,6 +37,8 @@ MOST_NAMED = 50
 """Unknown words that one warning shows, and that all warnings together name."""
 UNREADABLE = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff]")
 """Control characters, except tab and line ends, and halves of surrogate pairs."""
+UNUSED = re.compile(r"[\[<]unused_?\d+[\]>]", re.IGNORECASE)
+"""Places in a vocabulary that no text has: [unused12] of BERT, or ids between a tokenizer's last token and a given mask."""
 LONGEST_WORD = 100_000
 """Characters without a space. Longer than the longest protein, and than a text of a model in a script without spaces."""
 CHARACTERS_PER_TOKEN = 1_000
@@ -74,7 +77,7 @@ class Tokens(NamedTuple):
 class TextTokenizer:
     """A Hugging Face tokenizer with the rules that a cloze needs.
 
-    special_ids     ids below `vocab_size`, the width of the model's logits, that no text has: special and nameless ones
+    special_ids     ids below `vocab_size`, the width of the model's logits, that no text has: special, unused and nameless ones
     nameless        ids of logits for which the tokenizer has no token
     regular_tokens  the other tokens and their ids, in the order of the ids
     by_character    whether every regular token is one character
@@ -91,7 +94,8 @@ class TextTokenizer:
         self.unknown_id: int | None = tokenizer.unk_token_id
         vocabulary: dict[str, int] = dict(sorted(tokenizer.get_vocab().items(), key=lambda item: item[1]))
         self.size = len(vocabulary)
-        special = self._named_special = set(tokenizer.all_special_ids)
+        unused = {i for token, i in vocabulary.items() if UNUSED.fullmatch(token)}
+        special = self._named_special = set(tokenizer.all_special_ids) | unused
         self.special_tokens = tuple(str(token) for token in tokenizer.all_special_tokens)
         self.nameless = set(range(vocab_size)) - set(vocabulary.values())
         self.special_ids: tuple[int, ...] = tuple(sorted(i for i in special | self.nameless if i < vocab_size))
@@ -103,12 +107,8 @@ class TextTokenizer:
     def encode(self, text: str) -> list[int]:
         """Ids of the whole text, the model's start and end tokens included; warns of words that the model does not know."""
         prepared = self.prepared(text)
-        try:
+        with _reading(text):
             ids = list(self.tokenizer(prepared, verbose=False)["input_ids"])
-        except Exception as error:
-            raise InputError(
-                f"the model's tokenizer cannot read {shortened(text)} ({first_line(error)}): write it in the model's own tokens"
-            ) from None
         self.warn_of_unknown(prepared, ids)
         return ids
 
@@ -145,18 +145,27 @@ class TextTokenizer:
 
     def tokens_of_each(self, texts: Sequence[str]) -> list[Tokens | InputError]:
         """The tokens of every text, or the error of one that cannot be read."""
-        prepared = [_attempt(self.prepared, text) for text in texts]
-        encodings = iter(
-            () if self.core is None else self.core.encode_batch([text for text in prepared if isinstance(text, str)])
-        )
-        found: list[Tokens | InputError] = []
-        for text, ready in zip(texts, prepared, strict=True):
-            if isinstance(ready, InputError):
-                found.append(ready)
-                continue
-            tokens = _attempt(self._in_python, text) if self.core is None else self._tokens(next(encodings))
-            found.append(self._by_letter(text, tokens) if self.by_character and not isinstance(tokens, InputError) else tokens)
-        return found
+        if self.core is None:
+            return [self._placed(text, _attempt(self._in_python, text)) for text in texts]
+        prepared = {text: _attempt(self.prepared, text) for text in texts}
+        readable = [ready for ready in prepared.values() if isinstance(ready, str)]
+        encodings: Iterator[Encoding | InputError]
+        try:
+            with _reading(texts[0] if texts else ""):
+                encodings = iter(self.core.encode_batch(readable))
+        except InputError:  # one of them
+            encodings = iter([_attempt(self._encoding, ready) for ready in readable])
+        found = {text: next(encodings) if isinstance(ready, str) else ready for text, ready in prepared.items()}
+        return [self._placed(text, found[text]) for text in texts]
+
+    def _encoding(self, prepared: str) -> Encoding:
+        assert self.core is not None
+        with _reading(prepared):
+            return self.core.encode(prepared)
+
+    def _placed(self, text: str, read: Encoding | Tokens | InputError) -> Tokens | InputError:
+        tokens = self._tokens(read) if isinstance(read, Encoding) else read
+        return self._by_letter(text, tokens) if self.by_character and isinstance(tokens, Tokens) else tokens
 
     def _tokens(self, encoding: Encoding) -> Tokens:
         ids = tuple(encoding.ids)
@@ -317,6 +326,19 @@ class TextTokenizer:
         places = (match.span() for match in self._letters.finditer(text))
         words = [None if word is None else t for t, word in enumerate(found.words)]
         return found._replace(source=Placed(words, [(0, 0) if word is None else next(places) for word in words]))
+
+
+@contextmanager
+def _reading(text: str) -> Iterator[None]:
+    """Turns a tokenizer's error into one line; a regular expression that panics in Rust raises a BaseException."""
+    try:
+        yield
+    except (KeyboardInterrupt, SystemExit, GeneratorExit, MemoryError):
+        raise
+    except BaseException as error:
+        raise InputError(
+            f"the model's tokenizer cannot read {shortened(text)} ({first_line(error)}): write it in the model's own tokens"
+        ) from None
 
 
 def _attempt(read: Callable[[str], Read], text: str) -> Read | InputError:

@@ -142,7 +142,8 @@ def read_folder_tokenizer(folder: Path) -> FolderTokenizer | None:
         named = _special_tokens(raw, config, legacy)
         if named is None or not raw["post_processor"]:
             return None
-        _overrule_normaliser(raw, config)
+        if (raw["normalizer"] or {}).get("type") == "BertNormalizer":
+            raw["normalizer"] |= {name: config[option] for option, name in NORMALISER_OPTIONS.items() if option in config}
         core = Tokenizer.from_str(json.dumps(raw))
     except Exception:
         return None  # not the files that are expected here: transformers reads them, or says what is wrong
@@ -201,14 +202,6 @@ def _special_tokens(raw: Mapping[str, Any], config: Mapping[str, Any], legacy: M
 
 def _content(token: Any) -> str | None:
     return token["content"] if isinstance(token, dict) else token
-
-
-def _overrule_normaliser(raw: dict[str, Any], config: Mapping[str, Any]) -> None:
-    normaliser = raw["normalizer"]
-    if isinstance(normaliser, dict) and normaliser.get("type") == "BertNormalizer":
-        for option, name in NORMALISER_OPTIONS.items():
-            if option in config:
-                normaliser[name] = config[option]
 
 
 def read_vocabulary(path: Path) -> list[str]:

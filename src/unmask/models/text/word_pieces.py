@@ -1,12 +1,9 @@
-"""The tokenizer of a trained model: cased WordPiece in the layout of BERT, its vocabulary learned from word counts.
+"""The tokenizer of a trained model: cased WordPiece in the layout of BERT, its vocabulary learned by `tokenizers`.
 
-Every word starts as its characters, all but the first marked by ##. The most frequent pair of neighbouring pieces is joined
-wherever it occurs,
-
-    (l, r) = argmax  sum_words count(word) * #{neighbours (l, r) in word},
-
-and the joined piece enters the vocabulary, until it is full or no pair is left. Ties go to the pair that is first in
-alphabetical order, so equal counts give an equal vocabulary, in any process and on any machine.
+Every word starts as its characters, all but the first marked by ##. The trainer joins the most frequent pair of neighbouring
+pieces wherever it occurs, and the joined piece enters the vocabulary, until it is full or no pair is left. It breaks ties by the
+ids of the pieces, and would number the ## pieces in a random order. Here they have their ids before it
+starts, so equal texts give an equal tokenizer in any process.
 
 `Spelling` is the tokenizer of a model of pairs. WordPiece forgets the spaces around marks. In what a decoder of pieces writes,
 the spaces inside words are taken out again (t - shirt, man ' s), and a pair of quotation marks closes up around what it quotes.
@@ -14,15 +11,14 @@ the spaces inside words are taken out again (t - shirt, man ' s), and a pair of 
 
 from __future__ import annotations
 
-import heapq
 import re
-from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property
-from itertools import pairwise
 from pathlib import Path
 
 from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, processors
+from tokenizers.trainers import WordPieceTrainer
 
 from unmask.errors import InputError
 from unmask.models.source import Source
@@ -36,42 +32,54 @@ LONGEST_WORD = 100
 """Characters; a longer word is unknown."""
 CONTINUES = "##"
 """Before a piece that continues a word."""
-Pair = tuple[str, str]
 UNKNOWN = "[UNK]"
 INSIDE_WORDS = re.compile(r"(?<=\w) ([-'’/]) (?=\w)")
 QUOTED = re.compile(r'" ([^"]*?) "')
 
 
-def count_words(lines: Iterable[tuple[str, int]]) -> Counter[str]:
-    """How often each word occurs, in lines with their counts; a punctuation mark is a word."""
-    normalizer, splitter = _normalizer(), pre_tokenizers.BertPreTokenizer()
-    chunks: Counter[str] = Counter()
-    for line, times in lines:
-        for chunk in line.split(" "):
-            chunks[chunk] += times
-    words: Counter[str] = Counter()
-    for chunk, count in chunks.items():
-        for word, _ in splitter.pre_tokenize_str(normalizer.normalize_str(chunk)):
-            if len(word) <= LONGEST_WORD:
-                words[word] += count
-    return words
+def train_tokenizer(lines: Callable[[], Iterable[str]], vocab_size: int) -> Tokenizer:
+    """A cased WordPiece tokenizer of at most `vocab_size` tokens, the special ones first (ids 0 to 4).
 
-
-def train_tokenizer(words: Mapping[str, int], vocab_size: int) -> Tokenizer:
-    """A cased WordPiece tokenizer of at most `vocab_size` tokens, the special ones first (ids 0 to 4)."""
-    pieces = learn_pieces(words, vocab_size - len(SPECIAL_TOKENS), min(MOST_LETTERS, vocab_size // 3))
-    vocabulary = {token: i for i, token in enumerate(dict.fromkeys([*SPECIAL_TOKENS, *pieces]))}
-    tokenizer = Tokenizer(models.WordPiece(vocabulary, unk_token="[UNK]", max_input_chars_per_word=LONGEST_WORD))
-    tokenizer.normalizer = _normalizer()
-    tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    `lines` is called twice: to count letters, and to learn the pieces.
+    """
+    letters = _alphabet(lines(), min(MOST_LETTERS, vocab_size // 3))
+    split = pre_tokenizers.BertPreTokenizer()
+    continuing = [CONTINUES + letter for letter in letters if len(split.pre_tokenize_str("a" + letter)) == 1]
+    trainer = WordPieceTrainer(
+        vocab_size=vocab_size,
+        special_tokens=[*SPECIAL_TOKENS, *continuing],
+        initial_alphabet=letters,
+        limit_alphabet=len(letters),
+        show_progress=False,
+    )
+    learned = _tokenizer({})
+    learned.train_from_iterator(lines(), trainer)
+    tokenizer = _tokenizer(learned.get_vocab(with_added_tokens=False))
     tokenizer.decoder = decoders.WordPiece(prefix=CONTINUES)
     tokenizer.add_special_tokens(list(SPECIAL_TOKENS))
     tokenizer.post_processor = processors.TemplateProcessing(
         single="[CLS] $A [SEP]",
         pair="[CLS] $A [SEP] $B:0 [SEP]:0",
-        special_tokens=[(token, vocabulary[token]) for token in ("[CLS]", "[SEP]")],
+        special_tokens=[(token, special_id(tokenizer, token)) for token in ("[CLS]", "[SEP]")],
     )
     return tokenizer
+
+
+def _tokenizer(vocabulary: dict[str, int]) -> Tokenizer:
+    tokenizer = Tokenizer(models.WordPiece(vocabulary, unk_token=UNKNOWN, max_input_chars_per_word=LONGEST_WORD))
+    tokenizer.normalizer = _normalizer()
+    tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    return tokenizer
+
+
+def _alphabet(lines: Iterable[str], most: int) -> list[str]:
+    """The `most` frequent letters of the normalised lines, in alphabetical order; of equally frequent ones the first."""
+    counts: Counter[str] = Counter()
+    for line in lines:
+        counts.update(line)
+    normalizer = _normalizer()
+    letters = [letter for letter in counts if normalizer.normalize_str(letter).strip() == letter]
+    return sorted(sorted(letters, key=lambda letter: (-counts[letter], letter))[:most])
 
 
 def load_word_pieces(path: Path) -> Tokenizer:
@@ -105,92 +113,6 @@ def config_to_save(max_length: int, causal: bool) -> dict[str, object]:
 
 def _normalizer() -> normalizers.Normalizer:
     return normalizers.BertNormalizer(strip_accents=False, lowercase=False)
-
-
-def learn_pieces(words: Mapping[str, int], size: int, alphabet: int) -> list[str]:
-    """At most `size` pieces of the `words` (word: count): the `alphabet` most frequent characters first, then joined pieces.
-
-    A word with a character outside that alphabet is skipped: it will be unknown as a whole.
-    """
-    letters = _letters(words, alphabet)
-    spelled = [(_spell(word), count) for word, count in words.items() if letters.issuperset(word)]
-    single = {piece for pieces, _ in spelled for piece in pieces if piece.startswith(CONTINUES)}
-    found = dict.fromkeys([*sorted(letters), *sorted(single - letters)])
-    counts, where = _pairs(spelled)
-    queue = [(-count, pair) for pair, count in counts.items()]
-    heapq.heapify(queue)
-    while queue and len(found) < size:
-        negative, pair = heapq.heappop(queue)
-        if counts[pair] != -negative:
-            continue
-        found[join(pair)] = None
-        for changed in _join_everywhere(pair, spelled, counts, where):
-            if counts[changed] > 0:
-                heapq.heappush(queue, (-counts[changed], changed))
-    return list(found)[:size]
-
-
-def join(pair: Pair) -> str:
-    """The piece that two neighbours make: un and ##do make undo."""
-    return pair[0] + pair[1].removeprefix(CONTINUES)
-
-
-def _letters(words: Mapping[str, int], most: int) -> set[str]:
-    seen: Counter[str] = Counter()
-    for word, count in words.items():
-        for letter in word:
-            seen[letter] += count
-    return set(sorted(seen, key=lambda letter: (-seen[letter], letter))[:most])
-
-
-def _spell(word: str) -> list[str]:
-    return [word[0], *(CONTINUES + letter for letter in word[1:])]
-
-
-def _pairs(spelled: list[tuple[list[str], int]]) -> tuple[Counter[Pair], dict[Pair, list[int]]]:
-    """How often each pair of neighbours occurs, and in which words."""
-    counts: Counter[Pair] = Counter()
-    where: dict[Pair, list[int]] = defaultdict(list)
-    for index, (pieces, count) in enumerate(spelled):
-        for pair in pairwise(pieces):
-            counts[pair] += count
-            where[pair].append(index)
-    return counts, where
-
-
-def _join_everywhere(
-    pair: Pair, spelled: list[tuple[list[str], int]], counts: Counter[Pair], where: dict[Pair, list[int]]
-) -> list[Pair]:
-    """Join one pair in all words, from the left; returns the pairs whose counts changed."""
-    left, right = pair
-    joined = join(pair)
-    change: dict[Pair, int] = defaultdict(int)
-    for index in where.pop(pair):
-        pieces, count = spelled[index]
-        for at in _places(pieces, left, right):
-            change[pair] -= count
-            if at:
-                change[pieces[at - 1], left] -= count
-                change[pieces[at - 1], joined] += count
-                where[pieces[at - 1], joined].append(index)
-            if at + 2 < len(pieces):
-                change[right, pieces[at + 2]] -= count
-                change[joined, pieces[at + 2]] += count
-                where[joined, pieces[at + 2]].append(index)
-            pieces[at : at + 2] = [joined]
-    changed = [key for key, by in change.items() if by]
-    for key in changed:
-        counts[key] += change[key]
-    return changed
-
-
-def _places(pieces: list[str], left: str, right: str) -> Iterator[int]:
-    """The places of `left` before `right`; the caller joins each pair before it asks for the next place."""
-    at = 0
-    while at < len(pieces) - 1:
-        if pieces[at] == left and pieces[at + 1] == right:
-            yield at
-        at += 1
 
 
 class Spelling:

@@ -13,14 +13,15 @@ Refined draws go on from there with a geometric number of Gibbs steps: the near-
     law   mu = sum_n lambda (1 - lambda)^n c P^n,   that is   mu = lambda c + (1 - lambda) mu P,
 
 P the random-scan Gibbs step: the construction `family:1,LAMBDA`. A text of F blanks costs F + (1 - lambda) / lambda passes on
-average, so lambda has a least value (`unmask.options.sampling`).
+average, so lambda has a least value.
 The draws are independent, so nothing has to mix. For two blanks the probability of each draw is known. It comes from the tables
 of the pair over the allowed tokens: two passes per token, once for all draws.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import cached_property
 from math import log1p
 
 import torch
@@ -31,7 +32,7 @@ from unmask.cloze import Cloze
 from unmask.errors import InputError
 from unmask.joints.arnold_gokhale import family
 from unmask.joints.joint import Joint
-from unmask.options.sampling import Order
+from unmask.sampling import registry
 from unmask.sampling.decoders.decoder import Decoder, DecodeState
 from unmask.sampling.engine.randomness import Randomness
 from unmask.sampling.engine.token_draw import Conditionals, Drawn, Proposal
@@ -46,7 +47,10 @@ PAIR = 2
 class ChainRule(Decoder):
     """One blank per step, in a random order that is drawn for each text."""
 
-    proposal: Proposal = field(default_factory=Proposal)
+    @cached_property
+    def proposal(self) -> Proposal:
+        """The distribution that tokens are drawn from."""
+        return Proposal()
 
     @property
     def steps(self) -> int:
@@ -59,12 +63,12 @@ class ChainRule(Decoder):
         state.order = rng.permutation(state.rows, self.target.sites)
         return state
 
-    def step(self, state: DecodeState, rng: Randomness) -> Int[Tensor, " n"]:
+    def step(self, state: DecodeState, rng: Randomness) -> tuple[DecodeState, Int[Tensor, " n"]]:
         """Fill the next site of each text's order; one pass per text."""
         site = state.order[:, state.steps]
         state.log_prob = state.log_prob + self.redraw(state, state.rows, site, rng).log_density
         state.steps += 1
-        return torch.ones_like(site)
+        return state, torch.ones_like(site)
 
     def redraw(self, state: DecodeState, rows: Int[Tensor, " m"], site: Int[Tensor, " m"], rng: Randomness) -> Drawn:
         """Draw one site of each of the texts `rows`, given their other tokens; one pass per text."""
@@ -82,7 +86,11 @@ class ChainRule(Decoder):
 class Ancestral(ChainRule):
     """The chain rule in a random order, or in a fixed one."""
 
-    order: Order = "random"
+    options: registry.Ancestral = registry.Ancestral()
+
+    @cached_property
+    def proposal(self) -> Proposal:
+        return Proposal(self.options.proposal_temperature, self.options.top_k)
 
     @property
     def exact(self) -> bool:
@@ -90,10 +98,10 @@ class Ancestral(ChainRule):
 
     def init(self, n: int, rng: Randomness) -> DecodeState:
         """n blank texts and their orders."""
-        if self.order == "random":
+        if self.options.order == "random":
             return super().init(n, rng)
         state = DecodeState.blank(self.target, n)
-        if self.order == "right-to-left":
+        if self.options.order == "right-to-left":
             state.order = state.order.flip(1)
         return state
 
@@ -115,7 +123,7 @@ class Ancestral(ChainRule):
 class Refined(ChainRule):
     """`restart` is lambda: 1 leaves the chain rule, near 0 the draws follow pseudo-Gibbs."""
 
-    restart: float = 0.1
+    options: registry.Refined = registry.Refined()
 
     @property
     def exact(self) -> bool:
@@ -127,7 +135,7 @@ class Refined(ChainRule):
         """One for each blank, and one that refines."""
         return self.target.sites + 1
 
-    def step(self, state: DecodeState, rng: Randomness) -> Int[Tensor, " n"]:
+    def step(self, state: DecodeState, rng: Randomness) -> tuple[DecodeState, Int[Tensor, " n"]]:
         """Fill the next blank of each text's order; when all are filled, refine."""
         if state.steps < self.target.sites:
             return super().step(state, rng)
@@ -139,13 +147,13 @@ class Refined(ChainRule):
             left[going] -= 1
         if self.exact:
             state.log_prob = self.log_prob(state.ids)
-        return passes
+        return state, passes
 
     def refinements(self, rows: Int[Tensor, " m"], rng: Randomness) -> Int[Tensor, " m"]:
         """n with P(n >= j) = (1 - lambda)^j: log u / log(1 - lambda), rounded down."""
-        if self.restart == 1:
+        if self.options.restart == 1:
             return torch.zeros_like(rows)
-        return (rng.log_uniform(rows) / log1p(-self.restart)).floor().long()
+        return (rng.log_uniform(rows) / log1p(-self.options.restart)).floor().long()
 
     def gibbs(self, state: DecodeState, rows: Int[Tensor, " m"], rng: Randomness) -> None:
         """Draw one random blank of each of `rows` again; one pass per text."""
@@ -156,7 +164,7 @@ class Refined(ChainRule):
         if not self.exact:
             raise InputError(f"the probability of a refined draw is known for 2 blanks, not {self.target.sites}: leave it out")
         self.target.check(ids)
-        return _law(self.target, self.restart).log_prob(ids[:, self.target.free_positions]).double()
+        return _law(self.target, self.options.restart).log_prob(ids[:, self.target.free_positions]).double()
 
 
 @kept_with_first

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from unmask.options.sampling import Sampling
 from unmask.sampling.engine.passes import Passes
 from unmask.sampling.engine.randomness import Randomness
 from unmask.sampling.engine.token_draw import Conditionals, Drawn, Proposal
 from unmask.sampling.kernels.kernel import refuse_nan
+from unmask.sampling.registry import InSteps, Method
 from unmask.sampling.target import Target
 
 
@@ -66,15 +67,11 @@ class DecodeState:
 
 @dataclass(frozen=True)
 class Decoder(ABC):
-    """A rule that fills the blanks of a target. Its options have the ranges of `unmask sample`."""
+    """A rule that fills the blanks of a target; see `unmask.sampling.registry` for its options."""
 
     target: Target
     passes: Passes
-
-    def __post_init__(self) -> None:
-        for row in Sampling.declared():
-            if (value := getattr(self, row.name, None)) is not None:
-                row.kind.check(row.name, value)
+    options: Any = Method()
 
     @property
     def exact(self) -> bool:
@@ -91,8 +88,8 @@ class Decoder(ABC):
         return DecodeState.blank(self.target, n)
 
     @abstractmethod
-    def step(self, state: DecodeState, rng: Randomness) -> Int[Tensor, " n"]:
-        """Fill some blanks in place; the passes that it took for each text."""
+    def step(self, state: DecodeState, rng: Randomness) -> tuple[DecodeState, Int[Tensor, " n"]]:
+        """Fill some blanks of the state, in place; the state, and the passes that it took for each text."""
 
     def blank(self, state: DecodeState) -> Bool[Tensor, "n F"]:
         """Which sites are blank."""
@@ -101,18 +98,14 @@ class Decoder(ABC):
 
 @dataclass(frozen=True)
 class StepwiseDecoder(Decoder):
-    """A decoder that predicts many sites from one pass.
+    """A decoder that predicts many sites from one pass."""
 
-    decoding_steps         the number of steps; None: the decoder's own bound decides it
-    decoding_temperature   at which tokens are drawn; 0 takes the likeliest
-    """
-
-    decoding_steps: int | None = 10
-    decoding_temperature: float = 1.0
+    options: Any = InSteps()
 
     def conditionals(self, kept: Float[Tensor, "m W"], sites: Int[Tensor, " m"]) -> Conditionals:
         """Conditionals of the sites `sites` at the decoding temperature, made of `kept`."""
-        greedy, tempered = self.decoding_temperature == 0, Proposal(self.decoding_temperature or 1.0)
+        temperature = self.options.decoding_temperature
+        greedy, tempered = temperature == 0, Proposal(temperature or 1.0)
         return self.passes.proposals(kept, self.target, tempered, sites, torch.zeros_like(sites), greedy)
 
 
@@ -125,7 +118,8 @@ def decode(
         state.ids[:, decoder.target.given] = texts[:, decoder.target.given]
     passes = torch.zeros_like(state.rows)
     for _ in range(decoder.steps):
-        passes += decoder.step(state, rng)
+        state, spent = decoder.step(state, rng)
+        passes += spent
     refuse_nan(state.confidence)
     return state, passes
 

@@ -1,6 +1,6 @@
 """Least dependent next: fill blanks together that hardly depend on each other.
 
-    I_ij   dependence of two blanks: by the model's profile (`unmask.tables.profile`), or measured (`measured_information`)
+    I_ij   dependence of two blanks: by the model's profile (`unmask.tables.profile`)
 
 With a bound: begin with the blank of the largest sum of I, and add the blank with the smallest next term
 
@@ -23,39 +23,28 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool, Float
 from torch import Tensor
 
 from unmask.errors import UnmaskWarning
-from unmask.options.sampling import Dependence
-from unmask.sampling.decoders.choosing import every_nth
-from unmask.sampling.decoders.revealing import RevealingDecoder, Seen
-from unmask.sampling.engine.passes import Passes
-from unmask.sampling.engine.token_draw import Proposal
-from unmask.sampling.target import Target
+from unmask.sampling import registry
+from unmask.sampling.decoders.revealing import RevealingDecoder, Seen, every_nth
 from unmask.tables.profile import MEASURE, Profile
 
 USUAL_PASSES = 10
 FALL = 0.85
-CANDIDATES = 8
-MOST_NUMBERS = 2**25
-"""Probabilities that `measured_information` holds at once."""
 
 
 @dataclass(frozen=True)
 class LeastDependent(RevealingDecoder):
-    """Sets of blanks with little dependence; `profile` None: the model's own."""
+    """Sets of blanks with little dependence."""
 
-    decoding_steps: int | None = None
-    gamma: float = 0.1
-    dependence: Dependence = "profile"
-    profile: Profile | None = None
+    options: registry.LeastDependent = registry.LeastDependent()
 
     def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.profile is not None:
-            self.profile.check(self.target.model)
-        if self._interleaves:
+        if self.options.profile is not None:
+            self.options.profile.check(self.target.model)
+        if self._profile is None:
             warnings.warn(
                 f"{self.target.model.name} has no dependence profile: blanks are interleaved; {MEASURE}",
                 UnmaskWarning,
@@ -64,31 +53,21 @@ class LeastDependent(RevealingDecoder):
 
     @cached_property
     def _profile(self) -> Profile | None:
-        return self.profile or Profile.of(self.target.model)
-
-    @property
-    def _interleaves(self) -> bool:
-        return self.dependence == "profile" and self._profile is None
+        return self.options.profile or Profile.of(self.target.model)
 
     @property
     def steps(self) -> int:
-        if self._interleaves and self.decoding_steps is None:
+        if self._profile is None and self.options.decoding_steps is None:
             return min(self.target.sites, USUAL_PASSES)
         return super().steps
 
     def choose(self, seen: Seen) -> Bool[Tensor, "n F"]:
-        if self._interleaves:
+        if self._profile is None:
             return seen.blank & every_nth(self.target.sites, self.steps, seen.step).to(seen.blank.device)
-        information = self._information(seen)
+        information = self._profile.estimate(seen.entropy, self.target.free_positions)
         if seen.left is None:
-            return set_under_bound(seen.entropy, seen.blank, information, self.gamma)
+            return set_under_bound(seen.entropy, seen.blank, information, self.options.limit)
         return first_of_plan(seen.entropy, seen.blank, information, seen.left)
-
-    def _information(self, seen: Seen) -> Float[Tensor, "n F F"]:
-        if self.dependence == "measured":
-            return measured_information(self.target, self.passes, seen.ids, seen.blank)
-        assert self._profile is not None
-        return self._profile.estimate(seen.entropy, self.target.free_positions)
 
 
 def set_under_bound(
@@ -131,41 +110,3 @@ def first_of_plan(
     number = torch.zeros_like(order).scatter(1, order, places)
     first = torch.where(blank, entropy, torch.inf).argmin(1, keepdim=True)
     return blank & (number == number.gather(1, first))
-
-
-def measured_information(
-    target: Target, passes: Passes, ids: Int[Tensor, "n T"], blank: Bool[Tensor, "n F"]
-) -> Float[Tensor, "n F F"]:
-    """I of all pairs of blank sites of each text; 0 elsewhere and on the diagonal.
-
-        I_ij = H(m_j) - sum_a q_i(a) H(q_j(. | x_i = a)),   m_j = sum_a q_i(a) q_j(. | x_i = a),   then (I_ij + I_ji) / 2
-
-    a runs over the `CANDIDATES` likeliest tokens of i, q_i renormalised over them: one pass for each of them and each blank, and
-    one more. This is for comparison with estimates that take no passes.
-    """
-    n, sites = blank.shape
-    tokens = min(CANDIDATES, int(target.support.sum(1).min()))
-    at_once = max(1, MOST_NUMBERS // (tokens * sites * target.model.vocab_size))
-    found = torch.zeros((n, sites, sites), dtype=torch.float64, device=ids.device)
-    for texts in torch.arange(n, device=ids.device).split(at_once):
-        weight, tried = _log_q(target, passes, ids[texts]).topk(tokens, -1)
-        weight = weight.softmax(-1)
-        for site in range(sites):
-            here = blank[texts, site].nonzero().flatten()
-            if not len(here):
-                continue
-            rows = ids[texts[here]].repeat_interleave(tokens, 0)
-            rows[:, target.free_positions[site]] = tried[here, site].flatten()
-            q = _log_q(target, passes, rows).exp().unflatten(0, (len(here), tokens))
-            share = weight[here, site]
-            after = torch.einsum("na,naj->nj", share, torch.special.entr(q).sum(-1))
-            found[texts[here], site] = torch.special.entr(torch.einsum("na,najv->njv", share, q)).sum(-1) - after
-    both = blank.unsqueeze(1) & blank.unsqueeze(2) & ~torch.eye(sites, dtype=torch.bool, device=ids.device)
-    return torch.where(both, (found + found.mT) / 2, 0.0).clamp(min=0)
-
-
-def _log_q(target: Target, passes: Passes, ids: Int[Tensor, "m T"]) -> Float[Tensor, "m F V"]:
-    """log q of every site over its allowed tokens."""
-    logits = passes.logits(ids, target.free_positions.expand(len(ids), -1))
-    support = target.support.repeat(len(ids), 1)
-    return Proposal().log_weights(logits.flatten(0, 1), support).unflatten(0, (len(ids), target.sites))

@@ -3,7 +3,7 @@
 Mask-predict (Ghazvininejad et al. 2019) masks the least confident again:
 
     step s = 1 ... S:  fill every blank from the present text;  mask the n_s sites of lowest confidence, n_S = 0
-    linear  n_s = F (1 - s/S);   cosine  n_s = F cos(pi s / 2S);   both rounded down
+    n_s = F (1 - s/S), rounded down
 
 A site's confidence is the probability of its token when it was last predicted. Tokens are the likeliest (temperature 0)
 or drawn.
@@ -27,34 +27,31 @@ known distribution.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import cos, pi
 
 import torch
 from jaxtyping import Bool, Int
 from torch import Tensor
 
-from unmask.options.sampling import Schedule
+from unmask.sampling import registry
 from unmask.sampling.decoders.decoder import DecodeState, StepwiseDecoder, lowest
 from unmask.sampling.engine.randomness import Randomness
 
 
-def blanks_left(sites: int, step: int, steps: int, schedule: Schedule) -> int:
+def blanks_left(sites: int, step: int, steps: int) -> int:
     """How many of `sites` are blank after step `step` of `steps`, counted from 1; all of them before the first."""
-    share = 1 - step / steps if schedule == "linear" else cos(pi * step / (2 * steps))
-    return 0 if step >= steps else int(sites * share + 1e-9)
+    return 0 if step >= steps else int(sites * (1 - step / steps) + 1e-9)
 
 
 @dataclass(frozen=True)
 class ParallelDecoder(StepwiseDecoder):
     """A decoder that predicts sites of all texts at once, in a given number of steps."""
 
-    decoding_steps: int = 10
-    decoding_temperature: float = 0.0
+    options: registry.InSteps = registry.MaskPredict()
 
     @property
     def steps(self) -> int:
         """`decoding_steps`."""
-        return self.decoding_steps
+        return self.options.decoding_steps
 
     def predict(self, state: DecodeState, texts: Int[Tensor, " m"], sites: Int[Tensor, "m c"], rng: Randomness) -> None:
         """Predict the sites `sites` of the texts `texts` from one pass over each; writes ids and confidence.
@@ -73,37 +70,37 @@ class ParallelDecoder(StepwiseDecoder):
 
 @dataclass(frozen=True)
 class ScheduledDecoder(ParallelDecoder):
-    """A decoder with a schedule: how many blanks each step leaves."""
-
-    schedule: Schedule = "linear"
+    """A decoder whose steps leave fewer and fewer blanks."""
 
     def left(self, state: DecodeState) -> int:
         """How many sites of every text are blank after the step that is under way."""
-        return blanks_left(self.target.sites, state.steps + 1, self.decoding_steps, self.schedule)
+        return blanks_left(self.target.sites, state.steps + 1, self.steps)
 
     def fill(self, state: DecodeState, rng: Randomness) -> Bool[Tensor, "n F"]:
         """Predict every blank site of every text from one pass, and say which sites.
 
-        The number of blanks comes from the schedule, so the GPU need not be asked for it.
+        The number of blanks follows from the step, so the GPU need not be asked for it.
         """
         blank = self.blank(state)
-        count = blanks_left(self.target.sites, state.steps, self.decoding_steps, self.schedule)
+        count = blanks_left(self.target.sites, state.steps, self.steps)
         if count:
             self.predict(state, state.rows, (~blank).byte().argsort(dim=1, stable=True)[:, :count], rng)
         return blank
 
-    def end(self, state: DecodeState, filled: Bool[Tensor, "n F"], again: Bool[Tensor, "n F"]) -> Int[Tensor, " n"]:
-        """Mask the sites `again`; the passes of the step, one for each text in which it `filled` any."""
+    def end(
+        self, state: DecodeState, filled: Bool[Tensor, "n F"], again: Bool[Tensor, "n F"]
+    ) -> tuple[DecodeState, Int[Tensor, " n"]]:
+        """Mask the sites `again`; the state, and the passes of the step: one for each text in which it `filled` any."""
         state.mask(self.target, again)
         state.steps += 1
-        return filled.any(1).long()
+        return state, filled.any(1).long()
 
 
 @dataclass(frozen=True)
 class MaskPredict(ScheduledDecoder):
     """Every site may be predicted again, as long as it is among the least confident."""
 
-    def step(self, state: DecodeState, rng: Randomness) -> Int[Tensor, " n"]:
+    def step(self, state: DecodeState, rng: Randomness) -> tuple[DecodeState, Int[Tensor, " n"]]:
         """Fill all blanks, then mask the least confident sites."""
         filled = self.fill(state, rng)
         return self.end(state, filled, lowest(state.confidence, torch.ones_like(filled), self.left(state)))
@@ -113,7 +110,9 @@ class MaskPredict(ScheduledDecoder):
 class ConfidenceOrder(ScheduledDecoder):
     """A site that was kept once is never predicted again."""
 
-    def step(self, state: DecodeState, rng: Randomness) -> Int[Tensor, " n"]:
+    options: registry.InSteps = registry.Confidence()
+
+    def step(self, state: DecodeState, rng: Randomness) -> tuple[DecodeState, Int[Tensor, " n"]]:
         """Fill all blanks, then mask the least confident of them."""
         filled = self.fill(state, rng)
         return self.end(state, filled, lowest(state.confidence, filled, self.left(state)))
@@ -123,13 +122,15 @@ class ConfidenceOrder(ScheduledDecoder):
 class Revise(ParallelDecoder):
     """Every site is predicted at every step."""
 
-    def step(self, state: DecodeState, rng: Randomness) -> Int[Tensor, " n"]:
+    options: registry.InSteps = registry.Revise()
+
+    def step(self, state: DecodeState, rng: Randomness) -> tuple[DecodeState, Int[Tensor, " n"]]:
         """Predict all sites of the texts that are not settled; one pass for each of them."""
         before, going = state.ids.clone(), ~state.settled
         texts = going.nonzero().squeeze(1)
         if len(texts):
             self.predict(state, texts, torch.arange(self.target.sites, device=texts.device).expand(len(texts), -1), rng)
-        if self.decoding_temperature == 0:
+        if self.options.decoding_temperature == 0:
             state.settled |= (state.ids == before).all(1)
         state.steps += 1
-        return going.long()
+        return state, going.long()

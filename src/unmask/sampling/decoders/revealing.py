@@ -9,6 +9,22 @@ given the order. At temperature 0 the law is a point mass on one text, which is 
 drew before it keeps them (mask-predict, confidence) has no such law: the same product does not sum to 1.
 
 `choose` sees entropies and confidences of the model's own conditionals over the allowed tokens, at temperature 1.
+
+Entropy-bound unmasking fills the blanks of lowest entropy, as many as can hardly depend on each other:
+
+    H_1 <= H_2 <= ... entropies of the blanks' conditionals;   fill 1 ... m, the largest m with  sum_{i<=m} H_i - H_m <= gamma
+
+Drawing m tokens from the product of their conditionals loses their total correlation, TC <= sum_i H_i - max_i H_i: each step
+loses at most gamma nats. gamma = 0 fills one blank per step, the one of lowest entropy (and with it those that are certain).
+Given a number of passes, each pass takes the smallest gamma with which the passes that are left suffice if entropies stay as
+they are.
+
+Interleaving fills every m-th blank at once, m the number of passes, and does not use the model:
+
+    pass r = 0 ... m-1 fills the sites i with  i mod m = o_r,   o: the numbers 0 ... m-1 in the order of their reversed bits
+
+For m a power of two, every site that is left after half of the passes has revealed neighbours on both sides (at the ends: on
+one).
 """
 
 from __future__ import annotations
@@ -23,11 +39,14 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from unmask.errors import InputError
-from unmask.sampling.decoders.decoder import Decoder, DecodeState, StepwiseDecoder
+from unmask.sampling import registry
+from unmask.sampling.decoders.decoder import Decoder, DecodeState, StepwiseDecoder, lowest
 from unmask.sampling.engine.randomness import Randomness
 from unmask.sampling.engine.token_draw import Conditionals, Drawn
 from unmask.sampling.kernels.kernel import refuse_nan
 
+PARTS, ROUNDS = 32, 4
+"""Of the search for the least bound."""
 Tokens = Callable[[Tensor, Conditionals, Tensor], Drawn]
 """From texts (m), their conditionals and sites (m) to a token of each and its numbers."""
 
@@ -93,21 +112,21 @@ class RevealingDecoder(StepwiseDecoder):
     @property
     def exact(self) -> bool:
         """False at temperature 0, where the law is a point mass."""
-        return self.decoding_temperature > 0
+        return self.options.decoding_temperature > 0
 
     @property
     def steps(self) -> int:
         """Every pass fills at least one blank."""
-        return min(self.target.sites, self.decoding_steps or self.target.sites)
+        return min(self.target.sites, self.options.decoding_steps or self.target.sites)
 
-    def step(self, state: DecodeState, rng: Randomness) -> Int[Tensor, " n"]:
+    def step(self, state: DecodeState, rng: Randomness) -> tuple[DecodeState, Int[Tensor, " n"]]:
         """Choose sites and draw their tokens; one pass for each text that has blanks."""
-        found = Law.unknown(state)
-        self.reveal(state, rng.tokens, found)
-        return found.passes
+        part = Law.unknown(state)
+        self.reveal(state, rng.tokens, part)
+        return state, part.passes
 
-    def reveal(self, state: DecodeState, tokens: Tokens, found: Law) -> None:
-        """One pass: choose sites, fill them with `tokens`, and write their part of the law into `found`."""
+    def reveal(self, state: DecodeState, tokens: Tokens, part: Law) -> None:
+        """One pass: choose sites, fill them with `tokens`, and write their part of the law into `part`."""
         target, sites = self.target, self.target.sites
         blank = self.blank(state)
         texts = blank.any(1).nonzero().squeeze(1)
@@ -116,24 +135,23 @@ class RevealingDecoder(StepwiseDecoder):
             return
         ids, here = state.ids[texts], blank[texts]
         kept = self.passes.conditionals(ids, target.free_positions.expand(len(texts), -1)).flatten(0, 1)
-        entropy, confidence = torch.zeros_like(found.entropy[texts]), torch.ones_like(found.entropy[texts])
+        entropy, confidence = torch.zeros_like(part.entropy[texts]), torch.ones_like(part.entropy[texts])
         row, site = here.nonzero().unbind(1)
         numbers = self.conditionals(kept[row * sites + site], site).certainty()
         entropy[row, site], confidence[row, site] = numbers.nan_to_num(0.0)  # NaN: filled now, refused at the end
-        left = None if self.decoding_steps is None else self.steps - state.steps + 1
+        left = None if self.options.decoding_steps is None else self.steps - state.steps + 1
         seen = Seen(ids, here, entropy, confidence, state.order[texts], state.steps - 1, left)
-        before = self.passes.count
         chosen = here if left == 1 else here & self.choose(seen)
-        found.passes[texts] += 1 + (self.passes.count - before) // len(texts)
+        part.passes[texts] += 1
         row, site = chosen.nonzero().unbind(1)
         text = texts[row]
         drawn = tokens(text, self.conditionals(kept[row * sites + site], site), site)
         state.write(target, text, site, drawn)
-        log_q = torch.zeros_like(found.log_q)
+        log_q = torch.zeros_like(part.log_q)
         log_q[text, site] = drawn.log_density
         state.log_prob = state.log_prob + log_q.sum(1)
-        found.log_q[text, site], found.special[text, site] = drawn.log_density, drawn.log_all - drawn.log_allowed
-        found.steps[text, site], found.entropy[text, site] = torch.full_like(text, state.steps - 1), entropy[row, site]
+        part.log_q[text, site], part.special[text, site] = drawn.log_density, drawn.log_all - drawn.log_allowed
+        part.steps[text, site], part.entropy[text, site] = torch.full_like(text, state.steps - 1), entropy[row, site]
 
 
 def law(decoder: Decoder, ids: Int[Tensor, "n T"], rng: Randomness) -> Law:
@@ -150,12 +168,126 @@ def law(decoder: Decoder, ids: Int[Tensor, "n T"], rng: Randomness) -> Law:
     state = decoder.init(len(ids), rng)
     state.ids[:, target.given] = ids[:, target.given]
     tokens = ids[:, target.free_positions]
-    found = Law.unknown(state)
+    whole = Law.unknown(state)
 
-    def given(texts: Tensor, conditionals: Conditionals, site: Tensor) -> Drawn:
+    def own_tokens(texts: Tensor, conditionals: Conditionals, site: Tensor) -> Drawn:
         return conditionals.at(tokens[texts, site])
 
     for _ in range(decoder.steps):
-        decoder.reveal(state, given, found)
+        decoder.reveal(state, own_tokens, whole)
     refuse_nan(state.confidence)
-    return found
+    return whole
+
+
+@dataclass(frozen=True)
+class EntropyBound(RevealingDecoder):
+    """As many steps as the bound needs, at most one per blank."""
+
+    options: registry.EntropyBound = registry.EntropyBound()
+
+    def choose(self, seen: Seen) -> Bool[Tensor, "n F"]:
+        entropy = torch.where(seen.blank, seen.entropy, torch.inf)
+        gamma = torch.full_like(seen.entropy[:, :1], self.options.limit) if seen.left is None else least_bound(entropy, seen.left)
+        return under_bound(entropy, gamma)
+
+
+@dataclass(frozen=True)
+class Threshold(RevealingDecoder):
+    """All blanks whose likeliest token has a probability of tau or more; at least the most confident one.
+
+    Given a number of passes instead of tau, each pass takes the tau that fills an equal share of the blanks: of b blanks and r
+    passes that are left, the ceil(b / r) most confident.
+    """
+
+    options: registry.Threshold = registry.Threshold()
+
+    def choose(self, seen: Seen) -> Bool[Tensor, "n F"]:
+        if seen.left is not None:
+            return lowest(-seen.confidence, seen.blank, seen.share)
+        return lowest(-seen.confidence, seen.blank, 1) | (seen.blank & (seen.confidence >= self.options.limit))
+
+
+@dataclass(frozen=True)
+class LowestEntropy(RevealingDecoder):
+    """The blanks of lowest entropy; passes take equal numbers of them.
+
+    They are often neighbours of revealed tokens and of each other, so they depend on each other more than blanks of random sets.
+    With one blank per pass this is the best order that is known without looking ahead.
+    """
+
+    options: registry.LowestEntropy = registry.LowestEntropy()
+
+    def choose(self, seen: Seen) -> Bool[Tensor, "n F"]:
+        return lowest(seen.entropy, seen.blank, seen.share)
+
+
+@dataclass(frozen=True)
+class RandomSets(RevealingDecoder):
+    """Equal numbers of blanks, in a random order that is drawn for each text before it begins; its law is given the order."""
+
+    options: registry.RandomSets = registry.RandomSets()
+
+    def init(self, n: int, rng: Randomness) -> DecodeState:
+        """n blank texts and their orders."""
+        state = super().init(n, rng)
+        state.order = rng.permutation(state.rows, self.target.sites)
+        return state
+
+    def choose(self, seen: Seen) -> Bool[Tensor, "n F"]:
+        return lowest(seen.order.argsort(1).double(), seen.blank, seen.share)
+
+
+@dataclass(frozen=True)
+class Interleaved(RevealingDecoder):
+    """Sites of one offset at a time."""
+
+    options: registry.Interleaved = registry.Interleaved()
+
+    def choose(self, seen: Seen) -> Bool[Tensor, "n F"]:
+        return seen.blank & every_nth(self.target.sites, self.steps, seen.step).to(seen.blank.device)
+
+
+def under_bound(entropy: Float[Tensor, "n F"], gamma: Float[Tensor, "n 1"]) -> Bool[Tensor, "n F"]:
+    """The largest set of lowest entropies whose sum without its largest is at most gamma; infinite ones are never in it."""
+    rising, order = entropy.sort(dim=1, stable=True)
+    before = rising.cumsum(1).roll(1, 1).index_fill(1, torch.tensor([0], device=entropy.device), 0.0)
+    return torch.zeros_like(entropy, dtype=torch.bool).scatter(1, order, (before <= gamma) & rising.isfinite())
+
+
+def least_bound(entropy: Float[Tensor, "n F"], passes: int) -> Float[Tensor, "n 1"]:
+    """The smallest gamma, to one part in a million, that parts the finite entropies into at most this many sets.
+
+    Each round tries PARTS values between the bounds at once.
+    """
+    rising = entropy.sort(dim=1).values
+    finite = rising.isfinite()
+    low = torch.zeros_like(rising[:, :1])
+    high = torch.where(finite, rising, 0.0).sum(1, keepdim=True)
+    shares = torch.arange(1, PARTS, dtype=rising.dtype, device=rising.device) / PARTS
+    for _ in range(ROUNDS):
+        tried = torch.cat([low + (high - low) * shares, high], 1)  # `high` itself, which fits, not rounded
+        first = (_sets(rising, finite, tried) <= passes).byte().argmax(1, keepdim=True)
+        low, high = torch.where(first > 0, tried.gather(1, (first - 1).clamp(min=0)), low), tried.gather(1, first)
+    return high
+
+
+def _sets(rising: Float[Tensor, "n F"], finite: Bool[Tensor, "n F"], gamma: Float[Tensor, "n g"]) -> Float[Tensor, "n g"]:
+    """Into how many sets each bound parts the entropies, lowest first."""
+    spent, sets = torch.full_like(gamma, torch.inf), torch.zeros_like(gamma)
+    for column in range(rising.shape[1]):
+        new = (spent > gamma) & finite[:, column : column + 1]
+        sets = sets + new
+        spent = torch.where(new, 0.0, spent) + rising[:, column : column + 1]
+    return sets
+
+
+def every_nth(sites: int, passes: int, step: int) -> Bool[Tensor, " F"]:
+    """The sites that pass `step` of `passes` fills."""
+    return torch.arange(sites) % passes == offsets(passes)[step]
+
+
+def offsets(passes: int) -> list[int]:
+    """0 ... passes - 1 in the order of their reversed bits, each written with as many bits as passes - 1 has."""
+    bits = (passes - 1).bit_length()
+    reversed_bits = (int(f"{r:0{bits}b}"[::-1], 2) if bits else 0 for r in range(2**bits))
+    return [offset for offset in reversed_bits if offset < passes]

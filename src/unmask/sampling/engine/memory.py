@@ -5,7 +5,7 @@
     nothing                                 a proposal costs a pass more
 
 Besides, R r V numbers while tokens are drawn, where r conditionals of a text are drawn from at once
-(`SampleSettings.conditionals_at_once`): for each chain, or, where states are kept, for one chain at a time, since the head makes
+(`Method.conditionals_at_once`): for each chain, or, where states are kept, for one chain at a time, since the head makes
 logits of a few rows at once. A CPU takes the first of these forms of which one chain fits: chains that do not fit run after each
 other, at no loss. A GPU wants all chains at once, and its head is cheap: it takes states where the model offers them. The chains
 are the same whatever is kept; the passes they count depend on it.
@@ -24,12 +24,13 @@ from torch import Tensor
 from unmask.errors import InputError
 from unmask.models.conditional_model import ConditionalModel
 from unmask.models.masked_lm import MaskedLM
+from unmask.sampling.registry import Method
 from unmask.sampling.settings import Keeps, SampleSettings
 from unmask.sampling.target import Target
 
 CPU_BYTES = 2**30
 GPU_SHARE = 0.4
-"""The budget, unless the user gives one: of the free memory, on a GPU."""
+"""The budget, unless the user gives one: of the whole memory, on a GPU, so that a run that goes on has the same plan."""
 WORK = 32
 """Bytes per token of the vocabulary while a token is drawn."""
 GIGABYTE = 2**30
@@ -57,11 +58,11 @@ def plan_memory(
     """The plan of a run; a budget that no chain fits into is refused. With `only`, that form is kept and the model is not run."""
     longest = max(targets, key=lambda target: len(target.template))
     on_gpu = model.device.type == "cuda"
-    budget = memory or (int(GPU_SHARE * available_bytes(model.device)) if on_gpu else CPU_BYTES)
+    budget = memory or (int(GPU_SHARE * device_bytes(model.device)[1]) if on_gpu else CPU_BYTES)
     if only is not None:
-        return MemoryPlan(only, budget, chain_cost(settings, longest, only).each)
+        return MemoryPlan(only, budget, chain_cost(settings.kernel, longest, only).each)
     states: list[Keeps] = ["states"] if model.offers_states(longest.template_ids.unsqueeze(0)) else []
-    costs = {keeps: chain_cost(settings, longest, keeps) for keeps in ("logits", *states, "nothing")}
+    costs = {keeps: chain_cost(settings.kernel, longest, keeps) for keeps in ("logits", *states, "nothing")}
     wanted = settings.chains if on_gpu else 1
     order: list[Keeps] = ["states", "logits"] if on_gpu else ["logits", "states"]
     for keeps in order:
@@ -102,29 +103,30 @@ class ChainCost:
         return max(1, 1 + (budget - self.one) // self.each)
 
 
-def chain_cost(settings: SampleSettings, target: Target, keeps: Keeps) -> ChainCost:
+def chain_cost(method: Method, target: Target, keeps: Keeps) -> ChainCost:
     """The memory of a chain of this target."""
     model = target.model
     width = {"logits": model.vocab_size, "states": model.cost.width, "nothing": 0}[keeps]  # type: ignore[attr-defined]
     size = torch.promote_types(model.dtype, torch.float32 if keeps == "logits" else model.dtype).itemsize
     text = 8 * len(target.template) + 9 * target.columns + 40
-    rows = settings.conditionals_at_once(target.sites)
+    rows = method.conditionals_at_once(target.sites)
     return ChainCost(
-        kept=settings.replicas * 2 * (target.sites * width * size + text),
-        work=settings.replicas * rows * WORK * model.vocab_size,
-        shares_work=keeps == "states" and not settings.entry.whole_conditionals,
+        kept=method.replicas * 2 * (target.sites * width * size + text),
+        work=method.replicas * rows * WORK * model.vocab_size,
+        shares_work=keeps == "states" and not method.whole_conditionals,
     )
 
 
-def available_bytes(device: torch.device) -> int:
-    """Free memory of the device, in bytes."""
+def device_bytes(device: torch.device) -> tuple[int, int]:
+    """Free memory of the device, and all of it, in bytes."""
     if device.type == "cuda":
-        return int(torch.cuda.mem_get_info(device)[0])
+        return torch.cuda.mem_get_info(device)
     try:
         with open("/proc/meminfo", encoding="ascii") as lines:
-            return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable:"))
-    except (OSError, StopIteration):
-        return 8 * GIGABYTE
+            kilobytes = {name: int(rest.split()[0]) for name, rest in (line.split(":") for line in lines)}
+        return kilobytes["MemAvailable"] * 1024, kilobytes["MemTotal"] * 1024
+    except (OSError, KeyError):
+        return 8 * GIGABYTE, 8 * GIGABYTE
 
 
 class LogitMemory:

@@ -97,8 +97,8 @@ class Randomness(Protocol):
         """One index for each row, with probability proportional to exp(log_weights)."""
         ...
 
-    def log_uniform(self, rows: Int[Tensor, " m"]) -> Float[Tensor, " m"]:
-        """log u, u uniform on (0, 1), for each row."""
+    def log_uniform(self, rows: Int[Tensor, " m"], places: Int[Tensor, " m"] | None = None) -> Float[Tensor, " m"]:
+        """log u, u uniform on (0, 1), for each row; `places` distinguish several of one row."""
         ...
 
     def permutation(self, rows: Int[Tensor, " m"], n: int) -> Int[Tensor, "m n"]:
@@ -129,8 +129,8 @@ class StepStreams:
     def categorical(self, rows: Int[Tensor, " m"], log_weights: Float[Tensor, "m V"]) -> Int[Tensor, " m"]:
         return Conditionals.weights(log_weights).draw(self._one(rows)).tokens
 
-    def log_uniform(self, rows: Int[Tensor, " m"]) -> Float[Tensor, " m"]:
-        return self._one(rows).log()
+    def log_uniform(self, rows: Int[Tensor, " m"], places: Int[Tensor, " m"] | None = None) -> Float[Tensor, " m"]:
+        return self._one(rows, places).log()
 
     def permutation(self, rows: Int[Tensor, " m"], n: int) -> Int[Tensor, "m n"]:
         return self.uniform(rows, torch.arange(n, device=rows.device).unsqueeze(0)).argsort(dim=1, stable=True)

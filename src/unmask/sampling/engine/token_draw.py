@@ -36,43 +36,30 @@ class ReducibleChainWarning(UnmaskWarning):
 class Proposal:
     """The distribution that a new token is drawn from: the model's conditional over the allowed tokens, tempered or cut.
 
-    The set that top-k and nucleus keep depends on the rest of the text only, so the proposal stays a density that Metropolis-
+    The set that top-k keeps depends on the rest of the text only, so the proposal stays a density that Metropolis-
     Hastings can correct; but texts with a token outside every such set can no longer be reached: the chain is reducible.
     """
 
     temperature: float = 1.0
     top_k: int | None = None
-    nucleus: float | None = None
 
     def __post_init__(self) -> None:
-        if self.truncated:
+        if self.top_k is not None:
             warnings.warn(
                 "proposals are cut to their likeliest tokens: texts with any other token are out of reach, so the chain is "
-                "reducible and does not sample all of its target; leave out top-k and nucleus to sample it",
+                "reducible and does not sample all of its target; leave out top_k to sample it",
                 ReducibleChainWarning,
                 stacklevel=3,
             )
-
-    @property
-    def truncated(self) -> bool:
-        """Whether some allowed tokens cannot be proposed."""
-        return self.top_k is not None or (self.nucleus is not None and self.nucleus < 1)
 
     def least_kept(
         self, logits: Float[Tensor, "m V"], support: Bool[Tensor, "F V"], sites: Int[Tensor, " m"]
     ) -> Float[Tensor, " m"] | None:
         """The smallest logit of a token that is kept where proposals are cut; tokens that tie with it are kept, too."""
-        if not self.truncated:
+        if self.top_k is None:
             return None
         allowed = torch.where(support[sites], logits, -torch.inf)
-        ordered = allowed.sort(dim=-1, descending=True).values
-        count = torch.full_like(sites, min(self.top_k or allowed.shape[1], allowed.shape[1]))
-        if self.nucleus is not None and self.nucleus < 1:
-            wide = ordered.double() / self.temperature
-            first = torch.arange(allowed.shape[1], device=sites.device) < count.unsqueeze(1)
-            shares = torch.where(first, wide, -torch.inf).softmax(-1)
-            count = torch.minimum(count, ((shares.cumsum(-1) - shares) < self.nucleus).sum(-1))
-        return ordered.gather(1, (count - 1).unsqueeze(1)).squeeze(1)
+        return allowed.topk(min(self.top_k, allowed.shape[1]), -1).values[:, -1]
 
     def log_weights(self, logits: Float[Tensor, "n V"], support: Bool[Tensor, "n V"]) -> Float[Tensor, "n V"]:
         """Normalised log-probabilities in float64, -inf for tokens that are never proposed."""

@@ -27,6 +27,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from unmask.sampling import registry
 from unmask.sampling.engine.randomness import Randomness
 from unmask.sampling.kernels.kernel import ChainState
 from unmask.sampling.kernels.metropolis import LastSite, MetropolisKernel, Proposed
@@ -35,6 +36,8 @@ from unmask.sampling.kernels.metropolis import LastSite, MetropolisKernel, Propo
 @dataclass(frozen=True)
 class ProductBlock(MetropolisKernel):
     """The block's tokens are proposed independently of each other."""
+
+    options: registry.Block = registry.Block()
 
     def propose(self, state: ChainState, rng: Randomness, sites: Int[Tensor, "n k"]) -> Proposed:
         """Tokens for all of the block at once; one pass per chain."""
@@ -52,6 +55,8 @@ class ProductBlock(MetropolisKernel):
 @dataclass(frozen=True)
 class SequentialBlock(MetropolisKernel):
     """The block's tokens are proposed one after the other, in the order of `sites`."""
+
+    options: registry.SequentialBlock = registry.SequentialBlock()
 
     def propose(self, state: ChainState, rng: Randomness, sites: Int[Tensor, "n k"]) -> Proposed:
         """Tokens for the block, each given those before it; while they are the current ones, both directions share passes."""
@@ -86,8 +91,8 @@ class SequentialBlock(MetropolisKernel):
                 passes += (~same).long()
             there = self.passes.proposals(forward, target, self.proposal, site, current[:, j])
             back = self.passes.proposals(backward, target, self.proposal, site, current[:, j])
-            found = rng.tokens(rows, there)
-            drawn[:, j] = found.tokens
-            log_ratio += back.at(current[:, j]).log_density - found.log_density
-            same = same & (found.tokens == current[:, j])
-        return Proposed(drawn, log_ratio, passes, last=LastSite(~same_before, forward, target.energy.term_of(found)))
+            token = rng.tokens(rows, there)
+            drawn[:, j] = token.tokens
+            log_ratio += back.at(current[:, j]).log_density - token.log_density
+            same = same & (token.tokens == current[:, j])
+        return Proposed(drawn, log_ratio, passes, last=LastSite(~same_before, forward, target.energy.term_of(token)))

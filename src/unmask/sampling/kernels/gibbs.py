@@ -17,17 +17,20 @@ from torch import Tensor
 
 from unmask.sampling.engine.randomness import Randomness
 from unmask.sampling.kernels.kernel import ChainState, Kernel, StepInfo
+from unmask.sampling.registry import Gibbs, Markov
 
 
 @dataclass(frozen=True)
 class PseudoGibbs(Kernel):
     """Always accepts. The energy of its states is known only where their columns happen to be fresh."""
 
+    options: Markov = Gibbs()
+
     def init(self, ids: Int[Tensor, "n T"]) -> tuple[ChainState, Int[Tensor, " r"]]:
         """No pass: conditionals are looked up when they are needed."""
         return ChainState.at(self.target, ids), torch.zeros(len(ids), dtype=torch.long, device=self.target.device)
 
-    def step(self, state: ChainState, rng: Randomness, sites: Int[Tensor, "n 1"]) -> StepInfo:
+    def step(self, state: ChainState, rng: Randomness, sites: Int[Tensor, "n 1"]) -> tuple[ChainState, StepInfo]:
         """Redraw one site of each chain."""
         rows, site = state.rows, sites[:, 0]
         column, position = self.target.free[site], self.target.free_positions[site]
@@ -46,4 +49,4 @@ class PseudoGibbs(Kernel):
         state.terms[rows, column] = self.target.energy.term_of(drawn)
         state.user = self.target.energy.from_user(state.ids)
         state.steps += 1
-        return StepInfo(sites, torch.ones_like(changed[:, 0]), changed, changed, passes)
+        return state, StepInfo(sites, torch.ones_like(changed[:, 0]), changed, changed, passes)

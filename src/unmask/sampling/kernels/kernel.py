@@ -5,15 +5,15 @@ site and its energy term in one. A kernel that computes an energy produces all o
 hidden states (see `passes`): redrawing the current token costs no pass, and an accepted text leaves its conditionals
 ready for the next proposal. Where memory is short nothing is kept, and a conditional costs a pass when it is drawn from.
 
-All tensors are on the model's device, and a step waits for it only to count the rows that still need a pass. A step changes
-the state that it is given.
+All tensors are on the model's device, and a step waits for it only to count the rows that still need a pass.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import cached_property
 from math import ceil
 from typing import Any, NamedTuple
 
@@ -24,10 +24,10 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from unmask.errors import InputError, ModelError
-from unmask.options.sampling import BlockShape, Scan
 from unmask.sampling.engine.passes import Passes
 from unmask.sampling.engine.randomness import Randomness
 from unmask.sampling.engine.token_draw import Proposal
+from unmask.sampling.registry import BlockShape, Markov, Scan
 from unmask.sampling.target import Target
 
 LARGEST_LOOK_UP = 512
@@ -57,7 +57,7 @@ class ChainState:
     kept: Float[Tensor, "n F W"] | None = None
 
     @classmethod
-    def at(cls, target: Target, ids: Int[Tensor, "n T"], temperature: Float[Tensor, " n"] | None = None) -> ChainState:
+    def at(cls, target: Target, ids: Int[Tensor, "n T"], temperature: Float[Tensor, " n"] | float = 1.0) -> ChainState:
         """Chains at the texts `ids`, with nothing known about them yet; the model is not run."""
         ids = ids.to(target.device, copy=True)
         target.check(ids)
@@ -66,8 +66,7 @@ class ChainState:
             raise InputError("a start is forbidden by a user term, where the target is zero: give starts that it allows, by init")
         state = cls.blank(target, len(ids))
         state.ids, state.user = ids, user
-        if temperature is not None:
-            state.temperature = temperature.to(state.temperature)
+        state.temperature[:] = temperature
         return state
 
     @classmethod
@@ -79,7 +78,7 @@ class ChainState:
             terms=wide.new_zeros((n, target.columns)),
             fresh=torch.zeros((n, target.columns), dtype=torch.bool, device=target.device),
             user=wide.new_zeros(n),
-            temperature=wide.new_full((n,), target.energy.temperature),
+            temperature=wide.new_ones(n),
         )
 
     def snapshot(self) -> dict[str, Tensor | NDArray[Any]]:
@@ -203,11 +202,35 @@ class StepInfo(NamedTuple):
 
 @dataclass(frozen=True)
 class Kernel(ABC):
-    """One step of a Markov chain over texts, for many chains at once."""
+    """One step of a Markov chain over texts, for many chains at once; see `unmask.sampling.registry` for its options.
+
+        kernel = unmask.MH(temperature=0.8).on(target)
+        state, passes = kernel.init(ids)
+        state, info = kernel.step(state, rng, sites)
+
+    sweeps   of the run, for kernels whose steps depend on it
+    """
 
     target: Target
     passes: Passes
-    proposal: Proposal = field(default_factory=Proposal)
+    options: Markov = Markov()
+    sweeps: int = 100
+
+    @cached_property
+    def proposal(self) -> Proposal:
+        """The distribution that tokens are drawn from."""
+        return Proposal(self.options.proposal_temperature, self.options.top_k)
+
+    @cached_property
+    def plan(self) -> SweepPlan:
+        """The sites of a sweep."""
+        options, sites = self.options, self.target.sites
+        if options.sites is not None and options.sites > sites:
+            raise InputError(
+                f"kernel {options.name} redraws {options.sites} positions at once, and the text has {sites} free: "
+                "give more blanks, or kernel mh"
+            )
+        return SweepPlan(sites, options.scan, options.sites_per_step, getattr(options, "block_shape", "window"))
 
     def sampled(self, state: ChainState) -> Int[Tensor, " n"]:
         """The rows that are samples, one per chain; the others are replicas."""
@@ -218,8 +241,11 @@ class Kernel(ABC):
         """The state of chains that start at the texts `ids`, and the passes that it took, for each row."""
 
     @abstractmethod
-    def step(self, state: ChainState, rng: Randomness, sites: Int[Tensor, "r k"]) -> StepInfo:
-        """Redraw the sites `sites` of each row in place; which sites must not depend on the tokens there."""
+    def step(self, state: ChainState, rng: Randomness, sites: Int[Tensor, "r k"]) -> tuple[ChainState, StepInfo]:
+        """Redraw the sites `sites` of each row; which sites must not depend on the tokens there.
+
+        The state that comes back is the one that was given, changed in place: `take` copies one that is to be kept.
+        """
 
 
 class SweepPlan:

@@ -31,14 +31,13 @@ from __future__ import annotations
 from abc import abstractmethod
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import pairwise
 from typing import NamedTuple
 
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from unmask.errors import InputError
+from unmask.sampling import registry
 from unmask.sampling.acceptance import Acceptance
 from unmask.sampling.engine.randomness import Randomness
 from unmask.sampling.kernels.kernel import ChainState, Kernel, StepInfo
@@ -74,9 +73,9 @@ class Proposed(NamedTuple):
 
 @dataclass(frozen=True)
 class MetropolisKernel(Kernel):
-    """A kernel that proposes, and accepts or rejects; `delayed` saves passes (see `Acceptance`)."""
+    """A kernel that proposes, and accepts or rejects."""
 
-    delayed: tuple[int, ...] = ()
+    options: registry.Metropolis = registry.MH()
 
     @abstractmethod
     def propose(self, state: ChainState, rng: Randomness, sites: Int[Tensor, "n k"]) -> Proposed:
@@ -85,14 +84,14 @@ class MetropolisKernel(Kernel):
     @cached_property
     def acceptance(self) -> Acceptance:
         """How proposals are decided."""
-        return Acceptance(self.target, self.passes, delayed=self.delayed)
+        return Acceptance(self.target, self.passes, delayed=self.options.delayed)
 
     def init(self, ids: Int[Tensor, "n T"]) -> tuple[ChainState, Int[Tensor, " r"]]:
         """The whole energy of each text: S passes per chain."""
-        state = ChainState.at(self.target, ids)
+        state = ChainState.at(self.target, ids, self.options.sampled_temperature)
         return state, state.complete(self.target, self.passes)
 
-    def step(self, state: ChainState, rng: Randomness, sites: Int[Tensor, "n k"]) -> StepInfo:
+    def step(self, state: ChainState, rng: Randomness, sites: Int[Tensor, "n k"]) -> tuple[ChainState, StepInfo]:
         """Propose, decide, and move the chains whose proposal is accepted. Redrawing the current tokens is accepted."""
         move = self.propose(state, rng, sites)
         proposed = move.tokens != state.ids.gather(1, self.target.free_positions[sites])
@@ -106,7 +105,7 @@ class MetropolisKernel(Kernel):
         passes = move.passes.clone()
         passes[novel] += decision.passes
         state.steps += 1
-        return StepInfo(sites, accepted, proposed, proposed & accepted.unsqueeze(1), passes)
+        return state, StepInfo(sites, accepted, proposed, proposed & accepted.unsqueeze(1), passes)
 
     def _texts(self, state: ChainState, rows: Int[Tensor, " m"], sites: Int[Tensor, "m k"], move: Proposed) -> ChainState:
         """The proposed texts, with what is known about them for free: a token that changes alone keeps its context, hence
@@ -161,20 +160,15 @@ class MetropolisHastings(MetropolisKernel):
 class Annealing(MetropolisHastings):
     """From temperature `hot` down to `cold` over `sweeps` sweeps of all sites, and at `cold` from then on."""
 
-    sweeps: int = 100
-    hot: float = 2.0
-    cold: float = 0.1
-
-    def __post_init__(self) -> None:
-        if self.cold > self.hot:
-            raise InputError(f"annealing from {self.hot} to {self.cold}: give positive temperatures, the first the higher one")
+    options: registry.Annealing = registry.Annealing()
 
     def temperature(self, step: int) -> float:
         """Of step `step`, counted from 0."""
+        hot, cold = self.options.hot, self.options.cold
         share = min(1.0, step / max(1, self.sweeps * self.target.sites - 1))
-        return float(self.hot * (self.cold / self.hot) ** share)
+        return float(hot * (cold / hot) ** share)
 
-    def step(self, state: ChainState, rng: Randomness, sites: Int[Tensor, "n 1"]) -> StepInfo:
+    def step(self, state: ChainState, rng: Randomness, sites: Int[Tensor, "n 1"]) -> tuple[ChainState, StepInfo]:
         """A step of Metropolis-Hastings at this step's temperature."""
         state.temperature.fill_(self.temperature(state.steps))
         return super().step(state, rng, sites)
@@ -184,34 +178,30 @@ class Annealing(MetropolisHastings):
 class ParallelTempering(MetropolisHastings):
     """Rows c R ... c R + R - 1 of the state are the R replicas of chain c, one per temperature of the `ladder`."""
 
-    ladder: tuple[float, ...] = (1.0, 1.5, 2.25)
-
-    def __post_init__(self) -> None:
-        if len(self.ladder) < 2 or any(a >= b for a, b in pairwise(self.ladder)):
-            raise InputError(f"ladder {list(self.ladder)}: give two temperatures or more, positive and rising")
+    options: registry.Tempering = registry.Tempering()
 
     def init(self, ids: Int[Tensor, "n T"]) -> tuple[ChainState, Int[Tensor, " r"]]:
         """Every replica of a chain starts at its text."""
-        state, passes = super().init(ids.repeat_interleave(len(self.ladder), 0))
-        state.temperature = torch.tensor(self.ladder, dtype=torch.float64, device=self.target.device).repeat(len(ids))
+        state, passes = super().init(ids.repeat_interleave(self.options.replicas, 0))
+        state.temperature = torch.tensor(self.options.ladder, dtype=torch.float64, device=self.target.device).repeat(len(ids))
         return state, passes
 
     def sampled(self, state: ChainState) -> Int[Tensor, " n"]:
         """The rows at the first temperature, one per chain."""
         return self._ranked(state)[:, 0]
 
-    def step(self, state: ChainState, rng: Randomness, sites: Int[Tensor, "r 1"]) -> StepInfo:
+    def step(self, state: ChainState, rng: Randomness, sites: Int[Tensor, "r 1"]) -> tuple[ChainState, StepInfo]:
         """A step of every replica, then swaps."""
-        info = super().step(state, rng, sites)
-        return info._replace(swaps=self.swap(state, rng))
+        state, info = super().step(state, rng, sites)
+        return state, info._replace(swaps=self.swap(state, rng))
 
     def swap(self, state: ChainState, rng: Randomness) -> Int[Tensor, "2 R"]:
         """Try one set of neighbouring swaps in every ladder; how many were tried and accepted at each rung."""
-        ranked = self._ranked(state)
-        counts = torch.zeros((2, len(self.ladder) - 1), dtype=torch.long, device=ranked.device)
+        ranked, rungs = self._ranked(state), self.options.replicas - 1
+        counts = torch.zeros((2, rungs), dtype=torch.long, device=ranked.device)
         odd = rng.integers(ranked[:, 0], 2)
         energy = state.energy
-        for rank in range(len(self.ladder) - 1):
+        for rank in range(rungs):
             tried, low, high = odd == rank % 2, ranked[:, rank], ranked[:, rank + 1]
             cold, hot = state.temperature[low], state.temperature[high]
             swapped = tried & (rng.log_uniform(low) < (1 / cold - 1 / hot) * (energy[low] - energy[high]))
@@ -221,6 +211,6 @@ class ParallelTempering(MetropolisHastings):
 
     def _ranked(self, state: ChainState) -> Int[Tensor, "n R"]:
         """Rows of each ladder in rising temperature."""
-        ladder = state.temperature.reshape(-1, len(self.ladder))
-        first = torch.arange(len(ladder), device=ladder.device).unsqueeze(1) * len(self.ladder)
+        ladder = state.temperature.reshape(-1, self.options.replicas)
+        first = torch.arange(len(ladder), device=ladder.device).unsqueeze(1) * self.options.replicas
         return ladder.argsort(1) + first

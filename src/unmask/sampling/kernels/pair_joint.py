@@ -23,7 +23,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from unmask.joints.deriving import derive_blocks
-from unmask.joints.registry import DEFAULT_OF_DEPENDENCE
+from unmask.sampling import registry
 from unmask.sampling.engine.passes import Passes
 from unmask.sampling.engine.randomness import Randomness
 from unmask.sampling.engine.token_draw import Proposal
@@ -81,8 +81,7 @@ class PairLaws(NamedTuple):
 class PairJoint(MetropolisKernel):
     """The construction `joint` over the `candidates` likeliest tokens of each position, mixed with the product."""
 
-    joint: str = DEFAULT_OF_DEPENDENCE
-    candidates: int = 16
+    options: registry.PairJoint = registry.PairJoint()
 
     def propose(self, state: ChainState, rng: Randomness, sites: Int[Tensor, "n 2"]) -> Proposed:
         """A pair of tokens at a pair of sites of each chain."""
@@ -110,7 +109,7 @@ class PairJoint(MetropolisKernel):
         masked   the texts with their pair masked;   logits   the model's at the pair
         """
         support = log_weights > -torch.inf
-        best = log_weights.topk(min(self.candidates, log_weights.shape[2]), -1)
+        best = log_weights.topk(min(self.options.candidates, log_weights.shape[2]), -1)
         possible = best.values > -torch.inf
         tokens = torch.where(possible, best.indices, log_weights.shape[2]).sort(-1).values
         sizes = possible.sum(-1)
@@ -123,7 +122,7 @@ class PairJoint(MetropolisKernel):
             axes = tokens[rows, 0, :a], tokens[rows, 1, :b]
             tables = _tables(self.passes, masked[rows], positions[rows], logits[rows], support[rows], axes)
             first[rows, :a], second[rows, :b] = axes
-            log_mu[rows, :a, :b] = torch.stack([joint.dense() for (joint,) in derive_blocks(tables, [self.joint])])
+            log_mu[rows, :a, :b] = torch.stack([joint.dense() for (joint,) in derive_blocks(tables, [self.options.joint])])
         return PairLaws(first, second, log_mu, sizes, log_weights)
 
 

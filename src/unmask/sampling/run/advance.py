@@ -7,38 +7,29 @@ side by side, nor of where the run was interrupted (see `randomness` and `passes
 from __future__ import annotations
 
 import os
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import nullcontext
-from dataclasses import replace
-from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, nullcontext
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
-import torch
-from jaxtyping import Float, Int
-from numpy.typing import NDArray
-from torch import Tensor
 
 from unmask.checks import memory as budget_of
 from unmask.errors import InputError
 from unmask.models.masked_lm import MaskedLM
 from unmask.runs.files import write_table
 from unmask.runs.progress import Progress
-from unmask.sampling.decoders.decoder import Decoder, DecodeState, decode
 from unmask.sampling.energy import UserTerm
-from unmask.sampling.engine.memory import LogitMemory, MemoryPlan, available_bytes
-from unmask.sampling.engine.passes import Passes, rows_for
-from unmask.sampling.engine.randomness import ChainStreams
-from unmask.sampling.engine.token_draw import Proposal
-from unmask.sampling.kernels.kernel import ChainState, Kernel, StepInfo, SweepPlan
-from unmask.sampling.run.groups import Group, groups, independent_texts, refuse_too_many_at_once, starting_texts
-from unmask.sampling.run.keeper import Keeper
+from unmask.sampling.engine.memory import device_bytes
+from unmask.sampling.run.chains import GroupRun, MarkovRun, group_run, groups, passes_of
+from unmask.sampling.run.diagnostics import measure
 from unmask.sampling.run.result import (
     COUNTS,
+    Mark,
     SampleFolder,
     SampleRun,
-    Snapshot,
     SweepRows,
     Write,
     as_frame,
@@ -48,9 +39,7 @@ from unmask.sampling.run.result import (
     table_of,
     writing_aside,
 )
-from unmask.sampling.run.resuming import refuse_other_terms, stored_plan
 from unmask.sampling.settings import SampleSettings
-from unmask.sampling.target import Target
 
 if TYPE_CHECKING:
     from unmask.sampling.run.sharing import SharedChains
@@ -60,231 +49,9 @@ STREAM = "philox4x32-10"
 """The definition of the random numbers; a run of another one is not continued."""
 
 
-class GroupRun(ABC):
-    """A group's chains or decodings: `begin` puts them at their start, `restore` where a snapshot has them.
-
-    starts           the texts that the chains start from (blank ones, for decoders)
-    spent            passes of each chain
-    counts           what happened at each site, a row for each of COUNTS
-    scoring_passes   passes that the samples' energies and the yardstick took besides
-    remembered       passes that were asked for and answered from memory
-    done             sweeps done
-    """
-
-    def __init__(self, settings: SampleSettings, group: Group, passes: Passes) -> None:
-        self.settings, self.group, self.passes = settings, group, passes
-        n, target = len(group.chains), group.target
-        self.starts = target.template_ids.repeat(n, 1)
-        self.spent = torch.zeros(n, dtype=torch.long, device=target.device)
-        self.counts = torch.zeros((len(COUNTS), target.sites), dtype=torch.long, device=target.device)
-        self.done = self.remembered = 0
-        self.scoring_passes = int(group.chains[0] == group.alike[0])  # of `independent`, once per target
-        self._remembered_before = passes.remembered
-
-    @cached_property
-    def independent(self) -> Int[Tensor, "n T"]:
-        """One text per chain whose tokens do not depend on each other; drawn when first asked for."""
-        return independent_texts(self.settings, self.group)
-
-    @cached_property
-    def user_independent(self) -> Float[Tensor, " n"]:
-        """The user's terms of these texts, by which a run that goes on knows them again."""
-        return self.group.target.energy.from_user(self.independent)
-
-    def begin(self) -> None:  # noqa: B027
-        """Put the chains at their starts; those of decoders are blank, and there already."""
-
-    @abstractmethod
-    def sweep(self) -> None:
-        """Go on by one sweep."""
-
-    @abstractmethod
-    def texts(self) -> Int[Tensor, "n T"]:
-        """The texts now."""
-
-    @abstractmethod
-    def energies(self) -> Float[Tensor, " n"]:
-        """Their energies; passes that only this needs are counted apart, as scoring passes."""
-
-    def log_probs(self) -> Float[Tensor, " n"] | None:
-        """Their log-probabilities, where they are known; a chain's states have none."""
-        return None
-
-    def mark(self, independent: Int[Tensor, "n T"] | None = None) -> dict[str, Tensor | NDArray[Any]]:
-        """All that is needed to go on, as it is now; `on_host` makes a snapshot of it.
-
-        `independent`: texts of the same shape instead of those that take a pass.
-        """
-        user = {}
-        if self.group.target.energy.user_terms:
-            user["user_independent"] = self.user_independent if independent is None else torch.zeros(len(independent)).double()
-        return {
-            "done": np.array(self.done),
-            "chains": np.array(self.group.chains),
-            "positions": self.group.target.free_positions,
-            "starts": self.starts,
-            "independent": self.independent if independent is None else independent,
-            "spent": self.spent.clone(),
-            "counts": self.counts.clone(),
-            "scoring_passes": np.array(self.scoring_passes),
-            "remembered": np.array(self.remembered + self.passes.remembered - self._remembered_before),
-            **user,
-        }
-
-    def restore(self, saved: Snapshot) -> Mapping[str, Tensor]:
-        """Go on from a snapshot, token for token as if there had been no interruption; returns its arrays, on the device."""
-        arrays = {name: torch.from_numpy(array.copy()).to(self.group.target.device) for name, array in saved.items()}
-        self.starts, self.spent = arrays["starts"], arrays["spent"]
-        self.independent, self.counts = arrays["independent"], arrays["counts"]
-        self.done, self.scoring_passes = int(saved["done"]), int(saved["scoring_passes"])
-        self.remembered = int(saved["remembered"])
-        return arrays
-
-    def sample(self) -> SweepRows:
-        """The texts now, as samples."""
-        log_probs = self.log_probs()
-        return SweepRows(
-            self.done,
-            self.group.chains,
-            self.group.target.sites,
-            self.texts().int(),
-            self.energies(),
-            None if log_probs is None else log_probs.clone(),
-            self.spent.clone(),
-        )
-
-
-class MarkovRun(GroupRun):
-    """A group's chains of a Markov kernel."""
-
-    def __init__(self, settings: SampleSettings, group: Group, kernel: Kernel) -> None:
-        super().__init__(settings, group, kernel.passes)
-        self.kernel = kernel
-        rows = [chain * settings.replicas + replica for chain in group.chains for replica in range(settings.replicas)]
-        self.streams = ChainStreams(settings.seed, rows, group.target.device)
-        self.swaps = torch.zeros((2, settings.replicas - 1), dtype=torch.long, device=group.target.device)
-        self.plan = sweep_plan(settings, group.target.sites)
-        self.state = ChainState.blank(group.target, len(rows))
-
-    def begin(self) -> None:
-        self.starts, spent = starting_texts(self.settings, self.group, self.passes, self.kernel.proposal)
-        self.state, started = self.kernel.init(self.starts)
-        self.spent = spent + started.reshape(-1, self.settings.replicas).sum(1)
-
-    def mark(self, independent: Int[Tensor, "n T"] | None = None) -> dict[str, Tensor | NDArray[Any]]:
-        user = {"user_now": self.state.user.clone()} if self.group.target.energy.user_terms else {}
-        return {**super().mark(independent), **self.state.snapshot(), **user, "swaps": self.swaps.clone()}
-
-    def restore(self, saved: Snapshot) -> Mapping[str, Tensor]:
-        arrays = super().restore(saved)
-        self.swaps = arrays["swaps"]
-        going_on = self.done < self.settings.sweeps
-        self.state = ChainState.restored(self.group.target, self.passes if going_on else None, arrays)
-        return arrays
-
-    def sweep(self) -> None:
-        for _ in self.steps():
-            pass
-
-    def steps(self) -> Iterator[StepInfo]:
-        """One sweep of every chain, and what each of its steps did as it happens."""
-        number = self.done + 1
-        sites = self.plan.draw(self.streams.at(number, 0), self.state.rows)
-        for step in range(self.plan.steps):
-            sampled = self.kernel.sampled(self.state)
-            info = self.kernel.step(self.state, self.streams.at(number, step + 1), sites[step])
-            self._count(info, sampled)
-            yield info
-        self.done = number
-
-    def texts(self) -> Int[Tensor, "n T"]:
-        return self.state.ids[self.kernel.sampled(self.state)]
-
-    def energies(self) -> Float[Tensor, " n"]:
-        """The chains' energies now; terms that the kernel did not need cost scoring passes."""
-        state = replace(self.state, kept=None).take(self.kernel.sampled(self.state))
-        self.scoring_passes += int(state.complete(self.group.target, self.passes, keep=False).sum())
-        return state.energy
-
-    def _count(self, info: StepInfo, sampled: Int[Tensor, " n"]) -> None:
-        self.spent += info.passes.reshape(-1, self.settings.replicas).sum(1)
-        if info.swaps is not None:
-            self.swaps += info.swaps
-        sites = info.sites[sampled]
-        took = info.accepted[sampled].unsqueeze(1).expand(sites.shape)
-        happened = torch.stack([torch.ones_like(took), took, info.proposed[sampled], info.changed[sampled]])
-        self.counts.scatter_add_(1, sites.flatten().expand(len(COUNTS), -1), happened.flatten(1).long())
-
-
-def sweep_plan(settings: SampleSettings, sites: int) -> SweepPlan:
-    """Which sites a sweep redraws."""
-    if settings.entry.sites is not None and settings.entry.sites > sites:
-        raise InputError(
-            f"kernel {settings.kernel} redraws {settings.entry.sites} positions at once, and the text has {sites} free: "
-            f"give more blanks, or kernel {SampleSettings.kernel}"
-        )
-    return SweepPlan(sites, settings.scan, settings.sites_per_step, settings.block_shape)
-
-
-class DecoderRun(GroupRun):
-    """A group of independent decodings: a sweep decodes every text of the group again. Its starts are blank."""
-
-    def __init__(self, settings: SampleSettings, group: Group, decoder: Decoder) -> None:
-        super().__init__(settings, group, decoder.passes)
-        self.decoder = decoder
-        self.streams = ChainStreams(settings.seed, group.chains, group.target.device)
-        self.state = DecodeState.blank(group.target, len(group.chains))
-
-    def sweep(self) -> None:
-        self.state, spent = decode(self.decoder, len(self.group.chains), self.streams.at(self.done + 1, 0), self.group.starts)
-        self.spent += spent
-        self.done += 1
-
-    def texts(self) -> Int[Tensor, "n T"]:
-        return self.state.ids
-
-    def energies(self) -> Float[Tensor, " n"]:
-        """The latest texts' energies; all of their passes are scoring passes."""
-        if bool(self.group.target.energy.from_user(self.state.ids).isinf().any()):
-            raise InputError(
-                f"kernel {self.settings.kernel} drew a text that is forbidden by a user term, which decoders do not use: take a "
-                f"Markov kernel such as {SampleSettings.kernel}, or return finite numbers"
-            )
-        state = ChainState.at(self.group.target, self.state.ids)
-        self.scoring_passes += int(state.complete(self.group.target, self.passes, keep=False).sum())
-        return state.energy
-
-    def log_probs(self) -> Float[Tensor, " n"] | None:
-        """Exact given the order, where the decoder has a tractable probability."""
-        return self.state.log_prob if self.decoder.exact else None
-
-
-def build(settings: SampleSettings, target: Target, passes: Passes) -> Kernel | Decoder:
-    """The kernel or decoder of the settings, which are checked against the target."""
-    if not settings.entry.decodes:
-        sweep_plan(settings, target.sites)
-    proposal = Proposal(settings.proposal_temperature, settings.top_k, settings.nucleus)
-    made: Kernel | Decoder = settings.entry.build(target=target, passes=passes, proposal=proposal, **vars(settings))
-    return made
-
-
-def build_all(settings: SampleSettings, model: MaskedLM, found: Sequence[Group], plan: MemoryPlan) -> list[Kernel | Decoder]:
-    """The kernel or decoder of each group. Groups whose calls have the same number of rows share their passes."""
-    caches = model.device.type == "cpu" and plan.keeps == "logits"  # a GPU runs a row sooner than it is looked up
-    memory = LogitMemory(model, most_bytes=plan.budget // 4) if caches else None
-    rows = [rows_for(model, len(group.alike), settings.entry.decodes) for group in found]
-    by_rows = {number: Passes(model, number, memory, plan.keeps) for number in rows}
-    return [build(settings, group.target, by_rows[number]) for group, number in zip(found, rows, strict=True)]
-
-
-def group_run(settings: SampleSettings, group: Group, made: Kernel | Decoder) -> GroupRun:
-    """The run of a group, before it begins."""
-    return MarkovRun(settings, group, made) if isinstance(made, Kernel) else DecoderRun(settings, group, made)
-
-
 def memory_budget(memory: int | float | str | None, model: MaskedLM) -> int | None:
-    """Bytes, where the user gave a budget."""
-    return None if memory is None else budget_of("memory", memory, available_bytes(model.device))
+    """Bytes, where the user gave a budget; a share is one of the whole memory."""
+    return None if memory is None else budget_of("memory", memory, device_bytes(model.device)[1])
 
 
 def draw_samples(
@@ -302,41 +69,39 @@ def draw_samples(
 ) -> SampleRun:
     """Draw samples; with a folder `out`, keep them there and go on where an earlier run of the same settings stopped.
 
-    name     of the model, for the record: another name of the same weights continues the run
-    shared   the workers that advance the chains, instead of this process
+    name             of the model, for the record: another name of the same weights continues the run
+    chains_at_once   at most this many run side by side; by default as many as the memory holds
+    shared           the workers that advance the chains, instead of this process
     """
-    with nullcontext() if shared is None else shared.engine:
-        budget = memory_budget(memory, model)
-        begun = planned = stored_plan(out, settings, model)
-        if shared is not None and (begun is None or chains_at_once is not None):
-            planned = shared.plan()
-        at_once = chains_at_once if planned is None or (shared is None and chains_at_once is not None) else planned.sizes
-        found, plan = groups(settings, model, at_once, user_terms, budget, planned.keeps if planned else None)
-        if begun is not None and shared is None:
-            for group in found:
-                refuse_too_many_at_once(settings, group.target, len(group.chains), plan.keeps, begun=True)
-        made = build_all(settings, model, found, plan)  # so that everything is checked before anything is written
-        done = [0] * len(found)
+    with nullcontext() if shared is None else closing(shared):
+        planned = None if shared is None else shared.plan()
+        at_once, only = (chains_at_once, None) if planned is None else (planned.sizes, planned.keeps)
+        together, plan = groups(settings, model, at_once, user_terms, memory_budget(memory, model), only)
+        sizes, done = [len(group.chains) for group in together], [0] * len(together)
+        ways = passes_of(settings, model, together, plan)
+        runs = [group_run(settings, *one) for one in zip(together, ways, strict=True)]  # checked before anything is written
 
         def report(number: int, sweeps: int) -> None:
             done[number] = sweeps
             if progress:
-                progress(sum(done), len(found) * settings.sweeps, "sweeps")
+                progress(sum(done), len(done) * settings.sweeps, "sweeps")
 
         def advance(folder: SampleFolder | None = None, write: Write | None = None) -> list[Keeper]:
             keepers = []
-            for number, group in enumerate(found):
-                run = group_run(settings, group, made[number])
-                saved = folder.checkpoint(number, run.mark(run.starts)) if folder else None
-                if folder and saved is not None:
-                    refuse_other_terms(folder.path, group.target, saved)
-                keepers.append(Keeper(number, settings.sweeps, write, seconds_between_checkpoints, saved))
+            runs.reverse()
+            for number in range(len(sizes)):
+                run = runs.pop()  # so that the memory of a group that is done can be used again
+                saved = folder.checkpoint(number, run) if folder else None
+                keeper = Keeper(number, settings.sweeps, write, seconds_between_checkpoints, saved)
+                keepers.append(keeper)
                 if shared is None:
-                    with folder.restoring(number) if folder and saved is not None else nullcontext():
-                        run.begin() if saved is None else run.restore(saved)
-                    advance_group(run, keepers[-1], partial(report, number))
+                    if saved is None:
+                        run.begin()
+                    elif folder:
+                        folder.restore(number, run, saved)
+                    advance_group(run, keeper, partial(report, number))
                 elif saved is not None:
-                    report(number, keepers[-1].done)
+                    report(number, keeper.done)
             if shared is not None and planned is not None:
                 shared.advance(planned, keepers, report)
             return keepers
@@ -344,28 +109,24 @@ def draw_samples(
         if out is None:
             keepers = advance()
             rows = as_frame(table_of([row for keeper in keepers for row in keeper.rows], model))
-            return assemble(settings, rows, _snapshots(keepers), model.text, memory=str(plan))
+            return assemble(settings, rows, [keeper.snapshot for keeper in keepers], model.text, memory=str(plan))
         about = {
             "user_terms": [getattr(term, "__qualname__", repr(term)) for term in user_terms],
             "model": name,
             "dtype": str(model.dtype).removeprefix("torch."),
-            "device": model.device.type if shared is None else shared.device,
+            "device": model.device.type if shared is None else shared.workers.device,
             "stream": STREAM,
             "keeps": plan.keeps,
-            "chains_at_once": [len(group.chains) for group in found],
+            "chains_at_once": sizes,
         }
         with SampleFolder(out, settings, model.fingerprint, about) as folder:
             with writing_aside(folder, model) as write:
                 keepers = advance(folder, write)
             rows = as_frame(folder.rows(sample_columns()))
-            run = assemble(settings, rows, _snapshots(keepers), model.text, folder.path, str(plan))
+            run = assemble(settings, rows, [keeper.snapshot for keeper in keepers], model.text, folder.path, str(plan))
             for file, frame in (("starts", run.starts), ("rates", run.rates), ("samples", run.samples)):
                 write_table(folder.path / f"{file}.parquet", frame)
         return run
-
-
-def _snapshots(keepers: Sequence[Keeper]) -> list[Snapshot]:
-    return [on_host(keeper.mark) for keeper in keepers if keeper.mark is not None]
 
 
 def advance_group(run: GroupRun, keeper: Keeper, report: Callable[[int], None]) -> None:
@@ -378,3 +139,152 @@ def advance_group(run: GroupRun, keeper: Keeper, report: Callable[[int], None]) 
     except KeyboardInterrupt:
         keeper.flush()
         raise
+
+
+class Keeper:
+    """A group's samples and latest mark on their way to the folder: every so many seconds, and at the end.
+
+    Without a folder, all samples stay here.
+    """
+
+    def __init__(self, number: int, sweeps: int, write: Write | None, seconds: float, mark: Mark | None = None) -> None:
+        self.number, self.sweeps, self.write, self.seconds = number, sweeps, write, seconds
+        self.rows: list[SweepRows] = []
+        self.mark: Mark = mark or {}
+        self._last = time.monotonic()
+
+    @property
+    def done(self) -> int:
+        """Sweeps of the mark."""
+        return int(self.mark["done"]) if self.mark else 0
+
+    @property
+    def snapshot(self) -> dict[str, np.ndarray]:
+        """The mark in this process's memory."""
+        return on_host(self.mark)
+
+    def add(self, rows: Sequence[SweepRows], mark: Mark) -> None:
+        """Samples of further sweeps, and the mark after them."""
+        self.rows += rows
+        self.mark = mark
+        if time.monotonic() - self._last > self.seconds or self.done == self.sweeps:
+            self.flush()
+
+    def flush(self) -> None:
+        """Write what is there."""
+        if self.write and self.mark:
+            self.write(self.number, [row for row in self.rows if row.sweep <= self.done], self.mark)
+            self.rows, self._last = [], time.monotonic()
+
+
+@dataclass(frozen=True)
+class Begun:
+    """Where the chains start: their tokens, which positions are free, and their energies."""
+
+    tokens: list[list[str]]
+    free: list[int]
+    texts: list[str]
+    energies: list[float]
+
+
+@dataclass(frozen=True)
+class Move:
+    """One step of one chain: positions redrawn, which of them were offered another token, and which took it.
+
+    Replicas that swap exchange whole texts: positions that hold another token because of that count as changed, too.
+    """
+
+    positions: list[int]
+    tokens: list[str]
+    proposed: list[bool]
+    changed: list[bool]
+    accepted: bool
+
+
+@dataclass(frozen=True)
+class Stepped:
+    """One step of every chain."""
+
+    sweep: int
+    moves: list[Move]
+
+
+@dataclass(frozen=True)
+class Swept:
+    """After a sweep: the chains' texts and energies, shares of steps accepted and novel so far, R-hat of the energy.
+
+    acceptance, novelty and r_hat are None where they are not known: for a decoder, for one chain, after few sweeps.
+    """
+
+    sweep: int
+    texts: list[str]
+    energies: list[float]
+    acceptance: float | None
+    novelty: float | None
+    r_hat: float | None
+    passes: int
+
+
+Event: TypeAlias = Begun | Stepped | Swept
+
+
+def watch(settings: SampleSettings, model: MaskedLM) -> Iterator[Event]:
+    """Run the chains of one target side by side, and yield every step, for `unmask serve`; no folder is written.
+
+    The samples are those of `unmask.sample`, token for token. The model is asked for logits only: its `logits` may be shared with
+    other requests, and the chains are the same.
+    """
+    together, plan = groups(settings, model, chains_at_once=settings.chains, only="logits")
+    if len(together) != 1:
+        raise InputError("chains of several lengths cannot be watched side by side: give one template or one length")
+    run = group_run(settings, together[0], *passes_of(settings, model, together, plan))
+    run.begin()
+    draws: list[list[float]] = []
+    free = together[0].target.free_positions.tolist()
+    energies = run.energies().tolist() if isinstance(run, MarkovRun) else []  # blank starts have none
+    yield Begun([model.decode(ids) for ids in run.starts], free, [model.text(ids) for ids in run.starts], energies)
+    while run.done < settings.sweeps:
+        yield from _steps(run, model, free)
+        draws.append(run.energies().tolist())
+        yield _swept(run, model, draws)
+
+
+def _steps(run: GroupRun, model: MaskedLM, free: list[int]) -> Iterator[Stepped]:
+    if not isinstance(run, MarkovRun):
+        run.sweep()
+        every, texts = [True] * len(free), run.texts().tolist()
+        yield Stepped(run.done, [Move(free, model.decode([ids[p] for p in free]), every, every, True) for ids in texts])
+        return
+    before = run.texts().tolist()
+    for info in run.steps():
+        chosen = run.kernel.sampled(run.state)
+        now = run.texts().tolist()
+        did = [part[chosen].tolist() for part in (info.sites, info.proposed, info.changed, info.accepted)]
+        moves = []
+        for old, ids, sites, proposed, changed, accepted in zip(before, now, *did, strict=True):
+            positions = [free[site] for site in sites]
+            swapped = [p for p in free if ids[p] != old[p] and p not in positions]
+            also = [True] * len(swapped)
+            tokens = model.decode([ids[p] for p in positions + swapped])
+            moves.append(Move(positions + swapped, tokens, proposed + also, changed + also, accepted))
+        before = now
+        yield Stepped(run.done + 1, moves)
+
+
+def _swept(run: GroupRun, model: MaskedLM, draws: list[list[float]]) -> Swept:
+    counts = dict(zip(COUNTS, run.counts.sum(1).tolist(), strict=True))
+    passes = int(run.spent.sum())
+    r_hat = None
+    if run.settings.kernel.mixes and len(draws[0]) > 1:
+        measured = measure("energy", len(run.counts[0]), np.array(draws).T, passes).r_hat
+        r_hat = measured if np.isfinite(measured) else None
+    steps = counts["steps"]
+    return Swept(
+        run.done,
+        [model.text(ids) for ids in run.texts()],
+        draws[-1],
+        counts["accepted"] / steps if steps else None,
+        counts["changed"] / steps if steps else None,
+        r_hat,
+        passes,
+    )

@@ -16,22 +16,19 @@ a small space a chain rightly comes back to its start again and again.
 
 from __future__ import annotations
 
-import os
-from dataclasses import asdict, dataclass, field, replace
-from html import escape
+from dataclasses import dataclass, field, replace
 from importlib.util import find_spec
 from math import isnan, sqrt
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from unmask.arguments import checked
 from unmask.errors import InputError
-from unmask.options.option import documented
-from unmask.options.sampling import DiagnoseOptions
+from unmask.results import Result
 from unmask.runs.files import atomic_path, write_json
-from unmask.sampling.run.result import SampleRun, load_run
+from unmask.sampling.registry import Method, Tempering
+from unmask.sampling.run.result import SampleRun
 from unmask.sampling.run.text_statistics import distinct, self_bleu, stutter_rate, stutters
 from unmask.sampling.settings import SampleSettings
 
@@ -77,8 +74,8 @@ class PositionRates:
     changed: float
 
 
-@dataclass(frozen=True)
-class Diagnosis:
+@dataclass(frozen=True, repr=False)
+class Diagnosis(Result):
     """The result of `unmask.diagnose`.
 
     Self-BLEU and distinct-n compare the last texts of the chains with each other (all texts of a decoder): one chain's
@@ -144,78 +141,54 @@ class Diagnosis:
     verdict: list[str] = field(default_factory=list)
     judge: dict[str, Any] | None = None
 
+    ROWS: ClassVar[str] = "functionals"
+
     def to_dict(self) -> dict[str, Any]:
         """The object that `unmask diagnose --json` prints: null where a number is not known."""
-        return dict(_finite(asdict(self)))
+        return dict(_finite(super().to_dict()))
 
-    def to_frame(self) -> pandas.DataFrame:
-        """One row per length and functional: mean, standard deviation, R-hat, effective sample sizes."""
-        import pandas
-
-        return pandas.DataFrame([asdict(functional) for functional in self.functionals])
+    @property
+    def headline(self) -> str:
+        """The verdict."""
+        return " ".join(self.verdict)
 
     def __repr__(self) -> str:
         return f"Diagnosis({self.kernel}, {self.chains} chains of {self.draws} draws: {self.verdict[0]})"
 
-    def _repr_html_(self) -> str:
-        said = "".join(f"<li>{escape(sentence)}</li>" for sentence in self.verdict)
-        return f"<ul>{said}</ul>{self.to_frame().to_html(index=False, float_format='{:.3f}'.format)}"
 
+def write_diagnosis(run: SampleRun, diagnosis: Diagnosis) -> None:
+    """Write diagnostics.json and figures/chains.png into the folder of a run."""
+    from unmask.sampling.run.figures import chain_figure
 
-@documented(DiagnoseOptions)
-@checked
-def diagnose(run: SampleRun | str | os.PathLike[str], judge: str | None = None, device: str = "auto") -> Diagnosis:
-    """How far to trust the samples of a run, or of the folder that it left.
-
-    A run that has a folder gets diagnostics.json and figures/chains.png there.
-
-    Arguments: help(unmask.diagnose)
-
-    >>> run = unmask.sample("A [MASK] sat on the [MASK].", chains=2, sweeps=4, seed=0)
-    >>> unmask.diagnose(run).draws
-    4
-    """
-    if judge is None and device != "auto":
-        raise InputError(f"device {device!r} was given, which only a judge uses: give a judge, or leave it out")
-    known = run if isinstance(run, SampleRun) else load_run(run)
-    found = known.diagnosis
-    if judge is not None:
-        from unmask.sampling.run.judge import CausalJudge, judge_run
-
-        found = replace(found, judge=judge_run(CausalJudge(judge, device), known))
-    if known.folder is not None:
-        from unmask.sampling.run.figures import chain_figure
-
-        write_json(known.folder / "diagnostics.json", found.to_dict())
-        with atomic_path(known.folder / "figures" / "chains.png") as temporary:
-            chain_figure(known).savefig(temporary, dpi=120, format="png")
-    return found
+    assert run.folder is not None
+    write_json(run.folder / "diagnostics.json", diagnosis.to_dict())
+    with atomic_path(run.folder / "figures" / "chains.png") as temporary:
+        chain_figure(run).savefig(temporary, dpi=120, format="png")
 
 
 def measure_run(run: SampleRun) -> Diagnosis:
     """Statistics of a run's samples and of the steps that led to them."""
-    settings, samples = run.settings, run.samples
-    entry = settings.entry
+    settings, samples, kernel = run.settings, run.samples, run.settings.kernel
     frame = with_functionals(run)
     texts = [list(map(int, tokens)) for tokens in frame["tokens"]]
-    apart = texts if entry.decodes else [list(map(int, t)) for t in frame.drop_duplicates("chain", keep="last")["tokens"]]
+    apart = texts if kernel.decodes else [list(map(int, t)) for t in frame.drop_duplicates("chain", keep="last")["tokens"]]
     independent = [list(map(int, tokens)) for tokens in frame.drop_duplicates("chain")["independent"]]
     passes, steps = int(samples.groupby("chain")["passes"].max().sum()), int(run.rates["steps"].sum())
     functionals = []
-    if entry.mixes:
+    if kernel.mixes:
         for length, part in frame.groupby("length"):
             spent = int(part.groupby("chain")["passes"].max().sum())
             functionals += [
                 measure(name, int(length), draws_of(part, name), spent) for name in ("energy", "unchanged", "stutter")
             ]
-    found = Diagnosis(
-        kernel=settings.kernel,
+    diagnosis = Diagnosis(
+        kernel=kernel.name,
         energy=settings.energy,
         chains=int(samples["chain"].nunique()),
         draws=int(samples.groupby("chain").size().min()),
         passes=passes,
         scoring_passes=int(run.rates["scoring_passes"].sum()),
-        passes_per_step=passes / max(1, steps) * settings.sites_per_step if steps else float("nan"),
+        passes_per_step=passes / max(1, steps) * kernel.sites_per_step if steps else float("nan"),
         acceptance=_share(run.rates, "accepted"),
         novelty=_share(run.rates, "changed"),
         positions=position_rates(run.rates),
@@ -225,7 +198,7 @@ def measure_run(run: SampleRun) -> Diagnosis:
         independent_self_bleu=self_bleu(independent),
         distinct={n: distinct(apart, n) for n in (1, 2, 3)},
         stutter=stutter_rate(texts),
-        start_stutter=float("nan") if entry.decodes else stutter_rate(list(frame.drop_duplicates("chain")["start"])),
+        start_stutter=float("nan") if kernel.decodes else stutter_rate(list(frame.drop_duplicates("chain")["start"])),
         independent_stutter=stutter_rate(independent),
         independent_neighbours=sum(max(0, len(text) - 1) for text in independent),
         unique=float(samples["text"].nunique() / len(samples)),
@@ -234,7 +207,7 @@ def measure_run(run: SampleRun) -> Diagnosis:
         lowest_energy=float(samples["energy"].min()),
         lowest_text=str(samples["text"].iloc[int(samples["energy"].argmin())]),
     )
-    return replace(found, verdict=verdict(found, settings))
+    return replace(diagnosis, verdict=verdict(diagnosis, settings))
 
 
 def with_functionals(run: SampleRun) -> pandas.DataFrame:
@@ -311,38 +284,38 @@ def _finite(value: Any) -> Any:
 
 def verdict(found: Diagnosis, settings: SampleSettings) -> list[str]:
     """One sentence for each thing that a reader should know, the most important first."""
-    entry = settings.entry
-    said = [entry.verdict.format(energy=settings.energy, temperature=settings.sampled_temperature)]
-    if entry.mixes:
-        said += _mixing(found)
-    elif not entry.decodes:
-        said.append(f"The lowest energy of a sample is {found.lowest_energy:.2f}: {found.lowest_text}")
-    if not entry.decodes:
-        said += _moves(found, settings)
-    return [*said, *_repetition(found)]
+    kernel = settings.kernel
+    sentences = [kernel.verdict.format(energy=settings.energy, temperature=kernel.sampled_temperature)]
+    if kernel.mixes:
+        sentences += _mixing(found)
+    elif not kernel.decodes:
+        sentences.append(f"The lowest energy of a sample is {found.lowest_energy:.2f}: {found.lowest_text}")
+    if not kernel.decodes:
+        sentences += _moves(found, kernel)
+    return [*sentences, *_repetition(found)]
 
 
-def _moves(found: Diagnosis, settings: SampleSettings) -> list[str]:
-    said = []
-    if found.swaps and min(found.swaps) < FEW_SWAPS:
+def _moves(found: Diagnosis, kernel: Method) -> list[str]:
+    sentences = []
+    if found.swaps and min(found.swaps) < FEW_SWAPS and isinstance(kernel, Tempering):
         rung = found.swaps.index(min(found.swaps))
-        said.append(
-            f"Only {found.swaps[rung]:.0%} of swaps between temperatures {settings.ladder[rung]:g} and "
-            f"{settings.ladder[rung + 1]:g} were accepted: put temperatures closer together."
+        sentences.append(
+            f"Only {found.swaps[rung]:.0%} of swaps between temperatures {kernel.ladder[rung]:g} and "
+            f"{kernel.ladder[rung + 1]:g} were accepted: put temperatures closer together."
         )
-    if settings.top_k is not None or settings.nucleus is not None:
-        said.append("Proposals were cut to likely tokens: texts with any other token are out of reach (reducible chain).")
+    if getattr(kernel, "top_k", None) is not None:
+        sentences.append("Proposals were cut to likely tokens: texts with any other token are out of reach (reducible chain).")
     if not isnan(found.novelty) and found.acceptance > 0.5 and found.novelty < 0.5 * found.acceptance:
-        said.append(
+        sentences.append(
             f"{found.acceptance:.0%} of steps were accepted, but only {found.novelty:.0%} of redrawn tokens changed: most "
             "accepted proposals redraw the current token."
         )
     if found.at_start > MANY_AT_START:
-        said.append(
+        sentences.append(
             f"{found.at_start:.0%} of the samples were taken before their chain had left the text it started from: run longer, "
             "or burn in."
         )
-    return said
+    return sentences
 
 
 def _repetition(found: Diagnosis) -> list[str]:

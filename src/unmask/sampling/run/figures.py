@@ -33,9 +33,9 @@ def chain_figure(run: SampleRun) -> Figure:
 
     from unmask.figures import Figure
 
-    entry = run.settings.entry
-    shades = Shades(entry.colour, tuple(0.4 * part + 0.6 for part in to_rgb(entry.colour)))
-    if entry.decodes:
+    kernel = run.settings.kernel
+    shades = Shades(kernel.colour, tuple(0.4 * part + 0.6 for part in to_rgb(kernel.colour)))
+    if kernel.decodes:
         return _decoder_figure(run, shades)
     frame = with_functionals(run)
     length = int(frame.groupby("length")["chain"].nunique().idxmax())
@@ -49,7 +49,7 @@ def chain_figure(run: SampleRun) -> Figure:
     _rates(axes[1, 0], shades, run, length)
     unchanged = draws_of(part, "unchanged")
     _traces(axes[1, 1], shades, sweeps, unchanged, f"of {length} tokens", "tokens still those of the start")
-    figure.suptitle(f"{entry.label}, {run.settings.energy} energy, {len(energy)} chains of {length} tokens", color=INK)
+    figure.suptitle(f"{kernel.label}, {run.settings.energy} energy, {len(energy)} chains of {length} tokens", color=INK)
     return figure
 
 
@@ -67,7 +67,7 @@ def _decoder_figure(run: SampleRun, shades: Shades) -> Figure:
     if known:
         axes[1].scatter(-part["energy"], part["log_prob"], s=8, color=shades.accent, alpha=0.6)
         axes[1].set(xlabel="minus energy", ylabel="log-probability, given the order", title="how the two scores agree")
-    label = run.settings.entry.label
+    label = run.settings.kernel.label
     figure.suptitle(f"{label}, {run.settings.energy} energy, {len(part)} texts of {length} tokens", color=INK)
     return figure
 

@@ -94,7 +94,7 @@ def judge_run(judge: CausalJudge, run: SampleRun) -> dict[str, float | str | Non
     """Mean scores of the last texts of the chains (a decoder's texts, thinned evenly) and of the texts that they started from."""
     texts = list(run.last["text"])
     texts = texts[:: max(1, -(-len(texts) // MOST_TEXTS))]
-    started = not run.settings.entry.decodes and "text" in run.starts
+    started = not run.settings.kernel.decodes and "text" in run.starts
     samples = _mean(judge(texts))
     starts = _mean(judge(list(run.starts["text"])[:MOST_TEXTS])) if started else None
     known, uniform = [nats for nats in (samples, starts) if nats is not None], log(len(judge.words))

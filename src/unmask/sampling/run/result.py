@@ -32,6 +32,7 @@ from torch import Tensor
 
 from unmask.errors import InputError
 from unmask.models.masked_lm import MaskedLM
+from unmask.results import Result
 from unmask.runs.files import ELSEWHERE, read_arrays, read_table, user_path, write_arrays
 from unmask.runs.folder import RunFolder, read_parts, read_rows, read_settings
 from unmask.sampling.settings import SampleSettings
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
     import pandas
     import pyarrow
 
+    from unmask.sampling.run.chains import GroupRun
     from unmask.sampling.run.diagnostics import Diagnosis
 
 KIND = "sample"
@@ -51,13 +53,18 @@ OF_ALL_RUNS = ("done", "chains", "positions", "starts", "independent", "spent", 
 AGAIN = "start the run again in another --out folder"
 REMEDY = "delete it and give the command of the run again; the group's samples are drawn again, and are the same"
 
+
+class OtherTerms(InputError):
+    """The user's terms are not those of the run."""
+
+
 Snapshot = dict[str, NDArray[Any]]
 Mark = Mapping[str, Tensor | NDArray[Any]]
 """A snapshot whose arrays are still on the device."""
 
 
 @dataclass(frozen=True, repr=False, eq=False)
-class SampleRun:
+class SampleRun(Result):
     """The result of `unmask.sample`.
 
     settings     what decided the samples: kernel, energy, temperature, seed, ...
@@ -72,7 +79,7 @@ class SampleRun:
     memory       what was kept of the conditionals while it ran
 
     >>> run = unmask.sample("A [MASK] sat on the [MASK].", chains=2, sweeps=3, seed=0)
-    >>> run.settings.kernel, len(run.starts)
+    >>> run.settings.kernel.name, len(run.starts)
     ('mh', 2)
     """
 
@@ -95,7 +102,7 @@ class SampleRun:
     @property
     def last(self) -> pandas.DataFrame:
         """The last sample of each chain; of a decoder, whose samples are independent, all of them."""
-        return self.samples if self.settings.entry.decodes else self.samples.drop_duplicates("chain", keep="last")
+        return self.samples if self.settings.kernel.decodes else self.samples.drop_duplicates("chain", keep="last")
 
     def to_frame(self) -> pandas.DataFrame:
         """The samples."""
@@ -112,13 +119,13 @@ class SampleRun:
         }
 
     def __repr__(self) -> str:
-        chains, entry = self.samples["chain"].nunique(), self.settings.entry
-        return f"SampleRun({entry.label}, {self.settings.energy} energy, {len(self.samples):,} samples of {chains:,} chains)"
+        chains, label = self.samples["chain"].nunique(), self.settings.kernel.label
+        return f"SampleRun({label}, {self.settings.energy} energy, {len(self.samples):,} samples of {chains:,} chains)"
 
     def _repr_html_(self) -> str:
-        said = "".join(f"<li>{escape(sentence)}</li>" for sentence in self.diagnosis.verdict)
+        sentences = "".join(f"<li>{escape(sentence)}</li>" for sentence in self.diagnosis.verdict)
         texts = self.last[["chain", "text", "energy"]].tail(SHOWN).to_html(index=False, float_format="{:.2f}".format, escape=True)
-        return f"<p>{escape(repr(self)[10:-1])}</p><ul>{said}</ul>{texts}"
+        return f"<p>{escape(repr(self)[10:-1])}</p><ul>{sentences}</ul>{texts}"
 
 
 def assemble(
@@ -143,7 +150,7 @@ def assemble(
             apart = {"scoring_passes": 0 if site else int(saved["scoring_passes"])}
             rates.append({"length": len(saved["positions"]), "position": position, **counted, **apart})
     swaps: tuple[float, ...] = ()
-    if "ladder" in settings.entry.options and snapshots:
+    if settings.kernel.replicas > 1:
         tried, accepted = np.sum([saved["swaps"] for saved in snapshots], axis=0)
         swaps = tuple((accepted / tried.clip(min=1)).tolist())
     return SampleRun(
@@ -161,33 +168,30 @@ def assemble(
 def load_run(path: str | os.PathLike[str]) -> SampleRun:
     """A run as its folder has it so far; it need not be finished."""
     folder = user_path(path, "run")
-    settings, run = stored_settings(folder)
+    settings = stored_settings(folder)
     snapshots = [read_checkpoint(path) for path in sorted((folder / "checkpoints").glob("group-*.npz"))]
-    samples = as_frame(read_rows(read_parts(folder, run), sample_columns()))  # after the checkpoints: each follows its part
+    samples = as_frame(read_rows(read_parts(folder), sample_columns()))  # after the checkpoints: each follows its part
     if samples.empty or not snapshots:
         raise InputError(f"folder {str(folder)!r} holds no sample yet: let the run go on past its burn-in")
     _refuse_missing_samples(folder, settings, samples, snapshots)
-    found = assemble(settings, samples, snapshots, None, folder)
+    run = assemble(settings, samples, snapshots, None, folder)
     file = folder / "starts.parquet"
     if not file.is_file():  # the run is under way
-        return found
-    return replace(found, starts=read_table(file, remedy="give the command of the run again, which writes it again").to_pandas())
+        return run
+    return replace(run, starts=read_table(file, remedy="give the command of the run again, which writes it again").to_pandas())
 
 
 def _refuse_missing_samples(
     folder: Path, settings: SampleSettings, samples: pandas.DataFrame, snapshots: Sequence[Snapshot]
 ) -> None:
     """A run knows how many samples of each chain there must be; a part that is newer than its checkpoint may hold more."""
-    there = samples.groupby("chain").size()
-    doubled = int(samples.duplicated(["chain", "sweep"]).sum())
-    if doubled:
-        raise InputError(f"{doubled:,} samples in {str(folder / 'parts')!r} are there twice: remove the copied part")
+    counts = samples.groupby("chain").size()
     for saved in snapshots:
         wanted = settings.kept_after(int(saved["done"]))
         for chain in saved["chains"].tolist():
-            if int(there.get(chain, 0)) < wanted:
+            if int(counts.get(chain, 0)) < wanted:
                 raise InputError(
-                    f"chain {chain} has {int(there.get(chain, 0)):,} of its {wanted:,} samples in {str(folder / 'parts')!r}: "
+                    f"chain {chain} has {int(counts.get(chain, 0)):,} of its {wanted:,} samples in {str(folder / 'parts')!r}: "
                     "a part is gone; give the command of the run again, which says how to draw it again"
                 )
 
@@ -254,19 +258,6 @@ def on_host(mark: Mark) -> Snapshot:
     return {name: value.cpu().numpy() if isinstance(value, Tensor) else value for name, value in mark.items()}
 
 
-def check_snapshot(saved: Snapshot, like: Mark, settings: SampleSettings) -> None:
-    """Refuse arrays that no run of these settings has left; the message says what is wrong, not where."""
-    for name, one in on_host(like).items():
-        if name not in saved:
-            raise InputError(f"it lacks {name!r}")
-        if saved[name].shape != one.shape:
-            raise InputError(f"its {name!r} has shape {saved[name].shape}, not {one.shape}")
-        if saved[name].dtype.kind not in ("f" if one.dtype.kind == "f" else "iub"):
-            raise InputError(f"its {name!r} holds no numbers of the right kind")
-    if not 0 < int(saved["done"]) <= settings.sweeps:
-        raise InputError(f"it has done {int(saved['done'])} of {settings.sweeps} sweeps")
-
-
 class SampleFolder(RunFolder):
     """A run folder with a checkpoint for each group of chains; a run may be continued with more sweeps,
     unless the settings depend on their number (annealing)."""
@@ -278,21 +269,18 @@ class SampleFolder(RunFolder):
             {**settings.to_dict(), **about, "weights": model},
             model=model,
             same_content={"model": "weights"},
-            may_grow=("sweeps",) if settings.entry.mixes or settings.entry.decodes else (),
+            may_grow=("sweeps",) if settings.kernel.mixes or settings.kernel.decodes else (),
             remedy="delete it and its group's file in checkpoints, and give the same command again",
         )
         self.of = settings
 
-    def checkpoint(self, group: int, like: Mark) -> Snapshot | None:
-        """Where a group is; None before its first checkpoint. Parts beyond it are dropped, and damage is refused.
-
-        `like` has the names, shapes and kinds of the arrays.
-        """
+    def checkpoint(self, group: int, run: GroupRun) -> Snapshot | None:
+        """Where a group is; None before its first checkpoint. Parts beyond it are dropped: their sweeps are drawn again."""
         path = self._checkpoint(group)
         saved = read_checkpoint(path) if path.exists() else None
         if saved is not None:
-            with self.restoring(group):
-                check_snapshot(saved, like, self.of)
+            with self._blaming(path):
+                run.check(saved)
         done = 0 if saved is None else int(saved["done"])
         for part in self.parts(_series(group)):
             if int(part.name.rpartition("-")[2]) > done:
@@ -300,20 +288,28 @@ class SampleFolder(RunFolder):
         if saved is not None:
             wanted = len(saved["chains"]) * self.of.kept_after(done)
             there = self.rows(sample_columns(), _series(group)).num_rows
-            if there != wanted or self.gaps(_series(group)):
+            if there != wanted:
                 raise InputError(
                     f"{wanted - there:,} of the {wanted:,} samples of group {group} are gone from {str(self.own / 'parts')!r}: "
                     f"delete {str(path)!r} and give the same command again; the group's samples are drawn again, and are the same"
                 )
         return saved
 
+    def restore(self, group: int, run: GroupRun, saved: Snapshot) -> None:
+        """Put the chains of a group where its checkpoint has them."""
+        with self._blaming(self._checkpoint(group)):
+            run.restore(saved)
+
     @contextmanager
-    def restoring(self, group: int) -> Iterator[None]:
-        """Blames the group's checkpoint for every InputError inside."""
+    def _blaming(self, path: Path) -> Iterator[None]:
+        """Arrays that do not fit the run are the fault of the checkpoint."""
         try:
             yield
-        except InputError as error:
-            raise InputError(f"checkpoint {str(self._checkpoint(group))!r} is damaged ({error}): {REMEDY}") from None
+        except OtherTerms as error:
+            raise InputError(f"{str(self.path)!r} holds a run whose {error}, or another --out folder") from None
+        except (InputError, KeyError, TypeError, ValueError) as error:
+            why = str(error).splitlines()[0]
+            raise InputError(f"checkpoint {str(path)!r} is damaged ({why}): {REMEDY}") from None
 
     def keep(self, group: int, rows: pyarrow.Table, snapshot: Snapshot) -> None:
         """Keep samples, then the state that follows them."""
@@ -362,11 +358,11 @@ def as_frame(table: pyarrow.Table) -> pandas.DataFrame:
     return frame.sort_values(["chain", "sweep"], kind="stable").reset_index(drop=True)
 
 
-def stored_settings(folder: Path) -> tuple[SampleSettings, str | None]:
-    """The settings of the run in a folder, and which run it is."""
+def stored_settings(folder: Path) -> SampleSettings:
+    """The settings of the run in a folder."""
     stored = read_settings(folder, KIND)
     try:
-        return SampleSettings.from_dict(stored), stored.get("run")
+        return SampleSettings.from_dict(stored)
     except KeyError as missing:
         why = f"lacks {missing}"
     except (InputError, TypeError, ValueError) as error:

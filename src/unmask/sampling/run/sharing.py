@@ -9,7 +9,7 @@ and checkpoints are those of a local run. Chains have random numbers of their ow
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import NamedTuple
@@ -18,17 +18,16 @@ import numpy as np
 
 from unmask.errors import UnmaskError
 from unmask.models.masked_lm import MaskedLM
-from unmask.models.workers import Workers
-from unmask.runs.engines import OnRay
-from unmask.sampling.decoders.decoder import Decoder
+from unmask.runs.engine import Workers, each
 from unmask.sampling.energy import UserTerm
-from unmask.sampling.kernels.kernel import Kernel
-from unmask.sampling.run.advance import GroupRun, build_all, group_run, memory_budget
-from unmask.sampling.run.groups import Group, Planned, groups
-from unmask.sampling.run.keeper import Keeper
+from unmask.sampling.engine.passes import Passes
+from unmask.sampling.run.advance import Keeper, memory_budget
+from unmask.sampling.run.chains import Group, GroupRun, group_run, groups, passes_of
 from unmask.sampling.run.result import Snapshot, SweepRows, on_host
-from unmask.sampling.settings import SampleSettings
+from unmask.sampling.settings import Keeps, SampleSettings
 
+PLAN = "plan"
+"""The first item."""
 SECONDS = 2.0
 """About how long a worker computes before it answers; one sweep at least."""
 GROWTH = 8
@@ -37,6 +36,13 @@ ADDED = ("counts", "scoring_passes", "remembered", "swaps")
 """Arrays of a snapshot that are sums over the chains."""
 COMMON = ("done", "positions", "steps")
 """Those that all chains of a group share; the others have rows for each chain."""
+
+
+class Planned(NamedTuple):
+    """How the chains are run: what is kept of conditionals, and the number of chains in each group."""
+
+    keeps: Keeps
+    sizes: tuple[int, ...]
 
 
 @dataclass(frozen=True)
@@ -64,23 +70,21 @@ class ChainWorker:
 
     def __init__(
         self,
+        load: Callable[[], MaskedLM],
         settings: SampleSettings,
-        chains_at_once: int | None,
         memory: int | float | str | None,
         user_terms: Sequence[UserTerm],
-        model: MaskedLM,
     ) -> None:
-        self.settings, self.model = settings, model
-        self.chains_at_once, self.user_terms = chains_at_once, user_terms
-        self.budget = memory_budget(memory, model)
-        self._built: tuple[list[Group], list[Kernel | Decoder]] | None = None
+        self.settings, self.model, self.user_terms = settings, load(), user_terms
+        self.budget = memory_budget(memory, self.model)
+        self._built: tuple[list[Group], list[Passes]] | None = None
         self._live: tuple[int, int, GroupRun] | None = None
 
-    def __call__(self, share: Share | None) -> Planned | Advanced:
-        """Advance a share; None asks for the plan."""
-        if share is None:
-            found, plan = groups(self.settings, self.model, self.chains_at_once, self.user_terms, self.budget)
-            return Planned(plan.keeps, tuple(len(group.chains) for group in found))
+    def __call__(self, share: Share | str) -> Planned | Advanced:
+        """Advance a share; PLAN asks how the memory here holds the chains."""
+        if isinstance(share, str):
+            together, plan = groups(self.settings, self.model, None, self.user_terms, self.budget)
+            return Planned(plan.keeps, tuple(len(group.chains) for group in together))
         run, rows = self._run(share), []
         began, before = time.monotonic(), run.done
         while run.done < share.upto:
@@ -98,9 +102,9 @@ class ChainWorker:
         if self._built is None:
             planned = share.planned
             found, plan = groups(self.settings, self.model, planned.sizes, self.user_terms, self.budget, planned.keeps)
-            self._built = found, build_all(self.settings, self.model, found, plan)
-        found, made = self._built
-        run = group_run(self.settings, found[share.group].part(share.first, share.end), made[share.group])
+            self._built = found, passes_of(self.settings, self.model, found, plan)
+        found, ways = self._built
+        run = group_run(self.settings, found[share.group].part(share.first, share.end), ways[share.group])
         run.begin() if share.saved is None else run.restore(share.saved)
         self._live = share.group, share.first, run
         return run
@@ -113,36 +117,45 @@ class SharedChains:
         self,
         settings: SampleSettings,
         workers: Workers,
-        chains_at_once: int | None = None,
+        load: Callable[[], MaskedLM],
         memory: int | float | str | None = None,
         user_terms: Sequence[UserTerm] = (),
     ) -> None:
-        make = partial(ChainWorker, settings, chains_at_once, memory, user_terms)
-        self.settings, self.device = settings, workers.device
-        self.engine: OnRay[Share | None, Planned | Advanced] = workers.pool(make, self._rest, settings.chains)
+        """`load` returns the model in a worker's process."""
+        self.settings, self.workers = settings, workers
+        self.shares: list[Share] | None = None
+        setup = partial(ChainWorker, load, settings, memory, user_terms)
+        self.results = each(ChainWorker.__call__, self._items(), workers, setup, self._rest)
         self._ends: dict[int, list[int]] = {}
+
+    def close(self) -> None:
+        """End the workers."""
+        self.results.close()
+
+    def _items(self) -> Iterator[Share | str | None]:
+        yield PLAN
+        while self.shares is None:
+            yield None
+        yield from self.shares
 
     def plan(self) -> Planned:
         """As a worker has it, whose memory it is."""
-        (answer,) = self.engine([None])
-        planned = answer.value()
+        _, planned = next(self.results)
         assert isinstance(planned, Planned)
         return planned
 
     def advance(self, planned: Planned, keepers: Sequence[Keeper], report: Callable[[int, int], None]) -> None:
         """All sweeps of all groups; each from the mark of its keeper, if it has one. `report`: a group, and its sweeps done."""
-        shares = self._shares(planned, keepers)
+        shares = self.shares = self._shares(planned, keepers)
         of_group: dict[int, list[Share]] = {}
         for share in shares:
             of_group.setdefault(share.group, []).append(share)
         came: dict[tuple[int, int], dict[int, Advanced]] = {}
         try:
-            for answer in self.engine(shares):
-                share, found = shares[answer.place], answer.value()
-                assert isinstance(found, Advanced)
-                done = int(found.snapshot["done"])
+            for index, advanced in self.results:
+                share, done = shares[index - 1], int(advanced.snapshot["done"])
                 at_end = came.setdefault((share.group, done), {})
-                at_end[share.first] = found
+                at_end[share.first] = advanced
                 if len(at_end) == len(of_group[share.group]):
                     parts = [at_end[one.first] for one in of_group[share.group]]
                     rows = sorted((row for part in parts for row in part.rows), key=lambda row: row.sweep)
@@ -160,19 +173,19 @@ class SharedChains:
         pending = [keeper for keeper in keepers if keeper.done < self.settings.sweeps]
         for keeper in pending:
             n = planned.sizes[keeper.number]
-            cuts = min(n, -(-self.engine.size // len(pending)))
+            cuts = min(n, -(-self.workers.count // len(pending)))
             bounds = [n * cut // cuts for cut in range(cuts + 1)]
             self._ends[keeper.number] = [keeper.done, keeper.done + 1]
-            saved = None if keeper.mark is None else on_host(keeper.mark)
+            saved = keeper.snapshot if keeper.mark else None
             for first, end in zip(bounds, bounds[1:], strict=False):
                 some = None if saved is None else part_of(saved, first, end)
                 found.append(Share(planned, keeper.number, first, end, keeper.done + 1, some))
         return found
 
-    def _rest(self, share: Share | None, found: Planned | Advanced) -> Share | None:
-        if share is None or not isinstance(found, Advanced) or share.upto >= self.settings.sweeps:
+    def _rest(self, share: Share | str, advanced: Planned | Advanced) -> Share | None:
+        if isinstance(share, str) or isinstance(advanced, Planned) or share.upto >= self.settings.sweeps:
             return None
-        return replace(share, saved=found.snapshot, upto=self._next_end(share, found.seconds))
+        return replace(share, saved=advanced.snapshot, upto=self._next_end(share, advanced.seconds))
 
     def _next_end(self, share: Share, seconds: float) -> int:
         """The sweep at which the share answers next: the first of its group's shares that asks decides it for all."""

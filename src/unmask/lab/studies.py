@@ -1,0 +1,943 @@
+"""The seven studies of `unmask lab`: each computes one statement of the theory, and says what holds.
+
+    dictionary   theorem 1: the samples that a masked loss needs and the mixing time of its Gibbs sampler are one quantity
+    masking      theorem 2: Gamma_{k+1} <= Gamma_k for one mask per sample and joint block conditionals; it fails for factorised
+                 heads, which transformers have, and when all masks of each sample are averaged
+    dependence   theorem 3, (1) and (2): as the coupling rises the law splits into modes, the gap closes, and the mixing time and
+                 the samples that a masked loss needs explode
+    parallel     theorem 3, (3): drawing k blanks from the product of their conditionals settles on a law, but not on p; how far
+                 off it is grows with E TC(x_K | x_{-K})
+    stutter      remark 1, "walking walking": a word is in one of N slots; each slot draws it by its marginal, so a parallel draw
+                 has it twice or not at all. Two slots of weight 1/2: p("w w") = 1/4, p(impossible) = 1/2, TC = ln 2
+    schedule     KL(p || sampler) = sum_t E TC(x_{B_t} | x_{B_<t}) for groups B_t fixed beforehand; averaged over all orders, one
+                 site at a time, sum_k (1/k) E_{|K|=k} [masked cross-entropy] = H(p)
+    decoding     what a decoder that chooses positions before tokens loses, pass by pass, and what bounds it
+
+What computes is imported when a study runs, so that reading the signatures is quick.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
+from statistics import median
+from typing import TYPE_CHECKING, Annotated, Any
+
+from annotated_types import Interval
+
+from unmask.errors import InputError
+from unmask.formats import at_most
+from unmask.lab.spins import Numbers, PathLike, Seed, Sizes, SpinModel, read_numbers, read_sizes
+from unmask.lab.study import Report, Study, Table, counted, lab_folder, panels, plain_numbers, shades, show, without_rounding
+from unmask.runs.progress import Progress
+from unmask.signature import checked
+
+if TYPE_CHECKING:
+    import numpy as np
+    from matplotlib.axes import Axes
+
+    from unmask.figures import Figure
+    from unmask.lab.dynamics import MaskLaw
+    from unmask.lab.estimation import Learning, Loss
+    from unmask.lab.model import Counts, LabModel, Vector
+
+Points = list[dict[str, Any]]
+SERIES = BLUE, ORANGE, GREEN, RED, PURPLE, GREY = "#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7", "#6b6b6b"
+CURIE_WEISS, TILTED = SpinModel(), SpinModel(fields="-0.5:0.5")
+FIVE_SITES = SpinModel(sites=5, coupling=0.4, fields="-0.35:0.35")
+WEAK = SpinModel(coupling=0.1)
+PATH, TILTED_PATH = (SpinModel(sites=8, coupling=0.6, fields=fields, graph="path") for fields in ("0.2", "-1:1"))
+
+ADAPTIVE_SIZE = 2
+"""Masked sites of the adaptive masks of `dictionary`."""
+
+
+@checked
+def dictionary(
+    model: SpinModel = CURIE_WEISS,
+    *,
+    k: Sizes = "all",
+    couplings: Numbers = "0:0.5:11",
+    seed: Seed = 0,
+    out: PathLike | None = None,
+    progress: Progress | None = None,
+) -> Study:
+    """Theorem 1: samples needed and mixing time are one quantity.
+
+    Parameters
+    ----------
+    model
+        Spins, or an explicit joint.
+    k
+        Masked sites: all, or numbers with commas.
+    couplings
+        Couplings to sweep: numbers with commas, or FIRST:LAST:COUNT.
+    seed
+        Seed of the search for the tensorisation constant.
+    out
+        Folder for figure and numbers: new, empty, or an earlier lab's [default: lab-report, in Python none].
+    progress
+        Called with the parts done, their number, and what they are.
+    """
+    import numpy as np
+
+    from unmask.lab import dynamics, estimation
+
+    folder, spins = lab_folder(out, model.table), model.build()
+    sizes = read_sizes(k, spins.space.sites)
+    swept = [] if model.table is not None else read_numbers("couplings", couplings).tolist()
+    adaptive = dynamics.surprise_masks(spins, ADAPTIVE_SIZE)
+    laws = [*(dynamics.uniform_masks(spins.space, size) for size in sizes), adaptive]
+    rows = [_both_sides(spins, law, seed) for law in counted(progress, laws, "mask laws")]
+    sweep: Points = []
+    for coupling in counted(progress, swept, "couplings"):
+        other = model.at(coupling)
+        fisher = estimation.fisher_information(other)
+        for size in sizes:
+            law = dynamics.uniform_masks(other.space, size)
+            relaxation = 1 / dynamics.spectral_gap(dynamics.block_dynamics(other, law), other.p)
+            cost = estimation.worst_cost(estimation.block_covariance(other, law), fisher)
+            sweep.append({"coupling": coupling, "k": size, "relaxation": relaxation, "worst_cost": cost})
+    change = float(np.abs(spins.p @ dynamics.block_dynamics(spins, adaptive) - spins.p).max())
+    naive_tv = dynamics.total_variation(dynamics.stationary_law(dynamics.naive_dynamics(spins, adaptive)), spins.p)
+    shares = [row["worst_cost"] / row["relaxation"] for row in sweep or rows]
+    return Study(
+        "dictionary",
+        "Theorem 1: training efficiency is mixing",
+        "Li et al. (2024): “Sample efficiency of MLM losses can be characterized via mixing time of Gibbs-like sampler.”",
+        [
+            f"**The bound holds**: the worst direction needs from {min(shares):.0%} to {max(shares):.0%} of what 1/gap allows. A "
+            "loss learns slowly where its sampler mixes slowly.",
+            "**The reason is an identity**: the information in the masked loss along a direction v *is* the Dirichlet form of "
+            f"the score v·s under the matching Gibbs sampler (difference {max(row['identity_error'] for row in rows):.0e}).",
+            "**Masks that look at the text** fit in if the conditional knows about the choice, p(x_K | x_-K, K) ∝ p(x) p(K | x): "
+            f"the chain then keeps p exactly (off by {change:.0e}). With the plain p(x_K | x_-K) it settles on another law, "
+            f"{naive_tv:.3f} away in total variation.",
+        ],
+        [
+            Table(
+                f"{model.describe()}: sampling (left) and learning (right) with the same masks",
+                ("masks", "gap", "1/gap", "t_mix", "samples, worst direction", "samples, mean direction", "AT constant ≥"),
+                [["-" if number is None else number for number in list(row.values())[:-1]] for row in rows],
+                "t_mix: steps until the sampler is within 1/4 of its law in total variation, from any start. Samples: multiples "
+                "of what maximum likelihood needs; in the worst direction at most 1/gap. AT: approximate tensorisation of "
+                "entropy, 1/gap for errors of any size; the largest ratio of a search. Adaptive masks prefer improbable tokens.",
+            )
+        ],
+        "Left: every dot is one coupling and one mask size; across, what the sampler's gap allows, up, what learning needs in "
+        "its worst direction. Right: the model of the table, by mask size.",
+        lambda: _draw_dictionary(rows[:-1], sizes, sweep),
+        {
+            "options": model.options(k=k, couplings=couplings, seed=seed),
+            "rows": rows,
+            "sweep": sweep,
+            "adaptive": {"right_invariance": change, "naive_tv": naive_tv},
+        },
+    ).save(folder)
+
+
+def _both_sides(model: LabModel, law: MaskLaw, seed: int) -> dict[str, Any]:
+    """The sampler's side and the learner's side for one mask law."""
+    from unmask.lab import dynamics, estimation
+
+    chain, fisher = dynamics.block_dynamics(model, law), estimation.fisher_information(model)
+    information, covariance = estimation.block_information(model, law), estimation.block_covariance(model, law)
+    gap, blind = dynamics.spectral_gap(chain, model.p), not law.adaptive and model.p.min() > 0
+    forms = [dynamics.dirichlet_form(chain, model.p, score) for score in model.score.T]
+    return {
+        "masks": law.name,
+        "gap": gap,
+        "relaxation": 1 / gap,
+        "mixing_time": dynamics.mixing_time(chain, model.p),
+        "worst_cost": estimation.worst_cost(covariance, fisher),
+        "mean_cost": estimation.mean_cost(covariance, fisher),
+        "tensorisation": dynamics.tensorisation_constant(model, law, seed=seed) if blind else None,
+        "identity_error": max(abs(float(a) - b) for a, b in zip(information.diagonal(), forms, strict=True)),
+    }
+
+
+def _draw_dictionary(rows: Points, sizes: Sequence[int], sweep: Points) -> Figure:
+    needed = "samples needed, worst direction\n(maximum likelihood = 1)"
+    figure, (left, right) = panels(
+        ("Slow to sample = slow to learn", "1 / spectral gap of the Gibbs sampler", needed),
+        ("Mask more, and both get faster", "masked sites k", "samples (maximum likelihood = 1), or steps"),
+    )
+    points = sweep or [row | {"k": k} for k, row in zip(sizes, rows, strict=True)]
+    top = max(p["relaxation"] for p in points) * 1.6
+    left.plot([0.8, top], [0.8, top], color=GREY, linestyle="--", linewidth=1.2)
+    left.fill_between([0.8, top], [0.8, top], top, color=RED, alpha=0.07, linewidth=0)
+    left.text(1.1, top / 1.5, "forbidden by theorem 1", color=RED, fontsize=9, va="top")
+    for k, colour in zip(sizes, shades(len(sizes)), strict=True):
+        relaxation, cost = ([p[name] for p in points if p["k"] == k] for name in ("relaxation", "worst_cost"))
+        left.plot(relaxation, cost, "o-", color=colour, label=f"k = {k}", linewidth=0.8, alpha=0.95)
+    left.set(xscale="log", yscale="log", xlim=(0.8, top), ylim=(0.8, top))
+    left.legend(title="masked sites", loc="lower right")
+    names = ("1 / gap (bound)", "samples, worst direction", "samples, mean direction", "mixing time (steps)")
+    curves = zip(names, ("relaxation", "worst_cost", "mean_cost", "mixing_time"), (GREY, BLUE, GREEN, ORANGE), strict=True)
+    for (label, key, colour), look in zip(curves, ("s--", "o-", "o-", "^-"), strict=True):
+        right.plot(sizes, [row[key] for row in rows], look, color=colour, label=label)
+    right.set(yscale="log", xticks=sizes)
+    plain_numbers(left.xaxis, left.yaxis, right.yaxis)
+    right.legend()
+    return figure
+
+
+SLOW = SpinModel(sites=5, coupling=0.5)
+"""The model of `masking` where averaging all masks goes wrong."""
+LEARNED = SpinModel(sites=5, fields="normal:0.2:3")
+"""The model of `masking` that is fitted."""
+Fits = Annotated[int, Interval(ge=2, le=100_000)]
+
+
+@checked
+def masking(
+    model: SpinModel = TILTED,
+    *,
+    fits: Fits = 300,
+    samples: Annotated[int, Interval(ge=200, le=10**9)] = 4000,
+    seed: Seed = 0,
+    out: PathLike | None = None,
+    progress: Progress | None = None,
+) -> Study:
+    """Theorem 2: masking more is statistically better, and what that needs.
+
+    Parameters
+    ----------
+    model
+        Spins, or an explicit joint.
+    fits
+        Fits to samples, for each k and each loss.
+    samples
+        Samples of each fit.
+    seed
+        Seed of the samples.
+    out
+        Folder for figure and numbers: new, empty, or an earlier lab's [default: lab-report, in Python none].
+    progress
+        Called with the parts done, their number, and what they are.
+    """
+    import numpy as np
+
+    from unmask.lab.dynamics import uniform_masks
+    from unmask.lab.estimation import ESTIMATORS, covariances, drops, fisher_information, learn, slow_direction
+
+    folder, learned, slow = lab_folder(out, model.table), LEARNED.build(), slow_direction(SLOW.build())
+    matrices, slow_matrices = covariances(model.build()), covariances(slow)
+    traces = {name: [float(np.trace(gamma)) for gamma in several] for name, several in matrices.items()}
+    falls, least = {name: drops(several) for name, several in matrices.items()}, 1 / float(fisher_information(slow)[0, 0])
+    one, averaged = ([float(gamma[0, 0]) / least for gamma in slow_matrices[name]] for name in ("block", "averaged"))
+    sizes = range(1, LEARNED.sites + 1)
+    learnt: dict[str, list[Learning]] = {"block": [], "factorised": []}
+    closed: dict[str, list[float]] = {"block": [], "factorised": []}
+    plan: list[tuple[Loss, int]] = [("block", k) for k in sizes]
+    plan += [("factorised", k) for k in sizes[:-1]]
+    for index, (loss, k) in enumerate(counted(progress, plan, "mask sizes fitted")):
+        law = uniform_masks(learned.space, k)
+        learnt[loss].append(learn(learned, law, loss, samples, fits, seed + index))
+        closed[loss].append(float(np.trace(ESTIMATORS[loss](learned, law))))
+    cells = {x: [(fit.mean, fit.standard_error, t) for fit, t in zip(learnt[x], closed[x], strict=True)] for x in learnt}
+    fitted = [(*a, *b) for a, b in zip(cells["block"], [*cells["factorised"], ("not identified", "", math.inf)], strict=True)]
+    distances = [abs(mean - theory) / error for several in cells.values() for mean, error, theory in several]
+    block, factorised, largest = traces["block"], traces["factorised"], len(traces["block"])
+    best, growth = 1 + int(np.argmin(factorised)), max(b / a for a, b in zip(averaged, averaged[1:], strict=False))
+    shown = [[*(without_rounding(drop, 1e-10) for drop in several), "-"] for several in falls.values()]
+    return Study(
+        "masking",
+        "Theorem 2: masking more is better, under two assumptions",
+        "Li et al. (2024): “Masking more is (statistically) better.”",
+        [
+            "**As stated, it is true**: with one mask per sample and the joint probability of the masked block, the total "
+            f"variance falls from {block[0]:.0f} (k=1) to {block[-1]:.0f} (k={largest}, maximum likelihood), in every direction "
+            "of parameter space (no eigenvalue of Γ_k - Γ_k+1 is negative, to rounding).",
+            "**It needs the joint of the block.** A transformer head scores each masked token alone. Then the variance is least "
+            f"at k={best} ({factorised[best - 1]:.0f}), {factorised[-2]:.0f} at k={largest - 1}, and {show(factorised[-1])} with "
+            "everything masked, where only single-site marginals are left.",
+            "**It needs one mask per sample.** If every sample is seen under *all* its masks, averaging is never worse than one "
+            "mask, but the order in k is lost: along the slowest direction of single-site Gibbs, the variance grows by up to "
+            f"{growth:.1f} times from one k to the next ({SLOW.describe()}). It is ⟨s,L²s⟩/⟨s,Ls⟩² with L = I - P_k: least "
+            "exactly when the score s is an eigenfunction of the sampler.",
+            f"**Fits check the closed forms**: of {len(distances)} means over {fits} fits to {samples:,} samples, "
+            f"{sum(z < 2 for z in distances)} are within two standard errors, the farthest is {max(distances):.1f} away.",
+        ],
+        [
+            Table(
+                f"{model.describe()}: trace of Γ_k, and the least eigenvalue of Γ_k - Γ_k+1",
+                ("k", "joint block", "factorised head", "all masks averaged", "least eig., block", "factorised", "averaged"),
+                [(k, *row) for k, row in enumerate(zip(*traces.values(), *shown, strict=True), 1)],
+                "Every coupling and every field is a parameter. A negative least eigenvalue means that some direction got worse "
+                "with more masking.",
+            ),
+            Table(
+                f"{SLOW.describe()}: variance along the slowest direction, maximum likelihood = 1",
+                ("k", "one mask per sample", "all masks averaged"),
+                list(zip(sizes, one, averaged, strict=True)),
+            ),
+            Table(
+                f"{LEARNED.describe()}: n·MSE over {fits} fits to n={samples:,} samples",
+                ("k", "joint block: fits", "± s.e.", "theory", "factorised: fits", "± s.e.", "theory"),
+                [(k, *row) for k, row in zip(sizes, fitted, strict=True)],
+            ),
+        ],
+        "Left: total asymptotic variance by mask size. Middle: variance along one direction, relative to maximum likelihood. "
+        "Right: fits to samples (dots, two standard errors) on the closed forms (lines).",
+        lambda: _draw_masking(traces, one, averaged, cells),
+        {
+            "options": model.options(fits=fits, samples=samples, seed=seed)
+            | {"slow": SLOW.describe(), "learned": LEARNED.describe()},
+            "trace": traces,
+            "least_eigenvalue_of_drop": falls,
+            "slow_direction": {"one_mask": one, "all_masks": averaged},
+            "monte_carlo": {loss: [asdict(fit) for fit in several] for loss, several in learnt.items()},
+            "monte_carlo_theory": closed,
+        },
+    ).save(folder)
+
+
+def _draw_masking(traces: dict[str, list[float]], one: list[float], averaged: list[float], cells: dict[str, Any]) -> Figure:
+    figure, (left, middle, right) = panels(
+        ("Factorised heads turn the curve up", "masked sites k", r"total asymptotic variance, $\mathrm{tr}\,\Gamma_k$"),
+        ("Averaging all masks loses the order", "masked sites k", "variance along one direction"),
+        ("Fits agree with the closed forms", "masked sites k", "n · mean squared error"),
+    )
+    block, finite = traces["block"], [v for v in traces["factorised"] if math.isfinite(v)]
+    sizes, steps = range(1, len(block) + 1), range(1, len(one) + 1)
+    left.plot(sizes, block, "o-", color=BLUE, label="joint block (theorem 2)")
+    left.plot(sizes[: len(finite)], finite, "s-", color=RED, label="factorised head")
+    left.plot(sizes, traces["averaged"], "^--", color=GREEN, label="joint block, all masks averaged", linewidth=1.2)
+    if len(finite) < len(sizes):
+        top = 1.15 * max(finite + block)
+        arrow = {"arrowstyle": "->", "color": RED, "linestyle": ":"}
+        left.annotate("", (sizes[-1], top), (sizes[len(finite) - 1], finite[-1]), arrowprops=arrow)
+        left.text(sizes[-1], top, "∞", color=RED, ha="center", va="bottom", fontsize=14)
+        left.set_ylim(0, 1.7 * max(finite + block))
+    left.set(xticks=sizes)
+    left.legend(loc="upper left")
+    middle.plot(steps, one, "o-", color=BLUE, label="one mask per sample")
+    middle.plot(steps, averaged, "^-", color=GREEN, label="all masks averaged")
+    for x, y in zip(steps[:-1], averaged, strict=False):
+        middle.annotate(f"{y:.2f}", (x, y), (0, 7), textcoords="offset points", ha="center", color=GREEN, fontsize=9)
+    middle.axhline(1, color=GREY, linewidth=1, linestyle="--")
+    middle.text(1, 0.93, "maximum likelihood", color=GREY, va="top", fontsize=9)
+    middle.set(yscale="log", ylim=(0.6, max(one) * 1.8), xticks=steps)
+    plain_numbers(middle.yaxis)
+    middle.legend()
+    for loss, colour, marker, label in (("block", BLUE, "o", "joint block"), ("factorised", RED, "s", "factorised head")):
+        means, errors, theory = zip(*cells[loss], strict=True)
+        fitted, bars = range(1, len(means) + 1), [2 * error for error in errors]
+        right.plot(fitted, theory, "-", color=colour, label=f"{label}: closed form")
+        right.errorbar(fitted, means, bars, fmt=marker, color=colour, capsize=3, label=f"{label}: fits")
+    right.set_ylim(bottom=0)
+    right.set(xticks=steps)
+    right.legend()
+    return figure
+
+
+SWEEP, SHOWN = "0:0.6:13", (0.3, 0.6)
+"""Couplings of `dependence`, and those of the default that its table has."""
+
+
+@checked
+def dependence(
+    model: SpinModel = WEAK,
+    *,
+    k: Sizes = "1,2,3",
+    couplings: Numbers = SWEEP,
+    out: PathLike | None = None,
+    progress: Progress | None = None,
+) -> Study:
+    """Theorem 3: strong dependence makes generation and training slow.
+
+    Parameters
+    ----------
+    model
+        Spins; their own coupling is added to the sweep.
+    k
+        Masked sites: all, or numbers with commas.
+    couplings
+        Couplings to sweep: numbers with commas, or FIRST:LAST:COUNT. The table has them all; of the default, 0.3 and 0.6.
+    out
+        Folder for figure and numbers: new, empty, or an earlier lab's [default: lab-report, in Python none].
+    progress
+        Called with the parts done, their number, and what they are.
+    """
+    from unmask.lab import dynamics, estimation
+    from unmask.lab.model import agreement_law
+    from unmask.lab.schedules import pair_information
+
+    folder, swept = lab_folder(out, model.table), read_numbers("couplings", couplings).tolist()
+    shown = sorted({model.coupling, *(SHOWN if couplings == SWEEP else swept)})
+    sizes = read_sizes(k, model.at(model.coupling).space.sites)
+    points: Points = []
+    laws = {}
+    for coupling in counted(progress, sorted({*swept, *shown}), "couplings"):
+        spins = model.at(coupling)
+        laws[coupling], fisher, information = agreement_law(spins), estimation.fisher_information(spins), pair_information(spins)
+        for size in sizes:
+            chain, masks = dynamics.gibbs(spins, size), dynamics.uniform_masks(spins.space, size)
+            point = {"coupling": coupling, "k": size, "gap": dynamics.spectral_gap(chain, spins.p)}
+            point["mixing_time"] = dynamics.mixing_time(chain, spins.p)
+            point["worst_cost"] = estimation.worst_cost(estimation.block_covariance(spins, masks), fisher)
+            points.append(point | {"pair_information": information})
+    columns = ("k", "pair_information", "gap", "mixing_time", "worst_cost")
+    first, last = (next(p for p in points if (p["coupling"], p["k"]) == (end, sizes[0])) for end in (shown[0], shown[-1]))
+    findings = [
+        f"**Slow generation**: with masks of {sizes[0]} site{'s' if sizes[0] > 1 else ''}, going from coupling "
+        f"{first['coupling']:g} to {last['coupling']:g} takes the mixing time from {first['mixing_time']:,.0f} to "
+        f"{last['mixing_time']:,.0f} steps.",
+        "**Slow training**: the samples that the masked loss needs, relative to maximum likelihood, go from "
+        f"{first['worst_cost']:,.1f} to {last['worst_cost']:,.0f} times, by the dictionary of theorem 1.",
+    ]
+    if _splits(laws[shown[-1]]):
+        findings.append("**Why**: the law splits into two modes, and a step that changes few sites cannot cross between them.")
+    return Study(
+        "dependence",
+        "Theorem 3: strong dependence is slow",
+        "Li et al. (2024): “Strong dependencies among target positions cause slow generation (multimodal) and slow training (via "
+        "theorem 1).”",
+        findings,
+        [
+            Table(
+                f"{model.describe().split(', coupling')[0]}, fields {model.fields}, by coupling",
+                ("coupling", "k", "mutual information of two sites, nats", "gap", "t_mix", "samples, worst direction"),
+                [(f"{p['coupling']:g}", *(p[name] for name in columns)) for p in points if p["coupling"] in shown],
+                "t_mix: steps until within 1/4 of the law, from any start. Samples: multiples of what maximum likelihood needs.",
+            )
+        ],
+        "Left: mixing time of the Gibbs sampler. Middle: samples that the masked loss needs. Both scales are logarithmic: a "
+        "straight line is exponential growth. Right: the law of the number of sites that take the last value.",
+        lambda: _draw_dependence(points, sizes, {coupling: laws[coupling] for coupling in shown}),
+        {
+            "options": model.options(k=k, couplings=couplings),
+            "points": points,
+            "agreement_laws": {f"{coupling:g}": law.tolist() for coupling, law in laws.items()},
+        },
+    ).save(folder)
+
+
+def _splits(law: Counts) -> bool:
+    """Whether both ends of a count's law are above a value between them."""
+    return bool(min(law[0], law[-1]) > law.min())
+
+
+def _draw_dependence(points: Points, sizes: Sequence[int], laws: dict[float, Counts]) -> Figure:
+    split = _splits(list(laws.values())[-1])
+    figure, (left, middle, right) = panels(
+        ("Generation slows down", "coupling of each pair", "mixing time, steps"),
+        ("Training slows down", "coupling of each pair", "samples needed, worst direction\n(maximum likelihood = 1)"),
+        ("Because the law splits in two" if split else "The law of how many sites agree", "", ""),
+    )
+    for axis, name in ((left, "mixing_time"), (middle, "worst_cost")):
+        for k, colour in zip(sizes, shades(len(sizes)), strict=True):
+            mine = [p for p in points if p["k"] == k]
+            axis.plot([p["coupling"] for p in mine], [p[name] for p in mine], "o-", color=colour, label=f"k = {k}")
+        axis.set(yscale="log")
+        plain_numbers(axis.yaxis)
+        axis.legend(title="masked sites")
+    _agreement_bars(right, {f"coupling {coupling:g}": law for coupling, law in laws.items()})
+    return figure
+
+
+def _agreement_bars(axis: Axes, laws: dict[str, Counts], colours: Sequence[str] = SERIES) -> None:
+    """Laws of the number of sites that take the last value, as bars beside each other."""
+    width, sites = 0.8 / len(laws), max(map(len, laws.values())) - 1
+    for index, (name, law) in enumerate(laws.items()):
+        places = [count + (index - (len(laws) - 1) / 2) * width for count in range(sites + 1)]
+        axis.bar(places, law, width, color=colours[index % len(colours)], label=name)
+    axis.set(xlabel=f"sites, of {sites}, that take the last value", ylabel="probability", xticks=range(sites + 1))
+    axis.legend(loc="upper center")
+
+
+@checked
+def parallel(
+    model: SpinModel = FIVE_SITES,
+    *,
+    k: Sizes = "all",
+    couplings: Numbers = "0,0.1,0.2,0.3,0.4",
+    out: PathLike | None = None,
+    progress: Progress | None = None,
+) -> Study:
+    """Theorem 3: one parallel forward pass is not a Gibbs step.
+
+    Parameters
+    ----------
+    model
+        Spins, or an explicit joint.
+    k
+        Masked sites: all, or numbers with commas.
+    couplings
+        Couplings to sweep, besides the model's own: numbers with commas, or FIRST:LAST:COUNT.
+    out
+        Folder for figure and numbers: new, empty, or an earlier lab's [default: lab-report, in Python none].
+    progress
+        Called with the parts done, their number, and what they are.
+    """
+    from unmask.lab.dynamics import gibbs, parallel_step, stationary_law, total_variation, uniform_masks
+    from unmask.lab.model import agreement_law
+    from unmask.lab.schedules import masked_total_correlation
+
+    folder, spins = lab_folder(out, model.table), model.build()
+    sizes, own = read_sizes(k, spins.space.sites), model.coupling
+    swept = [] if model.table is not None else read_numbers("couplings", couplings).tolist()
+    everything, laws = sorted({*swept, own}), {"p, and the Gibbs step": agreement_law(spins)}
+    points: Points = []
+    for coupling in counted(progress, everything, "couplings"):
+        other = spins if coupling == own else model.at(coupling)
+        for size in sizes:
+            masks = uniform_masks(other.space, size)
+            law = stationary_law(parallel_step(other, masks))
+            tv, correlation = total_variation(law, other.p), masked_total_correlation(other, masks)
+            points.append({"coupling": coupling, "k": size, "tv": tv, "total_correlation": correlation})
+            if coupling == own and size in sizes[-2:]:
+                laws[f"parallel step, k = {size}"] = agreement_law(spins, law)
+    mine = [point for point in points if point["coupling"] == own]
+    exact = [total_variation(stationary_law(gibbs(spins, size)), spins.p) for size in sizes]
+    first, largest = mine[0], max(mine, key=lambda point: point["tv"])
+    near, far = ("exactly" if p["tv"] < 1e-12 else f"{p['tv']:.3f} from" for p in (first, largest))
+    return Study(
+        "parallel",
+        "Theorem 3: a parallel step is not a Gibbs step",
+        "Li et al. (2024): “A step of Gibbs can't be implemented by parallel decoding Transformers (e.g. a forward pass of "
+        "BERT).”",
+        [
+            "**Here the sites are independent**, and the parallel step keeps p at every k."
+            if largest["tv"] < 1e-12
+            else "**One blank at a time is exact; several at once are not.** The parallel step's stationary law is "
+            f"{near} p at k={first['k']} and {far} it at k={largest['k']} in total variation. The Gibbs step, which draws the "
+            f"block jointly, keeps p at every k (off by at most {at_most(max(exact))}).",
+            "**The error is the dependence inside the block**: it grows with the conditional total correlation of what is "
+            "masked. Sites that should agree are drawn apart, so the parallel law spreads over mixtures that p hardly allows.",
+        ],
+        [
+            Table(
+                model.describe(),
+                ("k", "TV(parallel law, p)", "TV(Gibbs law, p)", "E TC(x_K | x_-K), nats"),
+                [
+                    (p["k"], *map(without_rounding, (p["tv"], e, p["total_correlation"])))
+                    for p, e in zip(mine, exact, strict=True)
+                ],
+                "TV: total variation, from 0 (the same law) to 1.",
+            )
+        ],
+        "Left: distance of the parallel step's stationary law from p, by mask size. Middle: the same against the dependence "
+        "inside the masked block. Right: the law of the number of sites that take the last value.",
+        lambda: _draw_parallel(points, everything, sizes, laws),
+        {"options": model.options(k=k, couplings=couplings), "points": points, "gibbs_tv": exact},
+    ).save(folder)
+
+
+def _draw_parallel(points: Points, couplings: list[float], sizes: Sequence[int], laws: dict[str, Counts]) -> Figure:
+    figure, (left, middle, right) = panels(
+        ("More blanks at once, further off", "masked sites k", "TV(stationary law, p)"),
+        ("The error follows the dependence", "dependence inside the block, E TC, nats", "TV(stationary law, p)"),
+        ("Sites that should agree do not", "", ""),
+    )
+    for coupling, colour in zip(couplings, shades(len(couplings)), strict=True):
+        mine = [p for p in points if p["coupling"] == coupling]
+        left.plot([p["k"] for p in mine], [p["tv"] for p in mine], "o-", color=colour, label=f"{coupling:g}")
+        several = [(p["total_correlation"], p["tv"], p["k"]) for p in mine if p["k"] > 1 and p["total_correlation"] > 1e-9]
+        middle.plot([x for x, _, _ in several], [y for _, y, _ in several], "o-", color=colour, linewidth=0.8)
+        for x, y, k in several if coupling == couplings[-1] else ():
+            middle.annotate(f"k={k}", (x, y), (7, -8), textcoords="offset points", fontsize=9)
+    left.set(ylim=(-0.02, 1), xticks=sizes)
+    left.legend(title="coupling")
+    if any(p["k"] > 1 and p["total_correlation"] > 1e-9 for p in points):
+        middle.set(xscale="log", yscale="log")
+        plain_numbers(middle.xaxis, middle.yaxis)
+    _agreement_bars(right, laws, (BLUE, ORANGE, RED))
+    right.set_ylim(top=1.35 * max(law.max() for law in laws.values()))
+    return figure
+
+
+MOST_SLOTS, REPAIR_SLOTS, NOISE, STEPS = 8, 4, 0.001, 24
+"""Of `stutter`: slots of the parallel draw; slots, share of the uniform law and steps of the refinement."""
+
+
+@checked
+def stutter(*, out: PathLike | None = None, progress: Progress | None = None) -> Study:
+    """Why a parallel draw says a word twice.
+
+    Parameters
+    ----------
+    out
+        Folder for figure and numbers: new, empty, or an earlier lab's [default: lab-report, in Python none].
+    progress
+        Called with the parts done, their number, and what they are.
+    """
+    from unmask.lab import dynamics
+    from unmask.lab.model import outcomes, slots_model, stutter_pair
+    from unmask.lab.schedules import Entropies
+
+    folder, pair = lab_folder(out), stutter_pair()
+    product = dynamics.product_conditional(pair.space, pair.p, (0, 1))
+    correlation = Entropies(pair).total_correlation((0, 1))
+    doubled, impossible = float(product.reshape(3, 3)[1, 1]), float(product[pair.p == 0].sum())
+    by_slots: Points = []
+    for slots in counted(progress, range(2, MOST_SLOTS + 1), "slots"):
+        model = slots_model(slots)
+        drawn = outcomes(model, dynamics.product_conditional(model.space, model.p, tuple(range(slots))))
+        by_slots.append({"slots": slots, **drawn, "total_correlation": Entropies(model).total_correlation(range(slots))})
+    noisy = slots_model(REPAIR_SLOTS, NOISE)
+    samplers = {
+        "one slot (Gibbs, k=1)": dynamics.gibbs(noisy, 1),
+        "two slots in parallel": dynamics.parallel_step(noisy, dynamics.uniform_masks(noisy.space, 2)),
+        "two slots jointly (Gibbs, k=2)": dynamics.gibbs(noisy, 2),
+    }
+    repair, long_run = {}, []
+    for name, chain in samplers.items():
+        laws = [dynamics.product_conditional(noisy.space, noisy.p, tuple(range(REPAIR_SLOTS)))]
+        for _ in range(STEPS):
+            laws.append(laws[-1] @ chain)
+        repair[name], settled = [outcomes(noisy, law)["repeated"] for law in laws], dynamics.stationary_law(chain)
+        end, tv = outcomes(noisy, settled), dynamics.total_variation(settled, noisy.p)
+        time = dynamics.mixing_time(chain, settled)
+        long_run.append({"step": name, "repeated": end["repeated"], "missing": end["missing"], "tv": tv, "mixing_time": time})
+    curve, last = repair["one slot (Gibbs, k=1)"], by_slots[-1]
+    halved = next(steps for steps, value in enumerate(curve) if value <= curve[0] / 2)
+    return Study(
+        "stutter",
+        "Remark: why “walking walking”",
+        "Li et al. (2024): “Simple toy model to explain ‘stutter’ (common failure mode we observe): The dog was walking walking "
+        "along the road.”",
+        [
+            "**One parallel draw stutters.** If “s w” and “w t” have probability 0.5 each, the product of the marginals puts "
+            f"{doubled:.3g} on “w w” and {impossible:.3g} on impossible pairs in all. It loses the total correlation, "
+            f"{correlation:.4f} nats (ln 2 = {math.log(2):.4f}).",
+            f"**More slots do not help**: with one word to place in {last['slots']} slots, {last['repeated']:.0%} of parallel "
+            f"draws repeat it and {last['missing']:.0%} forget it.",
+            f"**Refinement one blank at a time repairs the stutter**: {halved} steps halve it. But it hardly ever moves the word "
+            f"to another slot: its mixing time is {long_run[0]['mixing_time']:,.0f} steps. Drawing pairs jointly does both.",
+        ],
+        [
+            Table(
+                "One word, N slots: what a parallel draw of all slots gives",
+                ("slots", "repeated", "missing", "once (right)", "TC, nats"),
+                [[row[name] for name in ("slots", "repeated", "missing", "once", "total_correlation")] for row in by_slots],
+            ),
+            Table(
+                f"{REPAIR_SLOTS} slots, {NOISE:g} of noise: samplers in the long run",
+                ("step", "repeated", "missing", "TV(stationary law, p)", "t_mix"),
+                [list(row.values()) for row in long_run],
+                "Only the joint draw of two slots has the right law and finds it soon.",
+            ),
+        ],
+        "Left: the law of a pair, and its parallel draw; red numbers are pairs that cannot occur. Middle: one word to place in N "
+        "slots. Right: the probability that the word is repeated, in the steps after a parallel draw of all slots.",
+        lambda: _draw_stutter(pair.p, product, by_slots, repair),
+        {
+            "options": {},
+            "pair": {"stutter": doubled, "impossible": impossible, "total_correlation": correlation},
+            "slots": by_slots,
+            "repair": repair,
+            "long_run": long_run,
+        },
+    ).save(folder)
+
+
+def _draw_stutter(pair: Vector, product: Vector, by_slots: Points, repair: dict[str, list[float]]) -> Figure:
+    import numpy as np
+
+    figure, (left, middle, right) = panels(
+        ("A pair, and its parallel draw", "second word", "first word"),
+        ("One word, N slots, drawn in parallel", "slots N", "probability"),
+        ("Refining step by step", "steps after a parallel draw of all slots", "probability that the word is repeated"),
+        widths=(1.15, 1, 1),
+    )
+    both = np.concatenate([pair.reshape(3, 3), np.full((3, 1), np.nan), product.reshape(3, 3)], axis=1)
+    left.imshow(both, cmap="Blues", vmin=0, vmax=0.8, aspect="auto")
+    left.grid(False)
+    for i in range(3):
+        for j in (0, 1, 2, 4, 5, 6):
+            value, wrong = both[i, j], j > 3 and both[i, j - 4] == 0 and both[i, j] > 0
+            colour = RED if wrong else ("white" if value > 0.4 else "#bbbbbb" if value == 0 else "black")
+            left.text(j, i, f"{value:.3g}", ha="center", va="center", color=colour, fontweight="bold" if wrong else "normal")
+    left.set_xticks([0, 1, 2, 4, 5, 6], list("swt") * 2)
+    left.set_yticks(range(3), list("swt"))
+    for x, words in ((1, "the law p"), (5, "drawn in parallel")):
+        left.text(x, -0.62, words, ha="center", va="bottom")
+    left.set_ylim(2.5, -0.95)
+    left.spines[["left", "bottom"]].set_visible(False)
+    slots, base = [row["slots"] for row in by_slots], np.zeros(len(by_slots))
+    parts = {"once": (GREEN, "once (right)"), "repeated": (RED, "repeated (stutter)"), "missing": (GREY, "missing")}
+    for name, (colour, label) in parts.items():
+        height = np.array([row[name] for row in by_slots])
+        middle.bar(slots, height, 0.75, base, color=colour, label=label)
+        base += height
+    middle.set(ylim=(0, 1.25), xticks=slots, yticks=np.linspace(0, 1, 6))
+    middle.legend(loc="upper center", ncols=3, columnspacing=0.8, handlelength=1.0, fontsize=8)
+    for (name, curve), colour in zip(repair.items(), (BLUE, RED, GREEN), strict=True):
+        right.plot(range(len(curve)), curve, color=colour, label=name)
+    right.set_ylim(bottom=0)
+    right.legend()
+    return figure
+
+
+MOST_SITES = 10
+"""Of the model of `schedule`."""
+FIXED = ("neighbours together", "surest sites first", "random order", "spread apart", "best possible")
+SUREST, REMASKED = "keep the surest tokens", "mask-predict, random re-masking"
+
+
+@checked
+def schedule(
+    model: SpinModel = PATH,
+    *,
+    orders: Annotated[int, Interval(ge=1, le=100_000)] = 200,
+    seed: Seed = 0,
+    out: PathLike | None = None,
+    progress: Progress | None = None,
+) -> Study:
+    """What unmasking in few parallel steps costs, and which order costs least.
+
+    Parameters
+    ----------
+    model
+        Spins, or an explicit joint, of 2 to 10 sites.
+    orders
+        Random orders to average.
+    seed
+        Seed of the random orders.
+    out
+        Folder for figure and numbers: new, empty, or an earlier lab's [default: lab-report, in Python none].
+    progress
+        Called with the parts done, their number, and what they are.
+    """
+    import numpy as np
+    from scipy.special import entr
+
+    from unmask.lab.schedules import masked_cross_entropy
+
+    folder, spins = lab_folder(out, model.table), model.build()
+    sites, generator = spins.space.sites, np.random.default_rng(seed)
+    if sites > MOST_SITES:
+        raise InputError(f"{sites} sites: the best schedule is searched over all groupings of 2 to {MOST_SITES} sites")
+    if spins.p.min() <= 0:
+        raise InputError(
+            f"{spins.name}: schedules reach contexts of probability zero; smooth the table so that every state is possible"
+        )
+    rows = [_schedules(spins, steps, orders, generator) for steps in counted(progress, range(1, sites + 1), "steps")]
+    entropy = float(entr(spins.p).sum())
+    average = sum(masked_cross_entropy(spins, k) / k for k in range(1, sites + 1))
+    two, (near, far) = rows[1], (rows[end][f"KL, {SUREST}"] for end in (0, -1))
+    wide, narrow = (rows[end][f"entropy, {SUREST}"] for end in (0, -1))
+    as_good = next((row["steps"] for row in rows if row[FIXED[0]] <= two["best possible"] + 1e-12), sites)
+    redrawn = (f"KL, {SUREST}", f"entropy, {SUREST}", f"KL, {REMASKED}")
+    return Study(
+        "schedule",
+        "Unmasking schedules: what few steps cost",
+        "Li et al. (2024): “Iteratively refine current guess, s.t. one forward pass updates multiple positions simultaneously. "
+        "If # of steps is small, latency is low.”",
+        [
+            "**The cost of a schedule is the dependence inside its groups.** KL(p‖sampler) computed from the sampler's law and "
+            f"as a sum of conditional total correlations agree to {max(row['identity_error'] for row in rows):.0e}.",
+            "**How sites are grouped matters more than how many steps there are.** With 2 steps, neighbours together cost "
+            f"{two['neighbours together']:.3f} nats and the best grouping {two['best possible']:.3f} "
+            f"({_spell(two['best schedule'])}); neighbours together get there in {as_good} steps. The rule: draw together what "
+            "depends least on each other.",
+            "**Keeping the surest *tokens* does not sample p**: an order that looks at the values drawn, as confidence-based "
+            f"decoders do, is {near:.2f} nats from p in one step and {far:.2f} in {sites}, and the entropy of its samples goes "
+            f"from {wide:.2f} to {narrow:.2f} nats (p has {entropy:.2f}). That is a search for a likely text. Choosing the "
+            "surest *site* before drawing keeps p exactly at one site per step.",
+            f"**The average over all masks is the entropy**: Σ_k (1/k) E[masked cross-entropy] = {average:.6f} nats, H(p) = "
+            f"{entropy:.6f} nats.",
+        ],
+        [
+            Table(
+                f"{model.describe()}: KL(p‖sampler) in nats, by number of parallel steps",
+                ("steps", *FIXED, "worst possible"),
+                [(row["steps"], *(without_rounding(row[name]) for name in (*FIXED, "worst possible"))) for row in rows],
+                f"Exact conditionals at every step; even groups. Random order: mean of {orders}.",
+            ),
+            Table(
+                "Orders that redraw or look at the values drawn",
+                ("steps", f"{SUREST}: KL", "entropy", f"{REMASKED}: KL", "best fixed schedule"),
+                [(row["steps"], *(row[name] for name in redrawn), _spell(row["best schedule"])) for row in rows],
+                f"H(p) = {entropy:.3f} nats. Sites are numbered from 1.",
+            ),
+        ],
+        "Left: orders that do not look at the values being drawn. Middle: orders that keep the surest tokens, or redraw random "
+        "sites. Right: the entropy of their samples, against that of p.",
+        lambda: _draw_schedule(rows, sites, entropy),
+        {
+            "options": model.options(orders=orders, seed=seed),
+            "entropy": entropy,
+            "sum_of_masked_cross_entropies": average,
+            "rows": rows,
+        },
+    ).save(folder)
+
+
+def _schedules(model: LabModel, steps: int, orders: int, generator: np.random.Generator) -> dict[str, Any]:
+    """What each order costs with this many steps."""
+    import numpy as np
+    from scipy.special import entr
+
+    from unmask.lab import schedules
+
+    sites, entropies = model.space.sites, schedules.Entropies(model)
+    fixed = {"neighbours together": schedules.contiguous(sites, steps), "spread apart": schedules.spread(sites, steps)}
+    costs = {name: sum(schedules.schedule_cost(model, groups, entropies)) for name, groups in fixed.items()}
+    divergences = {name: schedules.kl(model.p, schedules.unmasking_law(model, groups)) for name, groups in fixed.items()}
+    shuffled = [schedules.shuffled(sites, steps, generator) for _ in range(orders)]
+    best, groups = schedules.extreme_schedule(model, steps)
+    surest, redrawn = schedules.greedy_law(model, steps, "sure token"), schedules.mask_predict_law(model, steps)
+    return {
+        "steps": steps,
+        **costs,
+        "random order": float(np.mean([sum(schedules.schedule_cost(model, order, entropies)) for order in shuffled])),
+        "surest sites first": schedules.kl(model.p, schedules.greedy_law(model, steps, "sure site")),
+        "best possible": best,
+        "worst possible": schedules.extreme_schedule(model, steps, worst=True)[0],
+        "best schedule": [list(group) for group in groups],
+        f"KL, {SUREST}": schedules.kl(model.p, surest),
+        f"entropy, {SUREST}": float(entr(surest).sum()),
+        f"KL, {REMASKED}": schedules.kl(model.p, redrawn),
+        f"entropy, {REMASKED}": float(entr(redrawn).sum()),
+        "identity_error": max(abs(costs[name] - divergences[name]) for name in fixed),
+    }
+
+
+def _spell(groups: list[list[int]]) -> str:
+    return " → ".join(" ".join(str(site + 1) for site in group) for group in groups)
+
+
+def _draw_schedule(rows: Points, sites: int, entropy: float) -> Figure:
+    across = f"parallel steps to draw {sites} sites"
+    figure, (left, middle, right) = panels(
+        ("The grouping decides the cost", across, "KL(p ‖ samples), nats"),
+        ("Keeping sure tokens moves away from p", across, "KL(p ‖ samples), nats"),
+        ("Because it narrows the samples", across, "entropy of the samples, nats"),
+    )
+    steps = [row["steps"] for row in rows]
+    for name, colour, marker in zip(FIXED, (RED, PURPLE, GREY, BLUE, GREEN), "sv^o*", strict=True):
+        look, size = marker + ("--" if name == "random order" else "-"), 8 if marker == "*" else 5
+        left.plot(steps, [row[name] for row in rows], look, color=colour, label=name, markersize=size)
+    left.set_ylim(bottom=-0.02)
+    left.legend()
+    for axis, key in ((middle, "KL"), (right, "entropy")):
+        for name, colour, look in ((SUREST, RED, "s-"), (REMASKED, ORANGE, "^-")):
+            axis.plot(steps, [row[f"{key}, {name}"] for row in rows], look, color=colour, label=name)
+    middle.plot(steps, [row["random order"] for row in rows], "--", color=GREY, label="random order (left panel)")
+    for axis in (left, middle, right):
+        axis.set(xticks=steps)
+    middle.set_yscale("symlog", linthresh=0.01)
+    middle.set_ylim(-0.001, 2 * max(row[f"KL, {SUREST}"] for row in rows))
+    middle.set_yticks([0, 0.01, 0.1, 1, 10], ["0", "0.01", "0.1", "1", "10"])
+    right.axhline(entropy, color=GREY, linewidth=1, linestyle="--")
+    right.text(steps[-1], entropy, "entropy of p", color=GREY, ha="right", va="top", fontsize=9)
+    right.set_ylim(bottom=0)
+    for axis in (middle, right):
+        axis.legend(loc="lower left")
+    return figure
+
+
+GAMMAS = (0.0, 0.05, 0.1, 0.2, 0.4, 0.8, 1.6, 3.2)
+"""Of `decoding`: bounds of the rules that have one, in nats."""
+
+
+@checked
+def decoding(model: SpinModel = TILTED_PATH, *, out: PathLike | None = None, progress: Progress | None = None) -> Study:
+    """What decoders that choose positions before tokens lose, and what bounds it.
+
+    Parameters
+    ----------
+    model
+        Spins, or an explicit joint.
+    out
+        Folder for figure and numbers: new, empty, or an earlier lab's [default: lab-report, in Python none].
+    progress
+        Called with the parts done, their number, and what they are.
+    """
+    from unmask.lab import schedules
+    from unmask.lab.schedules import decoded, kl
+
+    folder, spins = lab_folder(out, model.table), model.build()
+    sites = spins.space.sites
+    rules = [("interleaved", 2.0**e, schedules.every(2**e)) for e in range(sites.bit_length())]
+    rules += [("lowest-entropy", float(count), schedules.lowest_entropy(count)) for count in range(1, sites + 1)]
+    bounded = {"entropy-bound": schedules.entropy_bound, "least-dependent": schedules.least_dependent}
+    rules += [(name, gamma, rule(gamma)) for gamma in GAMMAS for name, rule in bounded.items()]
+    points: Points = []
+    for name, setting, rule in counted(progress, rules, "rules"):
+        walk = decoded(spins, rule)
+        numbers = {"passes": walk.passes, "kl": kl(spins.p, walk.law), "total_correlation": walk.cost, "bound": walk.bound}
+        points.append({"rule": name, "setting": setting, **numbers})
+    difference = max(abs(p["kl"] - p["total_correlation"]) for p in points)
+    ratios = [p["bound"] / p["kl"] for p in points if p["kl"] > 1e-9]
+    parity, equal = schedules.even_parity(), schedules.Entropies(schedules.agreement())
+    information = without_rounding(schedules.Entropies(parity).mutual_information(0, 1))
+    lost = kl(parity.p, decoded(parity, schedules.least_dependent(0.0)).law)
+    return Study(
+        "decoding",
+        "Decoders with a law: passes against nats",
+        "A decoder that chooses positions before it draws their tokens has a law; the loss is the dependence that it ignores.",
+        [
+            "**The loss of a rule is the dependence that it ignores**: KL(p || law) and the expected sum of total correlations "
+            f"differ by {difference:.0e} at most, for sets that depend on the tokens revealed.",
+            f"**The bound by entropies is loose**: {median(ratios):,.1f} times the loss at the median. It counts what is "
+            "uncertain, not what is dependent, so it spends passes on sites that are free."
+            if ratios
+            else "**Here the sites are independent**: nothing is lost at any number of passes, and the bound does not see it.",
+            f"**Pairs do not tell all.** Three bits of even parity are pairwise independent (I = {information:g}), and one pass "
+            f"loses {lost:.4f} nats (ln 2 = {math.log(2):.4f}). Three bits that agree are independent in pairs given the third, "
+            f"with a total correlation of {equal.total_correlation(range(3)):.4f} nats (2 ln 2).",
+        ],
+        [
+            Table(
+                model.describe(),
+                ("rule", "setting", "passes", "KL(p || law)", "sum of E TC", "bound by entropies"),
+                [[v if isinstance(v, str) else without_rounding(v) for v in point.values()] for point in points],
+                "Setting: distance between sites (interleaved), sites per pass (lowest-entropy), or gamma in nats. Passes are "
+                "expected under p. Informations of least-dependent are exact.",
+            )
+        ],
+        "Left: what each rule loses against its passes. Right: the bound by entropies against the loss; the line is equality.",
+        lambda: _draw_decoding(points),
+        {"options": model.options(), "points": points},
+    ).save(folder)
+
+
+def _draw_decoding(points: Points) -> Figure:
+    figure, (left, right) = panels(
+        ("Passes against nats", "passes, expected", "KL(p || law), nats"),
+        ("The bound by entropies is loose", "loss, nats", "bound, nats"),
+    )
+    colours = {"interleaved": GREEN, "lowest-entropy": ORANGE, "entropy-bound": RED, "least-dependent": BLUE}
+    for rule, colour in colours.items():
+        mine = sorted((p for p in points if p["rule"] == rule), key=lambda p: (round(p["passes"], 9), -p["kl"]))
+        left.plot([p["passes"] for p in mine], [max(0.0, p["kl"]) for p in mine], "o-", color=colour, label=rule)
+        several = [p for p in mine if p["kl"] > 1e-9]
+        right.plot([p["kl"] for p in several], [p["bound"] for p in several], "o", color=colour)
+    left.legend()
+    most = max(p["kl"] for p in points)
+    right.plot([0, most], [0, most], color=GREY, linewidth=0.8)
+    return figure
+
+
+STUDIES: dict[str, Callable[..., Study]] = {
+    study.__name__: study for study in (dictionary, masking, dependence, parallel, stutter, schedule, decoding)
+}
+
+
+@checked
+def all_studies(*, fits: Fits = 300, seed: Seed = 0, out: PathLike | None = None, progress: Progress | None = None) -> Report:
+    """Every study with its defaults, and a report over them.
+
+    Parameters
+    ----------
+    fits
+        Fits to samples in `masking`, for each k and each loss.
+    seed
+        Seed of everything random.
+    out
+        Folder for report, figures and numbers: new, empty, or an earlier lab's [default: lab-report, in Python none].
+    progress
+        Called with the parts done, their number, and what they are.
+    """
+    folder, own = (
+        lab_folder(out),
+        {"masking": {"fits": fits, "seed": seed}, "dictionary": {"seed": seed}, "schedule": {"seed": seed}},
+    )
+    studies = [study(out=folder, progress=progress, **own.get(name, {})) for name, study in STUDIES.items()]
+    changed = {"fits": fits, "seed": seed}.items() - {"fits": 300, "seed": 0}.items()
+    return Report(studies, "unmask lab all" + "".join(f" --{name} {value}" for name, value in sorted(changed))).save(folder)

@@ -1,1 +1,0 @@
-"""The studies of `unmask lab`: one statement of the slides per file."""

@@ -1,0 +1,414 @@
+"""Chains with one target that run side by side, as many at once as fit into memory: where they start, and how they go on."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+from jaxtyping import Float, Int
+from numpy.typing import NDArray
+from torch import Tensor
+
+from unmask.errors import InputError
+from unmask.models.masked_lm import MaskedLM
+from unmask.models.text.words import alphabet_ids
+from unmask.sampling import registry
+from unmask.sampling.decoders.ancestral import Ancestral
+from unmask.sampling.decoders.decoder import Decoder, DecodeState, decode
+from unmask.sampling.energy import Energy, UserTerm
+from unmask.sampling.engine.memory import GIGABYTE, LogitMemory, MemoryPlan, chain_cost, device_bytes, plan_memory
+from unmask.sampling.engine.passes import Passes, rows_for
+from unmask.sampling.engine.randomness import ChainStreams, Randomness
+from unmask.sampling.engine.token_draw import Proposal
+from unmask.sampling.kernels.kernel import ChainState, Kernel, StepInfo
+from unmask.sampling.run.result import COUNTS, Mark, OtherTerms, Snapshot, SweepRows
+from unmask.sampling.settings import Keeps, SampleSettings
+from unmask.sampling.target import Target, blank_template
+from unmask.tables.kept import kept_with_first
+
+ROW_BYTES = 300
+TOKEN_BYTES = 12
+"""Bytes of a sample, and of each of its tokens, about."""
+
+
+@dataclass(frozen=True)
+class Group:
+    """Chains with one target, run side by side.
+
+    chains   their numbers in the whole run
+    starts   the texts they start from, if the user named them; a decoder takes only the tokens that it is conditioned on
+    alike    all chains of this run with this target
+    """
+
+    chains: list[int]
+    target: Target
+    starts: Int[Tensor, "n T"] | None
+    alike: list[int]
+
+    def part(self, first: int, end: int) -> Group:
+        """Its chains `first` ... `end` - 1 by themselves."""
+        starts = None if self.starts is None else self.starts[first:end]
+        return Group(self.chains[first:end], self.target, starts, self.alike)
+
+
+def groups(
+    settings: SampleSettings,
+    model: MaskedLM,
+    chains_at_once: int | Sequence[int] | None = None,
+    user_terms: Sequence[UserTerm] = (),
+    memory: int | None = None,
+    only: Keeps | None = None,
+) -> tuple[list[Group], MemoryPlan]:
+    """All chains, by target; at most `chains_at_once` side by side, by default as many as the memory holds.
+
+    With `only`, conditionals are kept in that form, and the model is not run. A list has the number of chains of each group, as
+    they were planned elsewhere.
+    """
+    planned = iter(chains_at_once) if isinstance(chains_at_once, Sequence) else None
+    energy, texts = Energy(settings.energy, tuple(user_terms)), settings.start.init
+    starts = [torch.tensor(model.words.encode(text)) for text in texts]
+    if settings.template is not None:
+        templates = [tuple(model.cloze(settings.template).ids)]
+    elif starts:
+        templates = [_blanked(ids, model, text) for ids, text in zip(starts, texts, strict=True)]
+    else:
+        templates = [blank_template(model, length) for length in settings.length]
+    by_template: dict[tuple[int, ...], list[int]] = {}
+    for chain in range(settings.chains):
+        by_template.setdefault(templates[chain % len(templates)], []).append(chain)
+    _refuse_too_many_samples(settings, max(map(len, templates)))
+    targets = [Target(model, template, energy, _allowed(settings, model, template)) for template in by_template]
+    plan = plan_memory(settings, targets, model, memory, only)
+    made = []
+    for target, chains in zip(targets, by_template.values(), strict=True):
+        stacked = _stacked([starts[c % len(starts)] for c in chains], target) if starts else None
+        together = Group(chains, target, stacked, chains)
+        if isinstance(chains_at_once, int | None):
+            size = chains_at_once or chain_cost(settings.kernel, target, plan.keeps).fitting(plan.budget)
+            _refuse_too_many_at_once(settings, target, min(size, len(chains)), plan.keeps)
+        first = 0
+        while first < len(chains):
+            end = first + (size if planned is None else next(planned, len(chains)))
+            made.append(together.part(first, end))
+            first = end
+    return made, plan
+
+
+def _allowed(settings: SampleSettings, model: MaskedLM, template: Sequence[int]) -> dict[int, list[int]]:
+    """The token ids that are allowed at each restricted position: those of the alphabet, and of `allow` there."""
+    allowed: dict[int, list[int]] = {}
+    for position, tokens in settings.start.allow:
+        allowed.setdefault(position, []).extend(alphabet_ids(model.words, tokens, f"allow at position {position}"))
+    if settings.start.alphabet:
+        everywhere = alphabet_ids(model.words, settings.start.alphabet)
+        blank = {position: everywhere for position, token in enumerate(template) if token == model.mask_id}
+        allowed = blank | {position: [i for i in ids if i in set(everywhere)] for position, ids in allowed.items()}
+    return allowed
+
+
+def _blanked(ids: Int[Tensor, " T"], model: MaskedLM, text: str) -> tuple[int, ...]:
+    """The text with every token that is not special blanked out."""
+    if model.mask_id in ids.tolist():
+        raise InputError(f"the start {text!r} has a blank: give whole texts as starts, and a template for blanks")
+    template = blank_template(model, sum(i not in model.special_ids for i in ids.tolist()) or 1)
+    if len(template) != len(ids):
+        raise InputError(f"the start {text!r} has a special token, or one that the model does not know: reword it")
+    return template
+
+
+def _stacked(ids: Sequence[Int[Tensor, " _"]], target: Target) -> Int[Tensor, "n T"]:
+    if any(len(row) != len(target.template) for row in ids):
+        raise InputError("a start has another number of tokens than the template: give starts that fit the template")
+    starts = torch.stack(list(ids)).to(target.device)
+    target.check(starts)
+    return starts
+
+
+def _refuse_too_many_samples(settings: SampleSettings, tokens: int) -> None:
+    """Before anything is allocated: the samples are held in memory when the run is done."""
+    each = settings.kept * (ROW_BYTES + TOKEN_BYTES * tokens)
+    free, _ = device_bytes(torch.device("cpu"))
+    if settings.chains * each > free:
+        raise InputError(
+            f"{settings.chains:,} chains of {settings.kept:,} samples need about {settings.chains * each / GIGABYTE:,.0f} GB, "
+            f"and {free / GIGABYTE:.1f} GB are free: give {free // each:,} chains or fewer, or thin more"
+        )
+
+
+def _refuse_too_many_at_once(settings: SampleSettings, target: Target, chains: int, keeps: Keeps) -> None:
+    """Before anything is allocated."""
+    needed, (free, _) = chain_cost(settings.kernel, target, keeps).of(chains), device_bytes(target.device)
+    if needed > free:
+        raise InputError(
+            f"{chains:,} chains at once need about {needed / GIGABYTE:,.0f} GB for their conditionals, and "
+            f"{free / GIGABYTE:.1f} GB are free: give a smaller memory, fewer chains, or shorter texts"
+        )
+
+
+def starting_texts(settings: SampleSettings, group: Group, passes: Passes) -> tuple[Int[Tensor, "n T"], Int[Tensor, " n"]]:
+    """The texts that a group's chains start from, and the passes they took.
+
+    Blanks are filled one by one in a random order of each chain's own (ancestral sampling): F passes per chain.
+    """
+    n, target, kernel = len(group.chains), group.target, settings.kernel
+    no_passes = torch.zeros(n, dtype=torch.long, device=target.device)
+    if group.starts is not None:
+        return group.starts, no_passes
+    rng = ChainStreams(settings.seed, group.chains, target.device).at(0, 0)
+    if settings.start.random_start:
+        return random_texts(target, n, rng), no_passes
+    assert isinstance(kernel, registry.Proposing)
+    options = registry.Ancestral(proposal_temperature=kernel.proposal_temperature, top_k=kernel.top_k)
+    state, spent = decode(Ancestral(target, passes, options), n, rng)
+    return state.ids, spent
+
+
+def random_texts(target: Target, n: int, rng: Randomness) -> Int[Tensor, "n T"]:
+    """n texts whose free tokens are uniform over those allowed."""
+    return _drawn_apart(target, n, torch.where(target.support, 0.0, -torch.inf).double(), rng)
+
+
+def independent_texts(settings: SampleSettings, group: Group) -> Int[Tensor, "n T"]:
+    """One text per chain, its tokens drawn independently of each other: the yardstick for repetition (see `diagnostics`).
+
+    Each site's token comes from the model's conditional with all sites masked: it depends on the vocabulary and the held tokens,
+    and not on the neighbours. One pass per target.
+    """
+    rng = ChainStreams(settings.seed, group.chains, group.target.device).at(0, 1)
+    return _drawn_apart(group.target, len(group.chains), _blank_conditionals(group.target), rng)
+
+
+@kept_with_first
+def _blank_conditionals(target: Target) -> Float[Tensor, "F V"]:
+    logits = target.model.logits(target.template_ids.unsqueeze(0), target.free_positions.unsqueeze(0))[0]
+    return Proposal().log_weights(logits, target.support)
+
+
+def _drawn_apart(target: Target, n: int, log_weights: Float[Tensor, "F V"], rng: Randomness) -> Int[Tensor, "n T"]:
+    ids = target.template_ids.repeat(n, 1)
+    rows = torch.arange(n, device=target.device)
+    for site, position in enumerate(target.free_positions.tolist()):
+        ids[:, position] = rng.categorical(rows, log_weights[site].expand(n, -1))
+    return ids
+
+
+class GroupRun(ABC):
+    """A group's chains or decodings: `begin` puts them at their start, `restore` where a snapshot has them.
+
+    starts           the texts that the chains start from (blank ones, for decoders)
+    spent            passes of each chain
+    counts           what happened at each site, a row for each of COUNTS
+    scoring_passes   passes that the samples' energies and the yardstick took besides
+    remembered       passes that were asked for and answered from memory
+    done             sweeps done
+    """
+
+    known_texts: ClassVar[str] = "independent"
+    """The array of a snapshot with texts at which the user's terms are compared when a run goes on."""
+
+    def __init__(self, settings: SampleSettings, group: Group, passes: Passes) -> None:
+        self.settings, self.group, self.passes = settings, group, passes
+        n, target = len(group.chains), group.target
+        self.starts = target.template_ids.repeat(n, 1)
+        self.spent = torch.zeros(n, dtype=torch.long, device=target.device)
+        self.counts = torch.zeros((len(COUNTS), target.sites), dtype=torch.long, device=target.device)
+        self.done = self.remembered = 0
+        self.scoring_passes = int(group.chains[0] == group.alike[0])  # of `independent`, once per target
+        self._remembered_before = 0
+
+    @cached_property
+    def independent(self) -> Int[Tensor, "n T"]:
+        """One text per chain whose tokens do not depend on each other; drawn when first asked for."""
+        return independent_texts(self.settings, self.group)
+
+    def begin(self) -> None:
+        """Put the chains at their starts; those of decoders are blank, and there already."""
+        self._remembered_before = self.passes.remembered
+
+    @abstractmethod
+    def sweep(self) -> None:
+        """Go on by one sweep."""
+
+    @abstractmethod
+    def texts(self) -> Int[Tensor, "n T"]:
+        """The texts now."""
+
+    @abstractmethod
+    def energies(self) -> Float[Tensor, " n"]:
+        """Their energies; passes that only this needs are counted apart, as scoring passes."""
+
+    def log_probs(self) -> Float[Tensor, " n"] | None:
+        """Their log-probabilities, where they are known; a chain's states have none."""
+        return None
+
+    def mark(self) -> dict[str, Tensor | NDArray[Any]]:
+        """All that is needed to go on, as it is now; `on_host` makes a snapshot of it."""
+        mark = {
+            "done": np.array(self.done),
+            "chains": np.array(self.group.chains),
+            "positions": self.group.target.free_positions,
+            "starts": self.starts,
+            "independent": self.independent,
+            "spent": self.spent.clone(),
+            "counts": self.counts.clone(),
+            "scoring_passes": np.array(self.scoring_passes),
+            "remembered": np.array(self.remembered + self.passes.remembered - self._remembered_before),
+            **self.state_mark(),
+        }
+        return {**mark, "user": self.group.target.energy.from_user(mark[self.known_texts])}
+
+    def state_mark(self) -> Mark:
+        """The part of a mark that only this kind of run has."""
+        return {}
+
+    def check(self, saved: Snapshot) -> None:
+        """Refuse a snapshot of other chains, and one of other terms of the user, which a folder holds by their names alone."""
+        if saved["chains"].tolist() != self.group.chains or not 0 < int(saved["done"]) <= self.settings.sweeps:
+            raise ValueError(f"it has {int(saved['done'])} of {self.settings.sweeps} sweeps of {len(saved['chains'])} chains")
+        for name, like in {"starts": self.starts, "counts": self.counts, **self.state_mark()}.items():
+            if saved[name].shape != tuple(like.shape):
+                raise ValueError(f"its {name!r} has shape {saved[name].shape}, not {tuple(like.shape)}")
+        terms = self.group.target.energy.from_user(torch.from_numpy(saved[self.known_texts]).to(self.group.target.device))
+        if not np.allclose(terms.cpu().numpy(), saved["user"], rtol=1e-4, atol=1e-6):
+            raise OtherTerms("user_terms have other values at its texts than those given: give the same functions to continue it")
+
+    def restore(self, saved: Snapshot) -> Mapping[str, Tensor]:
+        """Go on from a snapshot, token for token as if there had been no interruption; returns its arrays, on the device."""
+        arrays = {name: torch.from_numpy(array.copy()).to(self.group.target.device) for name, array in saved.items()}
+        self.starts, self.spent = arrays["starts"], arrays["spent"]
+        self.independent, self.counts = arrays["independent"], arrays["counts"]
+        self.done, self.scoring_passes = int(saved["done"]), int(saved["scoring_passes"])
+        self.remembered, self._remembered_before = int(saved["remembered"]), self.passes.remembered
+        return arrays
+
+    def sample(self) -> SweepRows:
+        """The texts now, as samples."""
+        log_probs = self.log_probs()
+        return SweepRows(
+            self.done,
+            self.group.chains,
+            self.group.target.sites,
+            self.texts().int(),
+            self.energies(),
+            None if log_probs is None else log_probs.clone(),
+            self.spent.clone(),
+        )
+
+
+class MarkovRun(GroupRun):
+    """A group's chains of a Markov kernel."""
+
+    known_texts = "ids"
+
+    def __init__(self, settings: SampleSettings, group: Group, kernel: Kernel) -> None:
+        super().__init__(settings, group, kernel.passes)
+        self.kernel, self.replicas = kernel, settings.kernel.replicas
+        rows = [chain * self.replicas + replica for chain in group.chains for replica in range(self.replicas)]
+        self.streams = ChainStreams(settings.seed, rows, group.target.device)
+        self.swaps = torch.zeros((2, self.replicas - 1), dtype=torch.long, device=group.target.device)
+        self.state = ChainState.blank(group.target, len(rows))
+
+    def begin(self) -> None:
+        super().begin()
+        self.starts, spent = starting_texts(self.settings, self.group, self.passes)
+        self.state, started = self.kernel.init(self.starts)
+        self.spent = spent + started.reshape(-1, self.replicas).sum(1)
+
+    def state_mark(self) -> Mark:
+        return {**self.state.snapshot(), "swaps": self.swaps.clone()}
+
+    def restore(self, saved: Snapshot) -> Mapping[str, Tensor]:
+        arrays = super().restore(saved)
+        self.swaps = arrays["swaps"]
+        going_on = self.done < self.settings.sweeps
+        self.state = ChainState.restored(self.group.target, self.passes if going_on else None, arrays)
+        return arrays
+
+    def sweep(self) -> None:
+        for _ in self.steps():
+            pass
+
+    def steps(self) -> Iterator[StepInfo]:
+        """One sweep of every chain, and what each of its steps did as it happens."""
+        number, plan = self.done + 1, self.kernel.plan
+        sites = plan.draw(self.streams.at(number, 0), self.state.rows)
+        for step in range(plan.steps):
+            sampled = self.kernel.sampled(self.state)
+            self.state, info = self.kernel.step(self.state, self.streams.at(number, step + 1), sites[step])
+            self._count(info, sampled)
+            yield info
+        self.done = number
+
+    def texts(self) -> Int[Tensor, "n T"]:
+        return self.state.ids[self.kernel.sampled(self.state)]
+
+    def energies(self) -> Float[Tensor, " n"]:
+        """The chains' energies now; terms that the kernel did not need cost scoring passes."""
+        state = replace(self.state, kept=None).take(self.kernel.sampled(self.state))
+        self.scoring_passes += int(state.complete(self.group.target, self.passes, keep=False).sum())
+        return state.energy
+
+    def _count(self, info: StepInfo, sampled: Int[Tensor, " n"]) -> None:
+        self.spent += info.passes.reshape(-1, self.replicas).sum(1)
+        if info.swaps is not None:
+            self.swaps += info.swaps
+        sites = info.sites[sampled]
+        took = info.accepted[sampled].unsqueeze(1).expand(sites.shape)
+        happened = torch.stack([torch.ones_like(took), took, info.proposed[sampled], info.changed[sampled]])
+        self.counts.scatter_add_(1, sites.flatten().expand(len(COUNTS), -1), happened.flatten(1).long())
+
+
+class DecoderRun(GroupRun):
+    """A group of independent decodings: a sweep decodes every text of the group again. Its starts are blank."""
+
+    def __init__(self, settings: SampleSettings, group: Group, decoder: Decoder) -> None:
+        super().__init__(settings, group, decoder.passes)
+        self.decoder = decoder
+        self.streams = ChainStreams(settings.seed, group.chains, group.target.device)
+        self.state = DecodeState.blank(group.target, len(group.chains))
+
+    def sweep(self) -> None:
+        self.state, spent = decode(self.decoder, len(self.group.chains), self.streams.at(self.done + 1, 0), self.group.starts)
+        self.spent += spent
+        self.done += 1
+
+    def texts(self) -> Int[Tensor, "n T"]:
+        return self.state.ids
+
+    def energies(self) -> Float[Tensor, " n"]:
+        """The latest texts' energies; all of their passes are scoring passes."""
+        if bool(self.group.target.energy.from_user(self.state.ids).isinf().any()):
+            raise InputError(
+                f"kernel {self.settings.kernel.name} drew a text that is forbidden by a user term, which decoders do not use: "
+                "take a Markov kernel such as mh, or return finite numbers"
+            )
+        state = ChainState.at(self.group.target, self.state.ids)
+        self.scoring_passes += int(state.complete(self.group.target, self.passes, keep=False).sum())
+        return state.energy
+
+    def log_probs(self) -> Float[Tensor, " n"] | None:
+        """Exact given the order, where the decoder has a tractable probability."""
+        return self.state.log_prob if self.decoder.exact else None
+
+
+def group_run(settings: SampleSettings, group: Group, passes: Passes) -> GroupRun:
+    """The run of a group, before it begins; settings that do not fit the target are refused."""
+    made: Kernel | Decoder = settings.kernel.on(group.target, passes, settings.sweeps)
+    if isinstance(made, Decoder):
+        return DecoderRun(settings, group, made)
+    _ = made.plan
+    return MarkovRun(settings, group, made)
+
+
+def passes_of(settings: SampleSettings, model: MaskedLM, run: Sequence[Group], plan: MemoryPlan) -> list[Passes]:
+    """How the model is run for each group. Groups whose calls have the same number of rows share their passes."""
+    caches = model.device.type == "cpu" and plan.keeps == "logits"  # a GPU runs a row sooner than it is looked up
+    memory = LogitMemory(model, most_bytes=plan.budget // 4) if caches else None
+    rows = [rows_for(model, len(group.alike), settings.kernel.decodes) for group in run]
+    by_rows = {number: Passes(model, number, memory, plan.keeps) for number in rows}
+    return [by_rows[number] for number in rows]

@@ -1,0 +1,196 @@
+"""How translations are made: the ways to translate, and the settings that decide what comes out. Loads nothing heavy."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field, replace
+from functools import partial
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+
+from annotated_types import Interval
+
+from unmask.errors import InputError
+from unmask.sampling.registry import KERNELS, EnergyKind, MaskPredict, Method
+from unmask.signature import Loaded, Written, checked, settings
+
+if TYPE_CHECKING:
+    from unmask.translation.translators import CausalPairs, PairModel
+
+    Translator = PairModel | CausalPairs | str | os.PathLike[str] | Callable[[], PairModel | CausalPairs]
+else:
+    Translator = Annotated[Any, Loaded("unmask.translation.recipe:load_translator", "PairTranslator"), Written(short="-m")]
+
+RANDOM = "random"
+"""A start: tokens drawn uniformly. The decoder of this name is not a start."""
+STEPS = 10
+"""Of the decoder that a kernel starts from."""
+Choice = Literal["raw", "norm", "any-order"]
+
+
+class PairTranslator:
+    """Base of the models that `load_translator` returns."""
+
+
+@settings
+class Auto:
+    """The usual way: mask-predict, of a causal model beam search."""
+
+    name: ClassVar[str] = "auto"
+
+
+@settings
+class Greedy:
+    """Of a causal model: the likeliest token, one after the other."""
+
+    name: ClassVar[str] = "greedy"
+
+
+@settings
+class Beam:
+    """Of a causal model: beam search.
+
+    Parameters
+    ----------
+    beam
+        Beginnings of a translation that are kept.
+    """
+
+    name: ClassVar[str] = "beam"
+    beam: Annotated[int, Interval(ge=1, le=1000)] = 5
+
+
+METHODS: dict[str, type] = {"auto": Auto, **KERNELS, "greedy": Greedy, "beam": Beam}
+
+
+@checked
+def load_translator(name: str | os.PathLike[str], device: str = "auto", dtype: str = "auto") -> PairModel | CausalPairs:
+    """Load a model that translates, from a folder of `unmask train --parallel`.
+
+    Parameters
+    ----------
+    name
+        The folder.
+    device
+        auto, cpu, cuda or cuda:N.
+    dtype
+        auto, float32, bfloat16, float16 or float64.
+    """
+    from unmask.translation.translators import load_pairs
+
+    return load_pairs(name, device, dtype)
+
+
+def as_translator(model: Translator) -> PairModel | CausalPairs:
+    """The model itself, the one that a function returns, or the one of a folder."""
+    if isinstance(model, str | os.PathLike):
+        return load_translator(model)
+    return model if isinstance(model, PairTranslator) else model()
+
+
+def in_worker(model: Translator, device: str) -> Callable[[], PairModel | CausalPairs]:
+    """A function that loads the model on a device of another process; a loaded model is refused."""
+    if isinstance(model, PairTranslator):
+        raise InputError("engine ray loads the model in every worker: give its folder, not a loaded model")
+    where, options = (model.args[0], model.keywords) if isinstance(model, partial) else (model, {})
+    return partial(load_translator, os.path.realpath(os.path.expanduser(os.fspath(where))), **{**options, "device": device})  # type: ignore[arg-type]
+
+
+def device_of(model: Translator) -> str:
+    """The device that was named with a folder, or auto."""
+    return str(model.keywords.get("device", "auto")) if isinstance(model, partial) else "auto"
+
+
+@dataclass(frozen=True)
+class TranslateSettings:
+    """What decides the translations.
+
+    kernel    a decoder, or a Markov kernel, which moves what `start` begins with; of a causal model greedy or beam
+    start     of a Markov kernel: the decoder that fills the blanks first; None: tokens drawn uniformly
+    lengths   how many of the likeliest lengths are decoded; the best by `choose` is taken
+    energy    of kernels, and of the output
+    """
+
+    kernel: Method | Greedy | Beam = field(default_factory=lambda: MaskPredict(decoding_temperature=0.0))
+    sweeps: int = STEPS
+    start: Method | None = MaskPredict(decoding_temperature=0.0)  # noqa: RUF009
+    lengths: int = 5
+    choose: Choice = "raw"
+    energy: EnergyKind = "norm"
+    seed: int = 0
+
+    @property
+    def moves(self) -> bool:
+        """Whether a Markov kernel moves the translations after they were started."""
+        return isinstance(self.kernel, Method) and not self.kernel.decodes
+
+    @property
+    def first(self) -> Method | None:
+        """The decoder that fills the blanks; None where tokens are drawn uniformly."""
+        return self.start if self.moves else self.kernel  # type: ignore[return-value]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values, for JSON."""
+        names = ("lengths", "choose", "energy", "seed", *(("sweeps",) if self.moves else ()))
+        of_kernel = {"kernel": self.kernel.name, **asdict(self.kernel)}
+        start = {"start": self.start.name if self.start else RANDOM} if self.moves else {}
+        return {**of_kernel, **start, **({name: getattr(self, name) for name in names} if self.of_masked_models else {})}
+
+    @property
+    def of_masked_models(self) -> bool:
+        """Whether a masked model translates."""
+        return isinstance(self.kernel, Method)
+
+
+def settle(
+    causal: bool,
+    kernel: Any,
+    sweeps: int | None,
+    start: str | None,
+    lengths: int | None,
+    choose: Choice | None,
+    energy: EnergyKind | None,
+    seed: int,
+) -> TranslateSettings:
+    """The settings of a call; what its way of translating does not use is refused."""
+    if isinstance(kernel, Auto):
+        kernel = Beam() if causal else MaskPredict()
+    if causal != isinstance(kernel, Greedy | Beam):
+        kind, use = ("causal model", "greedy or beam") if causal else ("masked model", "a decoder or a Markov kernel")
+        raise InputError(f"kernel {kernel.name} was given, and the model is a {kind}: use {use}, or leave it out")
+    moves = not causal and not kernel.decodes
+    unused = {} if moves else {"sweeps": sweeps, "start": start}
+    unused |= {"lengths": lengths, "choose": choose, "energy": energy} if causal else {}
+    for name, value in unused.items():
+        if value is not None:
+            raise InputError(f"{name} was given, which kernel {kernel.name} does not use: leave it out")
+    return TranslateSettings(
+        kernel if causal or moves else likeliest(kernel),
+        sweeps or STEPS,
+        starting(start) if moves else None,
+        lengths or 5,
+        choose or "raw",
+        energy or "norm",
+        seed,
+    )
+
+
+def starting(start: str | None) -> Method | None:
+    """The decoder that NAME or NAME@STEPS names; None for tokens drawn uniformly."""
+    name, at, steps = (start or MaskPredict.name).partition("@")
+    if start == RANDOM:
+        return None
+    decoders = {one.name: one for one in KERNELS.values() if one.decodes and one.name != RANDOM}
+    in_steps = name in decoders and "decoding_steps" in decoders[name].options
+    if name not in decoders or (at and not (in_steps and steps.isdecimal() and 0 < int(steps) < 10**6)):
+        known = ", ".join([*decoders, RANDOM])
+        raise InputError(f"start {start!r} is not known: give one of {known}, with steps as mask-predict@4")
+    return likeliest(decoders[name](**({"decoding_steps": int(steps or STEPS)} if in_steps else {})))
+
+
+def likeliest(decoder: Method) -> Method:
+    """The decoder at temperature 0: translations take the likeliest tokens, unless the decoder draws by its nature."""
+    temperature = getattr(decoder, "decoding_temperature", None)
+    if temperature not in (None, 0.0, 1.0):
+        raise InputError(f"decoding_temperature {temperature:g} was given, and decoders translate at 0: leave it out")
+    return decoder if temperature is None else replace(decoder, decoding_temperature=0.0)  # type: ignore[call-arg]

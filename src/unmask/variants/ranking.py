@@ -1,0 +1,51 @@
+"""How `mutants` compares scores with measured values: a group of its options."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from os import PathLike
+from typing import Annotated, Literal
+
+from annotated_types import Interval
+
+from unmask.signature import settings
+
+
+@settings
+class Ranking:
+    """How scores are compared with measured values.
+
+    Parameters
+    ----------
+    column
+        The column of the values [default: the only one of numbers].
+    variant
+        The column of the variants [default: the first that can be read].
+    better
+        Which values are better.
+    skip_bad
+        Leave out rows that cannot be read, and count them.
+    scores
+        Scores to compare: all, or some of singles, product, pll, left_to_right, any_order, epistasis, pairs:CONSTRUCTION.
+    orders
+        Sampled orders of any_order.
+    seed
+        Seed of orders and bootstrap.
+    run
+        Folder where scores are kept as they come; the same command continues a stopped run.
+    engine
+        Where scores are computed: in this process, or on a Ray cluster (with run).
+    workers
+        Processes on Ray [default: one per GPU, or per two CPUs].
+    """
+
+    column: str | None = None
+    variant: str | None = None
+    better: Literal["higher", "lower"] = "higher"
+    skip_bad: bool = False
+    scores: str | Sequence[str] = "all"
+    orders: Annotated[int, Interval(ge=1, le=10_000)] = 8
+    seed: Annotated[int, Interval(ge=0, le=2**63 - 1)] = 0
+    run: str | PathLike[str] | None = None
+    engine: Literal["local", "ray"] = "local"
+    workers: Annotated[int, Interval(ge=1, le=10_000)] | None = None

@@ -1,0 +1,102 @@
+"""`evaluate`: the paper's Table 1 for any model and any text: pairs chosen, measured or resumed, put into a table."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated, Literal
+
+from annotated_types import Interval
+
+from unmask.errors import InputError
+from unmask.joints.registry import PUBLISHED_STEPS, all_named
+from unmask.models.load import Model
+from unmask.runs.progress import Progress
+from unmask.signature import Written, checked
+from unmask.verbs.shared import Alphabet, Engine, Memory, PathLike, Seed, Workers
+
+if TYPE_CHECKING:
+    from unmask.evaluation.table import Evaluation
+
+
+@checked
+def evaluate(
+    data: Annotated[PathLike | Sequence[str], Written(metavar="PATH", named=True)],
+    model: Model = None,
+    *,
+    scheme: Literal["random", "contiguous"] = "random",
+    pairs: Annotated[int, Interval(ge=1, le=10_000_000)] = 1000,
+    seed: Seed = 0,
+    joints: Annotated[str | Sequence[str], Written(metavar="NAMES")] = "all",
+    arnold_gokhale_steps: Annotated[int, Interval(ge=1, le=1_000_000)] | None = None,
+    support: Literal["regular", "all"] = "regular",
+    alphabet: Alphabet = None,
+    memory: Memory = None,
+    out: PathLike | None = None,
+    engine: Engine = "local",
+    workers: Workers | None = None,
+    progress: Progress | None = None,
+) -> Evaluation:
+    """Measure every construction on pairs of tokens: U-PPL, P-PPL, A-KL and G-KL, as in Table 1 of the paper.
+
+    A pair that fails is listed in the result and left out of the table.
+
+    Parameters
+    ----------
+    data
+        Texts: a file with one per line, .conllu or .fasta (also .gz, .xz), - (standard input), or snli or xsum; or pairs: .jsonl
+        with {"text": ..., "block": [i, j]} per line, in tokens. In Python also a list of texts.
+    model
+        Folder or hub name of a masked language model [default: the bundled English model].
+    scheme
+        Two positions anywhere, or two adjacent ones.
+    pairs
+        How many pairs to choose.
+    seed
+        Seed of the choice of pairs and of the bootstrap.
+    joints
+        all, or some of product, mrf_logit, mrf, hcb, arnold_gokhale, balanced, pseudo_gibbs, restarted, chain and
+        family:ALPHA,LAMBDA.
+    arnold_gokhale_steps
+        Stop Arnold-Gokhale after this many steps from uniform (the paper: 50) [default: run to convergence].
+    support
+        What joints run over: regular tokens, or all columns of the model's output (the paper).
+    alphabet
+        The only tokens that joints run over: letters such as ACDEFGHIKLMNPQRSTVWY, words with commas, or a file of either.
+    memory
+        What the run, or each worker, may keep on the device, such as 20GB or 0.5; as many pairs as fit are measured at once
+        [default: half of a GPU's free memory; one pair at a time on a CPU].
+    out
+        Folder of the run; the same command continues a run that was stopped. Left out, the result is in memory only.
+    engine
+        local or ray (cluster).
+    workers
+        Workers on Ray [default: one per GPU, or per two CPUs].
+    progress
+        Called with (done, in all, what is counted).
+
+    >>> texts, words = ["The cat sat on the mat.", "The dog sat on the bed."], "cat,dog,sat,lay,mat,bed"
+    >>> unmask.evaluate(texts, pairs=2, joints="product,chain", alphabet=words).pairs
+    2
+    """
+    from unmask.evaluation.measure import KIND, evaluated
+    from unmask.models.text.words import alphabet_tokens
+    from unmask.runs.outputs import run_output
+
+    constructions = [construction.name for construction in all_named(joints)]
+    if alphabet is not None and support != "regular":
+        raise InputError(f"alphabet and support {support} exclude each other: leave one out")
+    if arnold_gokhale_steps is not None and PUBLISHED_STEPS not in constructions:
+        raise InputError(
+            f"arnold_gokhale_steps was given, but arnold_gokhale is not among {', '.join(constructions)}: "
+            "add it, or leave the steps out"
+        )
+    if engine == "local" and workers is not None:
+        raise InputError("workers was given, which engine local does not use: leave it out, or use engine ray")
+    settings = {
+        "constructions": constructions,
+        "arnold_gokhale_steps": arnold_gokhale_steps,
+        "support": support,
+        "alphabet": None if alphabet is None else list(alphabet_tokens(alphabet)),
+    }
+    folder = run_output(KIND, out, (data, alphabet, model))
+    return evaluated(data, model, settings, (scheme, pairs, seed), memory, folder, engine == "ray", workers, progress)

@@ -1,0 +1,134 @@
+"""`sample`: texts from the energy behind a masked language model, by Markov chains or decoders."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated
+
+from unmask.errors import InputError
+from unmask.models.load import Model, as_model, model_name
+from unmask.runs.progress import Progress
+from unmask.sampling import registry
+from unmask.sampling.settings import Chains, Keep, Lengths, SampleSettings, Start, Sweeps
+from unmask.signature import Method, checked
+from unmask.verbs.shared import Engine, Memory, PathLike, Seed, Workers
+
+if TYPE_CHECKING:
+    from unmask.sampling.energy import Energy
+    from unmask.sampling.run.result import SampleRun
+
+
+@checked
+def sample(
+    template: str | None = None,
+    model: Model = None,
+    *,
+    kernel: Annotated[registry.Method | str, Method("unmask.sampling.registry:KERNELS")] = "mh",
+    energy: registry.EnergyKind | Energy = "norm",
+    length: Lengths | Sequence[Lengths] | None = None,
+    chains: Chains = 64,
+    sweeps: Sweeps = 100,
+    seed: Seed = 0,
+    keep: Keep = Keep(),  # noqa: B008
+    start: Start = Start(),  # noqa: B008
+    out: PathLike | None = None,
+    engine: Engine = "local",
+    workers: Workers | None = None,
+    memory: Memory = None,
+    progress: Progress | None = None,
+) -> SampleRun:
+    """Sample texts from the energy behind a model, by Markov chains or decoders, and measure how far to trust them.
+
+    Parameters
+    ----------
+    template
+        Text with [MASK] where tokens are sampled; the rest is held.
+    model
+        Folder or hub name of a masked language model [default: the bundled English model].
+    kernel
+        What moves the chains: mh, gibbs, block, sequential-block, pair-joint, tempering or annealing; or a decoder: ancestral,
+        refined, mask-predict, confidence, revise, entropy-bound, threshold, lowest-entropy, random, interleaved or
+        least-dependent. In Python also an object with its options, such as unmask.Block(block_size=3).
+    energy
+        Which energy the chains sample. In Python also one with terms of your own: unmask.Energy("norm", user_terms=[...]).
+    length
+        Tokens per text in the place of a template, or several lengths such as 8,12,16 [default: 12].
+    chains
+        Chains, or texts decoded at once.
+    sweeps
+        How often each chain redraws all of its tokens.
+    seed
+        Seed of all random choices.
+    keep
+        Which sweeps are kept.
+    start
+        Where chains start, and which tokens they may hold.
+    out
+        Keep the run in this folder; the same command continues a run that was stopped.
+    engine
+        local or ray (cluster).
+    workers
+        Of engine ray: how many processes [default: one per GPU, or per two CPUs].
+    memory
+        For what the chains keep, such as 2GB or 0.5; the rest is computed again.
+    progress
+        Called with (done, in all, what is counted).
+
+    >>> run = unmask.sample("A [MASK] sat on the [MASK].", chains=2, sweeps=3, seed=0)
+    >>> len(run.to_frame())
+    6
+    """
+    for name, named, why in (
+        ("template", template is not None, "the template has its own length"),
+        ("init", len(start.init) > 0, "starts have their own lengths"),
+    ):
+        if named and length is not None:
+            raise InputError(f"{name} and length were both given, and {why}: leave one out")
+    if workers is not None and engine == "local":
+        raise InputError("workers was given, which engine local does not use: leave it out, or use engine ray")
+    from unmask.sampling.energy import Energy
+
+    sampled = energy if isinstance(energy, Energy) else Energy(energy)
+    settings = SampleSettings(
+        kernel=kernel,  # type: ignore[arg-type]  # `checked` made an object of a name
+        energy=sampled.kind,
+        template=template,
+        length=(12,) if length is None else (length,) if isinstance(length, int) else tuple(length),
+        chains=chains,
+        sweeps=sweeps,
+        seed=seed,
+        burn_in=keep.burn_in,
+        thin=keep.thin,
+        start=start,
+    )
+    from unmask.runs.folder import refuse_foreign
+    from unmask.runs.outputs import output_folder
+    from unmask.sampling.run.advance import draw_samples
+    from unmask.sampling.run.diagnostics import refuse_without_arviz, write_diagnosis
+    from unmask.sampling.run.result import KIND
+
+    refuse_without_arviz()
+    if out is not None:
+        refuse_foreign(output_folder("out", out, (model,)), KIND)
+    shared = None
+    if engine == "ray":
+        from unmask.models.load import model_on_ray
+        from unmask.sampling.run.sharing import SharedChains
+
+        lm, on_ray, load = model_on_ray(model, workers, settings.chains)
+        shared = SharedChains(settings, on_ray, load, memory, sampled.user_terms)
+    else:
+        lm = as_model(model)
+    run = draw_samples(
+        settings,
+        lm,
+        out,
+        name=model_name(model),
+        memory=memory,
+        user_terms=sampled.user_terms,
+        progress=progress,
+        shared=shared,
+    )
+    if run.folder is not None:
+        write_diagnosis(run, run.diagnosis)
+    return run

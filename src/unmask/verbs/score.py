@@ -1,0 +1,114 @@
+"""`score`: sentences in, numbers out, by named definitions; for files of any size, and for minimal pairs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from unmask.errors import InputError
+from unmask.models.load import Model
+from unmask.runs.progress import Progress
+from unmask.scoring.registry import DEFAULT, SEVERAL, Score, chosen
+from unmask.signature import Written, checked
+from unmask.verbs.shared import Engine, PathLike, Workers
+
+if TYPE_CHECKING:
+    from unmask.scoring.results import PairScores, Scores
+
+    Texts = str | Path | Iterable[str | Mapping[str, Any]]
+    Pairs = PathLike | Iterable[PathLike | Mapping[str, Any]]
+else:  # lists of any length, iterators, data frames
+    Texts = Annotated[Any, Written(metavar="FILE|-|SENTENCE...", repeat=True)]
+    Pairs = Annotated[Any, Written(metavar="PATH", repeat=True)]
+
+
+@checked
+def score(
+    texts: Texts | None = None,
+    score: Annotated[str | Score | Iterable[str | Score], SEVERAL, Written(short="-s")] = DEFAULT,
+    *,
+    model: Model = None,
+    pairs: Pairs | None = None,
+    rows: Literal["texts", "words", "tokens", "nested"] = "texts",
+    unit: Literal["nats", "bits"] = "nats",
+    long: Literal["refuse", "windows"] = "refuse",
+    field: str | None = None,
+    out: PathLike | None = None,
+    format: Literal["jsonl", "csv", "parquet"] = "jsonl",
+    engine: Engine = "local",
+    workers: Workers | None = None,
+    sink: Callable[[Mapping[str, Any]], None] | None = None,
+    progress: Progress | None = None,
+) -> Scores | PairScores:
+    """Score sentences: pseudo-likelihoods, chain rules over orders, energies, and a normalised log-probability.
+
+    With out, rows are kept in that folder as they come, the same call continues after an interrupt, and at the end there is
+    scores.jsonl, scores.csv or scores.parquet (format); for pairs also accuracy.json.
+
+    Parameters
+    ----------
+    texts
+        A file with one text per line, .jsonl, .csv, .tsv or .fasta; - for standard input; or sentences themselves, of which two
+        are compared token by token. In Python a Path is a file, everything else texts: one, several, mappings, a data frame.
+    score
+        Names: pll, pll_word, energy_raw, energy_norm, left_to_right, right_to_left, confident, margin, open, any_order,
+        order_bounds, pair, log_prob, decoder:NAME@PASSES. In Python also entries, such as unmask.AnyOrder(orders=32).
+    model
+        Folder or hub name of a masked language model [default: the bundled English model].
+    pairs
+        Minimal pairs instead of texts: .jsonl or .csv with sentence_good and sentence_bad, EWoK, entity tracking; or a folder.
+    rows
+        What a row is; nested: a text with its words and tokens.
+    unit
+        nats or bits.
+    long
+        Texts longer than the model: refuse (a row with a reason) or windows.
+    field
+        The column of a table, or the key of JSON lines, that holds the text; with it, standard input has JSON lines [default:
+        text, or sentence].
+    out
+        Folder of the run; the same command continues one that was stopped.
+    format
+        jsonl, csv, or (with out) parquet.
+    engine
+        local or ray (cluster).
+    workers
+        Workers on Ray [default: one per GPU, or per two CPUs].
+    sink
+        Called with each row as it comes; rows are then not kept in memory.
+    progress
+        Called with (done, in all, what is counted).
+
+    >>> scores = unmask.score(["The cats sit here.", "The cats sits here."], ["pll", unmask.AnyOrder(orders=32)])
+    >>> scores.rows[0]["pll"] > scores.rows[1]["pll"]
+    True
+    """
+    from unmask.runs.outputs import run_output
+    from unmask.scoring.results import RowShape, check_format
+    from unmask.scoring.score import KIND, Run, score_items
+    from unmask.scoring.texts import items_again, pairs_of
+
+    shape = RowShape(chosen(score), rows, unit)
+    if (texts is None) == (pairs is None):
+        both = "neither texts nor pairs were given" if texts is None else "texts and pairs were both given"
+        raise InputError(f"{both}: give one of the two")
+    if pairs is not None and (rows != "texts" or sink is not None):
+        raise InputError("minimal pairs are compared by whole sentences: leave out rows and sink")
+    if engine == "local" and workers is not None:
+        raise InputError("workers was given, which engine local does not use: leave it out, or use engine ray")
+    if engine == "ray" and out is None:
+        raise InputError("engine ray needs an out folder, where its workers' rows are kept: give one")
+    if field is not None and not isinstance(texts, Path):
+        raise InputError(f"field {field} says how a file is read, and no file was given: leave it out")
+    check_format(format, rows, on_stream=False)
+    if out is not None and (suffix := Path(out).suffix) in (".jsonl", ".csv", ".parquet") and not Path(out).exists():
+        raise InputError(
+            f"out {str(out)!r} is named as a file, and is a folder with scores{suffix} in it: name it without {suffix}"
+        )
+    folder = run_output(KIND, out, (texts if isinstance(texts, Path) else None, pairs, model))
+    listed = None if pairs is None else list(pairs_of(pairs))
+    sentences = [sentence for pair in listed or () for sentence in (pair.good, *pair.bad)]
+    items = items_again(sentences if texts is None else texts, field, keep=out is not None)
+    run = Run(model, shape, long == "windows", folder, format, engine == "ray", workers)
+    return score_items(run, items, listed, sink, progress)

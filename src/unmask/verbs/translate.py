@@ -1,0 +1,85 @@
+"""`translate`: a file of sources in, a translation of each out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated
+
+from annotated_types import Interval
+
+from unmask.runs.progress import Progress
+from unmask.sampling.registry import EnergyKind
+from unmask.sampling.registry import Method as Kernel
+from unmask.signature import Method, Written, checked
+from unmask.translation.recipe import Auto, Beam, Choice, Greedy, Translator
+from unmask.verbs.shared import Engine, PathLike, Seed, Workers
+
+if TYPE_CHECKING:
+    from unmask.translation.translate import Translations
+
+Texts = Annotated[PathLike | Sequence[str], Written(metavar="FILE")]
+Count = Annotated[int, Interval(ge=1, le=10**4)]
+
+
+@checked
+def translate(
+    texts: Texts,
+    *,
+    model: Translator,
+    kernel: Annotated[Kernel | Auto | Greedy | Beam | str, Method("unmask.translation.recipe:METHODS")] = "auto",
+    sweeps: Annotated[int, Interval(ge=1, le=10**6)] | None = None,
+    start: str | None = None,
+    lengths: Count | None = None,
+    choose: Choice | None = None,
+    energy: EnergyKind | None = None,
+    seed: Seed = 0,
+    reference: Texts | None = None,
+    out: PathLike | None = None,
+    engine: Engine = "local",
+    workers: Workers | None = None,
+    progress: Progress | None = None,
+) -> Translations:
+    """Translate the lines of a file, or a list of texts, by a model of pairs.
+
+    Each translation is a JSON line with text, energy, log_prob (any-order; of a causal model its own), passes, stutter, tokens
+    and length. With references BLEU and chrF, stutter, acceptance, and passes and seconds per sentence are printed, too. An
+    empty source has an empty translation.
+
+    Parameters
+    ----------
+    texts
+        Sources, one per line; - reads standard input. Or a list of texts.
+    model
+        A folder of `unmask train --parallel`.
+    kernel
+        A decoder, which takes the likeliest tokens, or a Markov kernel of `sample`; of a causal model greedy or beam; auto is
+        mask-predict, of a causal model beam.
+    sweeps
+        Of a Markov kernel: how often each token is redrawn [default: 10].
+    start
+        Of a Markov kernel: the decoder whose output it moves, such as mask-predict@4 with its steps, or random tokens
+        [default: mask-predict].
+    lengths
+        How many of the likeliest lengths are decoded [default: 5].
+    choose
+        By what the best of them is taken: an energy, or the log-probability, per token [default: raw].
+    energy
+        Energy of kernels and of the output [default: norm].
+    seed
+        Seed of all random choices.
+    reference
+        A translation of each source, to measure against: a file, or a list of texts.
+    out
+        Write the JSON lines here, not to standard output.
+    engine
+        local or ray (cluster).
+    workers
+        Of engine ray: how many processes [default: one per GPU, or per two CPUs].
+    progress
+        Called with (done, in all, what is counted).
+    """
+    from unmask.translation.translate import translations
+
+    return translations(
+        texts, model, kernel, sweeps, start, lengths, choose, energy, seed, reference, out, engine, workers, progress
+    )  # fmt: skip

@@ -1,0 +1,140 @@
+"""The studies as functions: tables, figures, numbers, the report, and the folders that they may write to."""
+
+import inspect
+import json
+import os
+
+import numpy as np
+import pytest
+
+from unmask import lab
+from unmask.errors import InputError
+from unmask.lab import SpinModel
+from unmask.lab.study import Table, show
+
+THREE = SpinModel(sites=3)
+SMALL = {
+    "dictionary": {"model": THREE, "couplings": [0, 0.3]},
+    "masking": {"model": THREE, "fits": 4},
+    "dependence": {"model": THREE, "couplings": (0, 0.2), "k": [1, 2]},
+    "parallel": {"model": THREE, "couplings": "0,0.2"},
+    "stutter": {},
+    "schedule": {"model": SpinModel(sites=4, graph="path")},
+    "decoding": {"model": SpinModel(sites=4, graph="cycle")},
+}
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_each_study_has_tables_and_writes_its_files(name, tmp_path):
+    study = lab.STUDIES[name](**SMALL[name], out=tmp_path / "lab")
+    assert (tmp_path / "lab" / f"{name}.png").read_bytes().startswith(b"\x89PNG")
+    assert json.loads((tmp_path / "lab" / f"{name}.json").read_text()) == study.to_dict()
+    assert study.to_dict()["study"] == name and len(study.to_dict()) > 3
+    assert json.loads((tmp_path / "lab" / "lab.json").read_text())["studies"] == [name]
+    frame = study.to_frame()
+    assert list(frame.columns) == list(study.tables[0].columns) and len(frame) == len(study.tables[0].rows) > 0
+
+
+def test_the_package_lists_the_studies():
+    assert set(SMALL) | {"STUDIES", "SpinModel", "all"} == set(dir(lab))
+    for study in (*lab.STUDIES.values(), lab.all):
+        assert "Parameters\n    ----------\n" in study.__doc__
+        assert all(f"\n    {name}\n        " in study.__doc__ for name in inspect.signature(study).parameters)
+
+
+def test_numbers_are_those_of_the_theory():
+    study = lab.dependence(SpinModel(coupling=0.1), couplings=[0.3, 0.6], k=1)
+    assert [point["mixing_time"] for point in study.to_dict()["points"]] == [13, 76, 6908]
+    assert study.to_frame()["coupling"].tolist() == ["0.1", "0.3", "0.6"]
+
+
+def test_a_table_may_be_an_array_and_nothing_is_written_without_out(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    ticks = []
+    joint = np.array([[0.4, 0.1], [0.2, 0.3]])
+    study = lab.parallel(SpinModel(table=joint), progress=lambda done, total, what="": ticks.append((done, total)))
+    assert study.to_dict()["options"]["table"] == "an array of shape (2, 2)" and ticks[-1] == (1, 1)
+    assert os.listdir(tmp_path) == []
+    (tmp_path / "joint.json").write_text(json.dumps(joint.tolist()))
+    again = lab.parallel(SpinModel(table="joint.json"), out="lab")
+    assert again.to_dict()["points"] == study.to_dict()["points"] and again.tables[0].title == "table joint.json"
+    lab.dictionary(SpinModel(table=joint), out="lab")
+    with pytest.raises(InputError, match="has no coupling to vary"):
+        lab.dependence(SpinModel(table=joint))
+    with pytest.raises(InputError, match="every state is possible"):
+        lab.schedule(SpinModel(table=[[0.5, 0.5, 0], [0, 0, 0]]))
+    with pytest.raises(InputError, match="holds 'joint.json', which this very command reads"):
+        lab.parallel(SpinModel(table="joint.json"), out=".")
+
+
+def test_models_other_than_ising():
+    assert "Potts (q=3)" in lab.schedule(SpinModel(sites=3, states=3)).tables[0].title
+    lab.dependence(SpinModel(sites=3, states=3), couplings=0.5, k=1)
+
+
+def test_independent_sites_and_single_sizes_are_no_mistake(tmp_path):
+    free = SpinModel(sites=2, coupling=0)
+    assert "sites are independent" in lab.parallel(free, couplings="0", out=tmp_path).findings[0]
+    lab.dependence(free, couplings=0, k=1, out=tmp_path)
+    lab.dictionary(free, couplings=0, out=tmp_path)
+    lab.masking(free, fits=2, out=tmp_path)
+    lab.schedule(free, out=tmp_path)
+    assert "sites are independent" in lab.decoding(free, out=tmp_path).findings[1]
+
+
+def test_all_makes_a_report(tmp_path):
+    out = tmp_path / "report"
+    report = lab.all(fits=3, out=out)
+    text = (out / "report.md").read_text()
+    assert set(report.to_dict()) == set(SMALL) and "unmask lab all --fits 3`" in text and "slides" not in text
+    for study in SMALL:
+        assert f"({study}.png)" in text and (out / f"{study}.png").is_file() and (out / f"{study}.json").is_file()
+    assert all(line.endswith(" |") for line in text.splitlines() if line.startswith("| "))
+    lab.stutter(out=out)
+    assert json.loads((out / "lab.json").read_text())["studies"] == sorted(SMALL)
+
+
+def test_a_folder_with_other_things_is_left_alone(tmp_path):
+    (tmp_path / "thesis.tex").write_text("precious")
+    with pytest.raises(InputError, match="not empty and holds no lab report"):
+        lab.stutter(out=tmp_path)
+    with pytest.raises(InputError, match="is a file"):
+        lab.stutter(out=tmp_path / "thesis.tex")
+    with pytest.raises(InputError, match="cannot be"):
+        lab.stutter(out=tmp_path / "thesis.tex" / "lab")
+    assert [p.name for p in tmp_path.iterdir()] == ["thesis.tex"]
+
+
+def test_a_figure_that_cannot_be_written_is_refused(tmp_path):
+    (tmp_path / "lab.json").write_text("damaged")
+    (tmp_path / "stutter.png").symlink_to("/dev/full")
+    with pytest.raises(InputError, match="not a regular file"):
+        lab.stutter(out=tmp_path)
+    assert os.path.islink(tmp_path / "stutter.png")
+
+
+@pytest.mark.parametrize(
+    ("study", "model", "options", "message"),
+    [
+        ("parallel", SpinModel(sites=6, states=5), {}, r"15,625 states.*5 sites of 5 values would fit \(3,125 states\)"),
+        ("dependence", THREE, {"couplings": 500}, "use couplings and fields smaller than"),
+        ("dictionary", SpinModel(), {"k": 7}, "k = 7 masked sites of 6: use k from 1 to 6"),
+        ("dictionary", SpinModel(fields="1,2"), {}, "2 numbers for 6 sites"),
+        ("dictionary", SpinModel(sites=3, coupling=99), {"couplings": 0.1, "k": 1}, "peaked"),
+        ("schedule", SpinModel(sites=11), {}, "2 to 10 sites"),
+    ],
+)
+def test_mistakes_are_one_line_and_write_nothing(study, model, options, message, tmp_path):
+    with pytest.raises(InputError, match=message) as raised:
+        lab.STUDIES[study](model, **options, out=tmp_path / "lab")
+    assert "\n" not in str(raised.value) and not (tmp_path / "lab").exists()
+
+
+def test_numbers_are_shown_to_four_digits():
+    shown = [show(v) for v in (0.018239, 209.28, 6908, 0.00001, float("-inf"), 0.0, 0.99999999, 123456.0, "k=1", 1234.5)]
+    assert shown == ["0.01824", "209.3", "6,908", "1e-05", "-∞", "0", "1", "1.235e+05", "k=1", "1,234"]
+
+
+def test_markdown_escapes_bars():
+    text = Table("t", ("max |x|", "n"), [("p(a | b)", 1)]).markdown()
+    assert "| max \\|x\\| | n |" in text and "| p(a \\| b) | 1 |" in text and "| --- | ---: |" in text

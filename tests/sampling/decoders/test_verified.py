@@ -1,0 +1,128 @@
+"""Verified sets: the draws follow the law of one token per pass, whatever they were drafted from; a wrong twin does not."""
+
+import pytest
+import torch
+from sampling_cases import small_target
+from scipy.stats import chisquare
+
+from unmask.models.tabular import TabularMLM
+from unmask.sampling.decoders.decoder import decode
+from unmask.sampling.decoders.revealing import law
+from unmask.sampling.decoders.verified import Verified
+from unmask.sampling.engine.passes import Passes
+from unmask.sampling.engine.randomness import ChainStreams
+from unmask.sampling.enumeration import all_texts
+from unmask.sampling.registry import KERNELS
+from unmask.sampling.target import Target
+from unmask.tables.profile import Profile
+
+PROFILE = Profile((0.9, 0.4, 0.2, 0.1), "", 1)
+SETS = ("least-dependent", "interleaved", "lowest-entropy")
+DRAWS = 20_000
+
+
+def verified(target, **options):
+    return KERNELS["verified"](profile=PROFILE, **options).on(target, Passes(target.model))
+
+
+def drawn(decoder, n=DRAWS, seed=5):
+    """Texts, their log-probabilities, rows and rounds."""
+    state, rows = decode(decoder, n, ChainStreams(seed, range(n)).at(1, 0))
+    return state, rows
+
+
+def counted(decoder, ids):
+    """How often each of all texts was drawn."""
+    texts = all_texts(decoder.target)
+    same = (ids[:, None, :] == texts[None, :, :]).all(2)
+    return same.sum(0)
+
+
+def p_value(decoder, ids):
+    """Of the draws under the enumerated law of one token per pass; rare texts are one cell."""
+    texts = all_texts(decoder.target)
+    expected = law(decoder, texts, ChainStreams(3, [0] * len(texts)).at(0, 0)).log_q.sum(1).exp() * len(ids)
+    counts, rare = counted(decoder, ids), expected < 5
+    cells = [torch.cat([x[~rare], x[rare].sum(0, keepdim=True)]).double() for x in (counts, expected)]
+    cells = [x[cells[1] > 0] for x in cells]
+    return chisquare(cells[0].numpy(), (cells[1] * cells[0].sum() / cells[1].sum()).numpy()).pvalue
+
+
+@pytest.mark.parametrize("sets", SETS)
+@pytest.mark.parametrize(("steps", "temperature", "seed"), [(1, 1.0, 5), (2, 1.0, 6), (2, 0.6, 7), (4, 1.0, 8)])
+def test_draws_follow_the_law_of_one_token_per_pass(sets, steps, temperature, seed):
+    decoder = verified(small_target(3, 4, seed=seed), sets=sets, decoding_steps=steps, decoding_temperature=temperature)
+    state, _ = drawn(decoder)
+    assert p_value(decoder, state.ids) > 1e-4
+    exact = law(decoder, state.ids[:200], ChainStreams(3, [0] * 200).at(0, 0)).log_q.sum(1)
+    assert torch.allclose(state.log_prob[:200], exact, atol=1e-9)
+
+
+def test_a_wrong_twin_fails(monkeypatch):
+    """Redrawing from p in place of (p - d)_+ gives another law."""
+    decoder = verified(small_target(3, 4, seed=5), decoding_steps=1)
+
+    def from_p(self, state, rng, text, site, rejected, kept, checked):
+        at = rejected.nonzero().squeeze(1)
+        of_p = self.conditionals(checked.kept[at], site[at])
+        self._write(state, text[at], site[at], of_p.at(rng.categorical(text[at], of_p.log_weights())))
+
+    monkeypatch.setattr(Verified, "_redraw", from_p)
+    assert p_value(decoder, drawn(decoder)[0].ids) < 1e-8
+
+
+def test_drafts_from_any_distribution_leave_the_law_as_it_is(monkeypatch):
+    """Uniform drafts: only the number of rounds grows."""
+    decoder = verified(small_target(3, 4, seed=6), decoding_steps=1)
+    usual, sets = drawn(decoder)[0].rounds, Verified._choose
+
+    def uniform(self, state, texts, kept):
+        sets(self, state, texts, kept)
+        if state.kept is not None:
+            state.kept[texts], state.fresh[texts] = 0.0, False
+
+    monkeypatch.setattr(Verified, "_choose", uniform)
+    state, _ = drawn(decoder)
+    assert p_value(decoder, state.ids) > 1e-4
+    assert state.rounds.double().mean() > usual.double().mean()
+
+
+def test_independent_sites_are_accepted_whole():
+    """No token depends on another: one look, then one round per set."""
+    q = torch.tensor([[0.5, 0.3, 0.2], [0.1, 0.6, 0.3], [0.2, 0.2, 0.6]], dtype=torch.float64)
+    joint = q[0][:, None, None] * q[1][None, :, None] * q[2][None, None, :]
+    model = TabularMLM.from_joint(joint)
+    state, rows = drawn(verified(Target(model, [3, 3, 3]), decoding_steps=1), 500)
+    assert state.rounds.tolist() == [2] * 500 and rows.tolist() == [3] * 500
+    assert (counted(verified(Target(model, [3, 3, 3])), state.ids) > 0).sum() > 20
+
+
+@pytest.mark.parametrize("sets", SETS)
+def test_at_temperature_0_the_text_is_that_of_one_token_per_pass(sets):
+    for seed in range(8):
+        target = small_target(4, 4, seed=seed)
+        decoder = verified(target, sets=sets, decoding_steps=2, decoding_temperature=0.0)
+        state, _ = drawn(decoder, 3)
+        one_by_one = decoder.init(3, ChainStreams(5, range(3)).at(1, 0))
+
+        def likeliest(texts, conditionals, site):
+            return conditionals.draw(torch.full_like(site, 0.5, dtype=torch.float64))
+
+        from unmask.sampling.decoders.revealing import Law
+
+        for _ in range(decoder.steps):
+            decoder.reveal(one_by_one, likeliest, Law.unknown(one_by_one))
+        assert torch.equal(state.ids, one_by_one.ids)
+
+
+def test_texts_do_not_depend_on_their_batch():
+    decoder = verified(small_target(4, 4, seed=3), decoding_steps=2)
+    together, _ = drawn(decoder, 40)
+    for start in (0, 7, 39):
+        alone, _ = decode(decoder, 1, ChainStreams(5, [start]).at(1, 0))
+        assert torch.equal(alone.ids[0], together.ids[start])
+
+
+def test_few_rounds_for_sets_of_little_dependence():
+    state, rows = drawn(verified(small_target(4, 4, seed=2), decoding_steps=2), 2000)
+    assert 2 <= state.rounds.double().mean() < 6 and (rows >= state.rounds).all()

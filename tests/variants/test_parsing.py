@@ -1,0 +1,154 @@
+"""Lists of variants with measured values, as people write them, and the lines that bad ones give."""
+
+from __future__ import annotations
+
+import gzip
+
+import numpy as np
+import pandas
+import pytest
+
+from unmask.errors import InputError
+from unmask.variants.parsing import Parent, number, read_variant, read_variants, residue_ids
+
+SEQUENCE = "ACDEGACD"
+
+
+@pytest.fixture(scope="module")
+def parent(letters):
+    return Parent(letters, SEQUENCE, residue_ids(letters, None))
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        ("A1C", "A1C"),
+        ("A1C+C2D", "A1C+C2D"),
+        ("C2D:A1C", "A1C+C2D"),
+        ("A1C,C2D", "A1C+C2D"),
+        (" A1C / C2D ", "A1C+C2D"),
+        ("A1A", ""),
+        ("A1A+C2D", "C2D"),
+        ("WT", ""),
+        ("wild-type", ""),
+        ("CCDEGACD", "A1C"),
+        ("C C D E G A C D", "A1C"),
+        (SEQUENCE, ""),
+    ],
+)
+def test_one_variant_in_many_spellings(parent, text, name):
+    made = read_variant(text, parent)
+    assert "+".join(f"{SEQUENCE[place - 1]}{place}{parent.tokens[token]}" for place, token in made) == name
+
+
+def test_residues_of_the_positions_alone(parent):
+    assert read_variant("GG", parent, [2, 4]) == ((2, parent.index["G"]), (4, parent.index["G"]))
+    assert read_variant("A1C", parent, [1, 4]) == ((1, parent.index["C"]),)
+    assert read_variant("WT", parent, [1, 2, 4]) == ()
+    with pytest.raises(InputError, match="'W' is not in the alphabet"):
+        read_variant("WT", parent, [1, 2])  # two residues, and not the wild type
+
+
+def write(path, *lines):
+    path.write_text("\n".join(lines) + "\n")
+    return path
+
+
+def test_the_same_list_from_csv_tsv_gz_frame_and_rows(parent, tmp_path):
+    frame = pandas.DataFrame({"mutant": ["A1C", "WT", "C2D+A1C", "E4G"], "kd": [1.0, 2, 3.5, np.nan]})
+    frame.to_csv(tmp_path / "a.csv", index=False)
+    frame.to_csv(tmp_path / "a.tsv", index=False, sep="\t")
+    frame.to_csv(tmp_path / "b.csv", index=False, sep=";")
+    with gzip.open(tmp_path / "a.csv.gz", "wt") as stream:
+        frame.to_csv(stream, index=False)
+    quoted = write(tmp_path / "c.csv", "mutant,kd", "A1C,1", "", "WT,2", '"A1C,C2D",3.5', "E4G,NA")
+    for given in (
+        *(tmp_path / name for name in ("a.csv", "a.tsv", "b.csv", "a.csv.gz")),
+        quoted,
+        frame,
+        frame.to_dict("records"),
+    ):
+        found = read_variants(given, parent)
+        assert found.places == (1, 2) and found.names(parent) == ["A1C", "WT", "A1C+C2D"]
+        assert found.values.tolist() == [1, 2, 3.5] and found.changes.tolist() == [1, 0, 2]
+        assert "the only column of numbers" in found.notes[0] and "1 row without a value in 'kd' left out" in found.notes[1]
+
+
+def test_duplicates_are_averaged_and_said(parent):
+    rows = [{"v": "A1C", "y": 1}, {"v": "CCDEGACD", "y": 2}, {"v": "C2D", "y": 5}, {"v": "E4G", "y": 7}]
+    found = read_variants(rows, parent, column="y")
+    assert found.values.tolist() == [1.5, 5, 7] and found.notes == (
+        "variants that occur more than once: 1 (2 rows); their values are averaged",
+    )
+    rows = [{"v": v, "y": y} for v, y in [("A1C", 0), ("A1C", 1), ("C2D", 1), ("C2D", 1), ("E4G", 0), ("D3A", 0)]]
+    found = read_variants(rows, parent)
+    assert found.names(parent) == ["C2D", "E4G", "D3A"] and found.values.tolist() == [1, 0, 0]
+    assert "1 variants are in both classes: left out" in found.notes
+
+
+def test_positions_keep_sites_that_never_change_and_yes_and_no_are_classes(parent):
+    rows = [{"cdr": "GG", "binds": True}, {"cdr": "CG", "binds": False}, {"cdr": "DG", "binds": False}]
+    found = read_variants(rows, parent, positions="2,5")
+    assert found.places == (2, 5) and found.values.tolist() == [1, 0, 0] and found.changes.tolist() == [1, 0, 1]
+
+
+@pytest.mark.parametrize(
+    ("lines", "options", "message"),
+    [
+        (["mutant,y", "D1C,1", "A1C,2"], {}, r"line 2: variant 'D1C': residue 1 of the sequence is A, not D"),
+        (["mutant,y", "A1C,1", "A9C,2"], {}, r"line 3: variant 'A9C': the sequence has residues 1 to 8"),
+        (["mutant,y", "A1C,1", "C2D,2", "ACD,3"], {}, r"line 4: variant 'ACD' has 3 residues: .*all 8 residues; .*--positions"),
+        (["mutant,y", "A1C,1", "ACDEGAC-,2"], {}, r"line 3: variant 'ACDEGAC-' has a gap at residue 8"),
+        (["mutant,y", "A1C,1", "XCDEGACD,2"], {}, r"line 3: .* has the unknown residue X at residue 1"),
+        (["mutant,y", "A1C,1", "A1X,2"], {}, r"line 3: .*'X' is not in the alphabet"),
+        (["mutant,y", "A1C,1", ",2"], {}, r"line 3: there is no variant"),
+        (["mutant,y", "A1C,1", "A1C+A1D,2"], {}, r"line 3: .*twice"),
+        (["mutant,y", "A1C,1", "C2D,high"], {"column": "y"}, r"line 3: y 'high' is not a number"),
+        (["mutant,y", "A1C,1", "C2D,inf"], {"column": "y"}, r"line 3: y 'inf' is not finite"),
+        (
+            ["mutant,y", "A1C,1", "C2D,5", "E4G,x", "D3A,x"],
+            {"column": "y"},
+            r"line 4: .*; 1 more rows cannot be read.*--skip-bad",
+        ),
+        (["mutant,y", "A1C,1", "C2D,1", "E4G,1"], {}, r"y is 1 in every row"),
+        (["mutant,y", "A1C,1", "C2D,2"], {}, r"has 2 variants with values: give at least 3"),
+        (["mutant,y,z", "A1C,1,2", "C2D,2,3"], {}, r"columns y, z have numbers: say which is measured with --column"),
+        (["mutant,y", "A1C,a", "C2D,b"], {}, r"no column of mutant, y has only numbers"),
+        (["mutant,y", "A1C,1"], {"column": "Y"}, r"column 'Y' is unknown"),
+        (["mutant,y", "A1C,1"], {"variant": "name"}, r"variant 'name' is unknown"),
+        (["genotype,y", "01,1", "10,2"], {"column": "y"}, r"every column has numbers: name the column"),
+        (["a,b,y", "q,r,1", "A1C,s,2"], {}, r"the first row of none of a, b can be read"),
+        (["mutant,y", "A1C,C2D,1"], {}, r"line 2: 3 cells, and the header has 2: put variants with commas in quotes"),
+        (["y,y", "1,2"], {}, r"names column 'y' twice"),
+        (["mutant,y"], {}, r"has no rows"),
+        ([""], {}, r"has no rows"),
+        (["mutant,y", "A1C,1", "C2D,2", "D3A,2"], {"positions": "1-2"}, r"line 4: .*residue 3, which is not among the positions"),
+    ],
+)
+def test_bad_lists_give_one_line_with_the_row(parent, tmp_path, lines, options, message):
+    with pytest.raises(InputError, match=message) as refused:
+        read_variants(write(tmp_path / "m.csv", *lines), parent, **options)
+    assert "\n" not in str(refused.value)
+
+
+def test_bad_rows_can_be_skipped(parent, tmp_path):
+    path = write(tmp_path / "m.csv", "mutant,y", "A1C,1", "A9C,2", "C2D,3", "E4G,x", "D3A,7")
+    found = read_variants(path, parent, column="y", skip_bad=True)
+    assert found.names(parent) == ["A1C", "C2D", "D3A"] and found.notes == (
+        f"2 rows not readable left out (first: {path} line 3)",
+    )
+
+
+def test_a_file_that_is_not_there_or_not_text(parent, tmp_path):
+    with pytest.raises(InputError, match="does not exist"):
+        read_variants(tmp_path / "none.csv", parent)
+    (tmp_path / "m.csv").write_bytes(b"mutant,y\nA1C,\xff\n")
+    with pytest.raises(InputError, match="line 2: byte .* is not UTF-8"):
+        read_variants(tmp_path / "m.csv", parent)
+
+
+def test_numbers_have_no_underscores():
+    """Python reads 1_2 as 12; in a list of measurements it is a name."""
+    assert number("1.5e3", "y") == 1500
+    with pytest.raises(InputError, match="y '1_2' is not a number"):
+        number("1_2", "y")
