@@ -49,43 +49,47 @@ def _print_run(run: SampleRun) -> None:
         screen.print(f"{len(run.samples):,} samples are in {run.folder / 'samples.parquet'}, figures in {run.folder / 'figures'}")
 
 
-def _print_diagnosis(found: Diagnosis) -> None:
+def _print_diagnosis(diagnosis: Diagnosis) -> None:
     """Tables and the verdict."""
     console = terminal.console()
-    rates = [f"{found.chains} chains of {found.draws} draws, {found.passes:,} passes"]
-    if not isnan(found.acceptance):
-        rates.append(f"{_number(found.passes_per_step)} per step; accepted {found.acceptance:.1%}, changed {found.novelty:.1%}")
-    if found.scoring_passes:
-        rates.append(f"{found.scoring_passes:,} more to score and compare the samples")
+    rates = [f"{diagnosis.chains} chains of {diagnosis.draws} draws, {diagnosis.passes:,} passes"]
+    if not isnan(diagnosis.acceptance):
+        rates.append(
+            f"{_number(diagnosis.passes_per_step)} per step; accepted {diagnosis.acceptance:.1%}, changed {diagnosis.novelty:.1%}"
+        )
+    if diagnosis.scoring_passes:
+        rates.append(f"{diagnosis.scoring_passes:,} more to score and compare the samples")
     console.print("; ".join(rates))
-    for line in position_lines(found):
+    for line in position_lines(diagnosis):
         console.print(line)
-    if found.swaps:
-        console.print(f"swaps accepted along the ladder: {', '.join(f'{share:.0%}' for share in found.swaps)}")
-    if found.functionals:
+    if diagnosis.swaps:
+        console.print(f"swaps accepted along the ladder: {', '.join(f'{share:.0%}' for share in diagnosis.swaps)}")
+    if diagnosis.functionals:
         heads, rows = ["mean", "sd", "R-hat", "ESS bulk", "ESS tail", "ESS per\n1000 passes"], []
-        for f in found.functionals:
+        for f in diagnosis.functionals:
             numbers = (f.mean, f.sd, f.r_hat, f.ess_bulk, f.ess_tail, f.ess_per_1000_passes)
             shown = [_number(x, 3 if i == 2 else 2 if i in (0, 1, 5) else 0) for i, x in enumerate(numbers)]
             rows.append([f"{f.length}, {f.name}", *shown])
         terminal.print_table(console, heads, rows, first="tokens, functional")
-    several = ", ".join(f"distinct-{n} {_number(value)}" for n, value in found.distinct.items())
-    console.print(f"self-BLEU {_number(found.self_bleu)}, {several}, unique texts {found.unique:.1%}")
-    console.print(f"equal neighbours {_percent(found.stutter)}, samples among the starts {_percent(found.in_starts)}")
-    if found.judge is not None:
-        scores = [f"{_nats(found.judge['samples'])} nats per token for the {'texts' if not found.functionals else 'last texts'}"]
-        if found.judge["starts"] is not None:
-            scores.append(f"{_nats(found.judge['starts'])} for their starts")
-        console.print(f"judge {found.judge['name']}: {', '.join(scores)} (lower is better)")
-    for sentence in found.verdict:
+    several = ", ".join(f"distinct-{n} {_number(value)}" for n, value in diagnosis.distinct.items())
+    console.print(f"self-BLEU {_number(diagnosis.self_bleu)}, {several}, unique texts {diagnosis.unique:.1%}")
+    console.print(f"equal neighbours {_percent(diagnosis.stutter)}, samples among the starts {_percent(diagnosis.in_starts)}")
+    if diagnosis.judge is not None:
+        scores = [
+            f"{_nats(diagnosis.judge['samples'])} nats per token for the {'texts' if not diagnosis.functionals else 'last texts'}"
+        ]
+        if diagnosis.judge["starts"] is not None:
+            scores.append(f"{_nats(diagnosis.judge['starts'])} for their starts")
+        console.print(f"judge {diagnosis.judge['name']}: {', '.join(scores)} (lower is better)")
+    for sentence in diagnosis.verdict:
         console.print(f"- {sentence}")
 
 
-def position_lines(found: Diagnosis) -> list[str]:
+def position_lines(diagnosis: Diagnosis) -> list[str]:
     """Acceptance and novelty along the positions, in per cent; two lines for each length."""
     lines = []
-    for length in dict.fromkeys(p.length for p in found.positions):
-        here = [p for p in found.positions if p.length == length]
+    for length in dict.fromkeys(p.length for p in diagnosis.positions):
+        here = [p for p in diagnosis.positions if p.length == length]
         first, last = here[0].position, here[-1].position
         named = f"{first} to {last}" if len(here) == last - first + 1 else ", ".join(str(p.position) for p in here)
         where = f"at positions {named}, %:"

@@ -170,7 +170,8 @@ class SampleSettings:
         values = {field.name: stored[field.name] for field in fields(cls)}
         options = dict(values["kernel"])
         values["kernel"] = entry_of(options.pop("name"))(**options)
-        values["start"] = Start(**{name: tuple(value) if value == [] else value for name, value in dict(values["start"]).items()})
+        start: dict[str, Any] = {name: value for name, value in dict(values["start"]).items() if value != []}
+        values["start"] = Start(**start)
         return cls(**values)
 
     @classmethod

@@ -260,7 +260,8 @@ class GroupRun(ABC):
             "remembered": np.array(self.remembered + self.passes.remembered - self._remembered_before),
             **self.state_mark(),
         }
-        return {**mark, "user": self.group.target.energy.from_user(mark[self.known_texts])}
+        texts: Any = mark[self.known_texts]
+        return {**mark, "user": self.group.target.energy.from_user(texts)}
 
     def state_mark(self) -> Mark:
         """The part of a mark that only this kind of run has."""

@@ -282,83 +282,87 @@ def _finite(value: Any) -> Any:
     return None if isinstance(value, float) and isnan(value) else value
 
 
-def verdict(found: Diagnosis, settings: SampleSettings) -> list[str]:
+def verdict(diagnosis: Diagnosis, settings: SampleSettings) -> list[str]:
     """One sentence for each thing that a reader should know, the most important first."""
     kernel = settings.kernel
     sentences = [kernel.verdict.format(energy=settings.energy, temperature=kernel.sampled_temperature)]
     if kernel.mixes:
-        sentences += _mixing(found)
+        sentences += _mixing(diagnosis)
     elif not kernel.decodes:
-        sentences.append(f"The lowest energy of a sample is {found.lowest_energy:.2f}: {found.lowest_text}")
+        sentences.append(f"The lowest energy of a sample is {diagnosis.lowest_energy:.2f}: {diagnosis.lowest_text}")
     if not kernel.decodes:
-        sentences += _moves(found, kernel)
-    return [*sentences, *_repetition(found)]
+        sentences += _moves(diagnosis, kernel)
+    return [*sentences, *_repetition(diagnosis)]
 
 
-def _moves(found: Diagnosis, kernel: Method) -> list[str]:
+def _moves(diagnosis: Diagnosis, kernel: Method) -> list[str]:
     sentences = []
-    if found.swaps and min(found.swaps) < FEW_SWAPS and isinstance(kernel, Tempering):
-        rung = found.swaps.index(min(found.swaps))
+    if diagnosis.swaps and min(diagnosis.swaps) < FEW_SWAPS and isinstance(kernel, Tempering):
+        rung = diagnosis.swaps.index(min(diagnosis.swaps))
         sentences.append(
-            f"Only {found.swaps[rung]:.0%} of swaps between temperatures {kernel.ladder[rung]:g} and "
+            f"Only {diagnosis.swaps[rung]:.0%} of swaps between temperatures {kernel.ladder[rung]:g} and "
             f"{kernel.ladder[rung + 1]:g} were accepted: put temperatures closer together."
         )
     if getattr(kernel, "top_k", None) is not None:
         sentences.append("Proposals were cut to likely tokens: texts with any other token are out of reach (reducible chain).")
-    if not isnan(found.novelty) and found.acceptance > 0.5 and found.novelty < 0.5 * found.acceptance:
+    if not isnan(diagnosis.novelty) and diagnosis.acceptance > 0.5 and diagnosis.novelty < 0.5 * diagnosis.acceptance:
         sentences.append(
-            f"{found.acceptance:.0%} of steps were accepted, but only {found.novelty:.0%} of redrawn tokens changed: most "
-            "accepted proposals redraw the current token."
+            f"{diagnosis.acceptance:.0%} of steps were accepted, but only {diagnosis.novelty:.0%} of redrawn tokens changed: "
+            "most accepted proposals redraw the current token."
         )
-    if found.at_start > MANY_AT_START:
+    if diagnosis.at_start > MANY_AT_START:
         sentences.append(
-            f"{found.at_start:.0%} of the samples were taken before their chain had left the text it started from: run longer, "
-            "or burn in."
+            f"{diagnosis.at_start:.0%} of the samples were taken before their chain had left the text it started from: "
+            "run longer, or burn in."
         )
     return sentences
 
 
-def _repetition(found: Diagnosis) -> list[str]:
-    said = []
-    chance = found.independent_self_bleu
+def _repetition(diagnosis: Diagnosis) -> list[str]:
+    sentences = []
+    chance = diagnosis.independent_self_bleu
     enough = MUCH_BLEU if isnan(chance) else max(MUCH_BLEU, (1 + chance) / 2, chance + LITTLE_BLEU)
-    if found.chains > 1 and found.self_bleu > enough:
-        said.append(f"The chains' last texts repeat each other (self-BLEU {found.self_bleu:.2f}{_beside(chance, '.2f')}).")
-    chance = found.independent_stutter
-    noise = 0.0 if isnan(chance) else chance + 2 * sqrt(chance * (1 - chance) / max(1, found.independent_neighbours))
-    if found.stutter > MUCH_STUTTER + noise:
-        said.append(f"{found.stutter:.1%} of neighbouring tokens are equal{_beside(chance, '.1%')}: the texts stutter.")
-    return said
+    if diagnosis.chains > 1 and diagnosis.self_bleu > enough:
+        sentences.append(
+            f"The chains' last texts repeat each other (self-BLEU {diagnosis.self_bleu:.2f}{_beside(chance, '.2f')})."
+        )
+    chance = diagnosis.independent_stutter
+    noise = 0.0 if isnan(chance) else chance + 2 * sqrt(chance * (1 - chance) / max(1, diagnosis.independent_neighbours))
+    if diagnosis.stutter > MUCH_STUTTER + noise:
+        sentences.append(f"{diagnosis.stutter:.1%} of neighbouring tokens are equal{_beside(chance, '.1%')}: the texts stutter.")
+    return sentences
 
 
 def _beside(chance: float, shown: str) -> str:
     return "" if isnan(chance) else f", {chance:{shown}} if tokens were independent of each other"
 
 
-def _mixing(found: Diagnosis) -> list[str]:
-    if found.chains < 2 or found.draws < 4:
+def _mixing(diagnosis: Diagnosis) -> list[str]:
+    if diagnosis.chains < 2 or diagnosis.draws < 4:
         return [
-            f"{found.chains} chains of {found.draws} draws are too few to know whether they mix: "
+            f"{diagnosis.chains} chains of {diagnosis.draws} draws are too few to know whether they mix: "
             "run 2 or more chains, with 4 or more draws each."
         ]
-    known = [f for f in found.functionals if not isnan(f.r_hat)]
+    known = [f for f in diagnosis.functionals if not isnan(f.r_hat)]
     if not known:
         return ["No functional varies, so nothing can be said about mixing: the chains do not move."]
     worst = max(known, key=lambda f: f.r_hat)
     fewest = min(known, key=lambda f: f.ess_bulk)
     named = f"R-hat of the {SENTENCES[worst.name]} is {worst.r_hat:.3f}"
     if worst.r_hat > NEARLY:
-        said = [
+        sentences = [
             f"The chains have NOT mixed: {named}, which should be below {MIXED}. Averages over these samples still depend on the "
             "starts, and effective sample sizes mean little yet: run longer, or use tempering or blocks."
         ]
     elif worst.r_hat > MIXED:
-        said = [f"The chains have nearly mixed: {named}, which should be below {MIXED}. Run longer before trusting averages."]
+        sentences = [
+            f"The chains have nearly mixed: {named}, which should be below {MIXED}. Run longer before trusting averages."
+        ]
     else:
-        said = [f"No sign that the chains have not mixed: {named} or less."]
+        sentences = [f"No sign that the chains have not mixed: {named} or less."]
     if worst.r_hat <= NEARLY and fewest.ess_bulk < ENOUGH:
-        said.append(
-            f"{found.chains * found.draws:,} draws are worth {fewest.ess_bulk:.0f} independent ones for the "
+        sentences.append(
+            f"{diagnosis.chains * diagnosis.draws:,} draws are worth {fewest.ess_bulk:.0f} independent ones for the "
             f"{SENTENCES[fewest.name]}; {ENOUGH} are wanted for a stable mean."
         )
-    return said
+    return sentences
