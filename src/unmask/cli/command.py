@@ -35,7 +35,8 @@ def command(name: str, function: Callable[..., Any], run: Callable[[dict[str, An
     app = App(name=name, help=_help(function), help_format="plaintext", version_flags=(), help_flags=("--help", "-h"))
 
     def call(*words: Any, **named: Any) -> Any:
-        typed = {option.name: value for option, value in zip([o for o in listed if o.positional], words, strict=False)} | named
+        placed = [option.name for option in listed if option.positional]
+        typed = dict(zip(placed, words, strict=False)) | named
         values = {
             option.name: value(option, typed[option.name])
             for option in listed

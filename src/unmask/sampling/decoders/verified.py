@@ -101,8 +101,9 @@ class Verified(RevealingDecoder):
         draft = rng.tokens(text, self.conditionals(kept, site), site)
         log_u = rng.log_uniform(text, site)
         index, rows = self._rows(state, blank, pending, text, site, draft)
-        row, own = index[text, rank], kept.to(rows.dtype, copy=True)  # without a row, d came from the row itself: p = d
-        own[row >= 0] = rows[row[row >= 0], site[row >= 0]]
+        row, own = index[text, rank], kept  # without a row, d came from the row itself: p = d
+        if len(text):
+            own = torch.where((row >= 0)[:, None], rows[row.clamp_min(0), site], kept) if len(rows) else kept
         verified = self.conditionals(own, site)
         numbers = verified.at(draft.tokens)
         likeliest = verified.draw(torch.full_like(log_u, 0.5)).tokens if self.options.decoding_temperature == 0 else None
