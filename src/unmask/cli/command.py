@@ -59,7 +59,7 @@ def _help(function: Callable[..., Any]) -> str:
 
 def _parameter(option: Option) -> inspect.Parameter:
     """The option as cyclopts reads it: text, several texts, or a flag."""
-    several = tuple[(str,) * option.written.words]  # type: ignore[misc]
+    several: Any = tuple.__class_getitem__((str,) * option.written.words)
     typed: Any = bool if _is_flag(option) else several if option.written.words > 1 else list[str] if repeats(option) else str
     help_text = option.help + (f" [{_readers(option)}]" if option.readers else "") + default_text(option)
     long = f"--{option.name.replace('_', '-')}"
