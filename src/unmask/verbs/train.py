@@ -14,9 +14,7 @@ from unmask.training.recipe import Causal, Corpus, HeldOut, Masked, Optimisation
 from unmask.verbs.shared import PathLike, Seed
 
 if TYPE_CHECKING:
-    from unmask.training.run import (
-        TrainingRun,
-    )  # fmt: skip
+    from unmask.training.run import TrainingRun
 
 Weight = Annotated[float, Interval(gt=0, le=1e6)]
 
