@@ -114,6 +114,14 @@ def test_a_link_and_both_copies(page, tmp_path):
     )
 
 
+def test_a_model_that_was_loaded_with_options_is_copied_with_them(page):
+    page.open()
+    copied = "async (about) => (await import('./copy.js')).call(about, 'fill', ['A [MASK].'], { top: 3 })"
+    about = {"given": "bert", "options": {"device": "cpu"}}
+    assert page.tab.evaluate(copied, about) == 'unmask.fill("A [MASK].", top=3, model=unmask.load("bert", device="cpu"))'
+    assert page.tab.evaluate(copied, {"given": None, "options": {}}) == 'unmask.fill("A [MASK].", top=3)'
+
+
 def test_a_pin_is_copied_with_its_numbers(page, tmp_path):
     page.open(TWO)
     settled(page)

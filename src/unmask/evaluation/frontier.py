@@ -38,6 +38,7 @@ from unmask.sampling.engine.passes import Passes
 from unmask.sampling.engine.randomness import ChainStreams
 from unmask.sampling.registry import KERNELS
 from unmask.sampling.target import Target, blank_template, check_length
+from unmask.signature import checked
 from unmask.tables.profile import Profile, as_profile
 from unmask.tables.revealing import logit_rows
 
@@ -322,6 +323,7 @@ class Frontier(Result):
             figure.legend(frameon=False, fontsize=9, loc="outside right center")
         return figure
 
+    @checked
     def save(self, folder: Path) -> None:
         """Write results.parquet, frontier.md, frontier.json and frontier.png."""
         table, numbers, image, rows = (folder / name for name in FILES)

@@ -29,6 +29,7 @@ from unmask.joints.registry import INDEPENDENT, PUBLISHED_STEPS, named
 from unmask.results import Result
 from unmask.runs.files import write_atomically, write_json, write_table
 from unmask.runs.fingerprint import provenance
+from unmask.signature import checked
 
 if TYPE_CHECKING:
     import pandas
@@ -330,6 +331,7 @@ class Evaluation(Result):
         """The table for people, with intervals."""
         return as_markdown(self.summary, self.settings, len(self.failed))
 
+    @checked
     def save(self, folder: Path) -> None:
         """Write results.parquet, table.md, table.json and the figures; nothing where no pair was measured."""
         if self.rows.empty:

@@ -58,7 +58,7 @@ class FillMask:
         found = fill(text, self.model, search=Search(answers=list(dict.fromkeys(words)), passes=1))
         assert isinstance(found, ChainFilling)
         entries = [
-            self._entry(read_answer(self.model, blanks, one.answer).tokens, one.text, one.log_prob) for one in found.answers
+            self._entry(read_answer(self.model, blanks, one.answer).tokens, one.text, one.log_prob) for one in found.answers or ()
         ]
         return sorted(entries, key=lambda entry: -entry["score"])
 

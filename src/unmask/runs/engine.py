@@ -43,8 +43,8 @@ def ray_workers(count: int | None = None, device: str = "auto", most: int | None
 
     resources = ray.cluster_resources()
     gpus, cpus = int(resources.get("GPU", 0)), int(resources.get("CPU", 1))
-    if device.startswith("cuda") and not gpus:
-        raise InputError(f"device {device!r} was asked for, but the Ray cluster has no GPU: use device cpu")
+    if device not in ("auto", "cpu") and not (gpus and device.startswith("cuda")):
+        raise InputError(f"device {device!r} is not known, or the Ray cluster has no GPU: use device cpu")
     on_gpu = bool(gpus) and device != "cpu"
     size = max(1, min(count or (gpus if on_gpu else cpus // 2), most or count or cpus))
     on_one_machine = max((int(node["Resources"].get("CPU", 1)) for node in ray.nodes() if node["Alive"]), default=1)

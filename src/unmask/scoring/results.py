@@ -49,15 +49,9 @@ if TYPE_CHECKING:
     import pyarrow
 
 UNITS = {"nats": 1.0, "bits": log(2)}
-WORD = {"word_number": "int64", "word": "string", "start": "int64", "end": "int64", "length": "int64"}
-TOKEN = {
-    "token_number": "int64",
-    "token": "string",
-    "start": "int64",
-    "end": "int64",
-    "word_number": "int64",
-    "position": "int64",
-}
+PLACE = {"start": "int64", "end": "int64"}
+WORD = {"word_number": "int64", "word": "string", **PLACE, "length": "int64"}
+TOKEN = {"token_number": "int64", "token": "string", **PLACE, "word_number": "int64", "position": "int64"}
 Rows = list[dict[str, Any]]
 BETWEEN = " | "
 """Between several bad sentences of one good one."""
@@ -110,17 +104,13 @@ class RowShape:
         texts = [dict(zip(cells, row, strict=True)) for row in zip(*cells.values(), strict=True)]
         if not self.by_site:
             return texts
-        rows: Rows = []
-        place = -1
+        rows, place = Rows(), -1
         for prepared, row in zip(chunk, texts, strict=True):
             parts: dict[str, Rows] = {"words": [], "tokens": []}
             if prepared.encoded is not None:
                 place += 1
-                shares = self._shares(scored, place)
-                parts = {
-                    "words": _word_rows(words, prepared.item.text, prepared.encoded, shares),
-                    "tokens": _token_rows(words, prepared.item.text, prepared.encoded, shares),
-                }
+                text = words, prepared.item.text, prepared.encoded, self._shares(scored, place)
+                parts = {"words": _word_rows(*text), "tokens": _token_rows(*text)}
             if self.kind == "nested":
                 rows.append(row | parts)
             else:
@@ -428,14 +418,8 @@ def share(answers: Sequence[float | None]) -> dict[str, Any]:
     known = [answer for answer in answers if answer is not None]
     n, ties = len(known), sum(answer == 0.5 for answer in known)
     low, high = wilson(sum(known), n) if n else (None, None)
-    return {
-        "accuracy": sum(known) / n if n else None,
-        "low": low,
-        "high": high,
-        "pairs": n,
-        "ties": ties,
-        "unscored": len(answers) - n,
-    }
+    accuracy = {"accuracy": sum(known) / n if n else None, "low": low, "high": high}
+    return {**accuracy, "pairs": n, "ties": ties, "unscored": len(answers) - n}
 
 
 def wilson(right: float, n: int) -> tuple[float, float]:

@@ -20,6 +20,7 @@ BERT's. Tables with one row per word go by spaces, as reading-time corpora do: "
 from __future__ import annotations
 
 import csv
+import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -40,6 +41,7 @@ JOINED_TO_THE_LEFT = tuple(".,;:!?)]}%'’”")
 PAIRS = (("sentence_good", "sentence_bad"), ("good", "bad"), ("grammatical", "ungrammatical"), ("acceptable", "unacceptable"))
 """Names of the two sentences of a minimal pair."""
 EMPTY_BOX = "nothing"
+PathLike = str | os.PathLike[str]
 Texts = str | Path | Iterable[str | Mapping[str, Any]]
 """One text, a file, standard input (`Path("-")`), or texts and mappings."""
 BLANK_LINE: Mapping[str, Any] = {"text": ""}
@@ -118,9 +120,9 @@ def items_of(source: Texts | Iterable[Item], field: str | None = None) -> Iterat
             raise InputError(f"text {number} is a {type(text).__name__}: give a string, or a mapping with the key text")
 
 
-def pairs_of(source: str | Path | Iterable[str | Path | Mapping[str, Any]]) -> Iterator[SentencePair]:
+def pairs_of(source: PathLike | Iterable[PathLike | Mapping[str, Any]]) -> Iterator[SentencePair]:
     """Minimal pairs of one or more files of JSON Lines or tables, of all *.jsonl of a folder, of mappings, or of a frame."""
-    entries = [source] if isinstance(source, str | Path) else _rows_of_frame(source)
+    entries = [source] if isinstance(source, str | os.PathLike) else _rows_of_frame(source)
     if not isinstance(entries, Iterable) or isinstance(entries, Mapping):
         raise InputError(f"pairs {shown(source)} is not a file or a list of mappings: give one")
     for number, entry in enumerate(entries, 1):
@@ -158,21 +160,15 @@ def _records(path: Path, kind: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
     first = next(lines, "")
     comma = ";" if first.count(";") > first.count(",") else ","
     rows = csv.reader(chain([first], lines), delimiter="\t" if kind == "tsv" else comma, strict=True)
-    names: list[str] = []
-    empty = True
+    filled, empty = filter(None, rows), True
     try:
-        for row in rows:
-            where = f"{source_name(path)} line {rows.line_num}"
-            if not row:
-                continue
-            if not names:
-                names = [name.strip() for name in row]
-                continue
+        names = [name.strip() for name in next(filled, [])]
+        for row in filled:
+            where, empty = f"{source_name(path)} line {rows.line_num}", False
             if len(row) != len(names):
                 raise InputError(
                     f"{where} has {len(row)} cells and the header {len(names)}: put a text with a separator in quotes"
                 )
-            empty = False
             yield where, dict(zip(names, row, strict=True))
         if names and empty:
             raise InputError(

@@ -274,7 +274,9 @@ def _about(model: MaskedLM, known: Runs, name: str, options: Mapping[str, Any], 
         "searched_joint": SEARCHED,
         "constructions": [_facts(one, "name", "label", "meaning") for one in CONSTRUCTIONS.values()],
         "kernels": [
-            _facts(one, "name", "label", "step", "invariant", "decodes") | {"options": _options(one)} for one in KERNELS.values()
+            _facts(one, "name", "label", "step", "invariant", "decodes")
+            | {"class": one.__name__, "options": [*(own.name for own in fields(one)), *([] if one.decodes else ["init"])]}
+            for one in KERNELS.values()
         ],
         "scores": [
             _facts(one, "name", "definition", "probability", "by_token") | {"better": "higher" if one.better > 0 else "lower"}
@@ -284,11 +286,6 @@ def _about(model: MaskedLM, known: Runs, name: str, options: Mapping[str, Any], 
         "runs": known.about,
         "limits": limits.limits(),
     }
-
-
-def _options(kernel: Any) -> list[str]:
-    """The options of the page that a kernel or decoder uses; a decoder has no start."""
-    return [option.name for option in fields(kernel)] + ([] if kernel.decodes else ["init"])
 
 
 def _facts(entry: Any, *names: str) -> dict[str, Any]:

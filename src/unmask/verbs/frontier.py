@@ -77,11 +77,9 @@ def frontier(
         refuse_no_law(f"decoders {name}", name)
         one_of("decoders", name, with_law())
     folder = run_output(KIND, out, (data, profile, model))
-    names, numbers = (
-        dict.fromkeys(with_law() if decoders is None else decoders),
-        {whole("passes", n, 1, MOST_TOKENS) for n in passes},
-    )
-    points = [Point(name, n) for name in names for n in sorted(numbers) if n < length]
+    names = dict.fromkeys(with_law() if decoders is None else decoders)
+    numbers = sorted({whole("passes", number, 1, MOST_TOKENS) for number in passes})
+    points = [Point(name, number) for name in names for number in numbers if number < length]
     if not points:
         raise InputError(f"passes {', '.join(map(str, passes))}: none is below the length, {length}: give smaller numbers")
     return measured_frontier(data, model, points, (length, first, sentences), profile, seed, folder, progress)

@@ -9,6 +9,9 @@ shows how slow: the largest ratio |dz| / |df| over its span is an estimate of 1 
 variation of f is the estimated error on which the iteration stops. A slow direction in which little was moved so far
 shows when the others have converged, for then f consists of it: the estimate must hold at several reads in a row.
 
+Total variation does not see coordinates with next to no mass. So an iteration also goes on while the map raises some coordinate
+of its logarithms by `grows` or more, however little mass it has.
+
 Several iterations, of maps of one size, run side by side, a row each: they share every operation and one transfer from the
 device per read, and no row's numbers depend on which others there are. A slot of the memory that a row has not filled is a
 column of zeros, which the least squares leave out.
@@ -71,9 +74,9 @@ class Acceleration:
     A row that has ended leaves `z`; `running` lists those that are left, by their number at the start.
     """
 
-    def __init__(self, log_p: Float[Tensor, "rows n"], tolerance: float, max_reads: int) -> None:
+    def __init__(self, log_p: Float[Tensor, "rows n"], tolerance: float, max_reads: int, grows: float = torch.inf) -> None:
         self.z = self.best = log_p
-        self.tolerance, self.max_reads = tolerance, max_reads
+        self.tolerance, self.max_reads, self.grows = tolerance, max_reads, grows
         self.memory = _Memory(MEMORY, log_p)
         self.progress = [_Progress() for _ in log_p]
         self.ends: list[FixedPoint | None] = [None] * len(log_p)
@@ -98,7 +101,7 @@ class Acceleration:
                 met = slowness[place] if p.change > ROUNDING else 0.0
                 p.slowness = max(SLOWEST_AT_LEAST, FORGET * p.slowness, met)
                 p.error = p.slowness * p.change
-                p.held = p.held + 1 if p.error < self.tolerance else 0
+                p.held = p.held + 1 if p.error < self.tolerance and found.growth[place] < self.grows else 0
             if p.reads >= self.max_reads or p.held >= IN_A_ROW:
                 ended.append(place)
         after = self.memory.extrapolated(found.combination())
@@ -154,11 +157,11 @@ class _Memory:
 
     def read(self) -> _Found:
         """All that the decisions take, from the device in one transfer."""
-        change = 0.5 * (self.g.exp() - self.z.exp()).abs().sum(1)
+        change, growth = 0.5 * (self.g.exp() - self.z.exp()).abs().sum(1), self.f.amax(1)
         columns = torch.cat([self.df, self.dz, self.f[:, None]], 1) * (0.5 * self.g).exp()[:, None]
         width = columns.shape[1]
-        numbers = torch.cat([(columns @ columns.mT).flatten(1), change[:, None]], 1).cpu()
-        return _Found(numbers[:, :-1].reshape(-1, width, width), numbers[:, -1].tolist())
+        numbers = torch.cat([(columns @ columns.mT).flatten(1), change[:, None], growth[:, None]], 1).cpu()
+        return _Found(numbers[:, :-2].reshape(-1, width, width), numbers[:, -2].tolist(), numbers[:, -1].tolist())
 
     def extrapolated(self, combination: Float[Tensor, "rows slots"]) -> Tensor:
         """g less the combination of past changes of g, shortened to LONGEST."""
@@ -169,9 +172,9 @@ class _Memory:
 class _Found:
     """Inner products, weighted, of the changes of f, of the changes of z (over the same lengths), and of f itself."""
 
-    def __init__(self, products: Float[Tensor, "rows w w"], change: list[float]) -> None:
+    def __init__(self, products: Float[Tensor, "rows w w"], change: list[float], growth: list[float]) -> None:
         m = products.shape[1] // 2
-        self.change, self.length = change, products[:, -1, -1].sqrt().tolist()
+        self.change, self.growth, self.length = change, growth, products[:, -1, -1].sqrt().tolist()
         sound = products.isfinite().all(2).all(1)
         products = torch.where(sound[:, None, None], products, torch.eye(2 * m + 1, dtype=products.dtype))
         self.scale = products.diagonal(dim1=1, dim2=2)[:, :m].sqrt().clamp_min(1e-150)

@@ -34,6 +34,8 @@ from unmask.joints.solver.likely_tokens import LikelyTokens
 from unmask.joints.solver.members import LOWEST, Marginals, Members, centred_rows, flat, start, unflat
 from unmask.tables.unary import Tables
 
+GROWS = 1e-2
+"""In nats. Marginals that have converged grow by 1e-6 to 1e-4."""
 CELLS_IN_FLOAT64 = 1 << 25
 """Larger tables are swept in their own dtype: a copy in float64 would need too much memory."""
 
@@ -66,7 +68,7 @@ def solve(members: Members, tolerance: float, max_reads: int, initial: Marginals
     """
     given = [start(tables) if initial is None else initial for tables in members.blocks]
     points = torch.stack([flat(given[owner]) for owner in members.owner]).clamp_min(LOWEST)
-    runs = Acceleration(points, tolerance, max_reads)
+    runs = Acceleration(points, tolerance, max_reads, GROWS / 2)
     shares = _run(members, runs)
     found = []
     for owner, end in zip(members.owner, runs.end(), strict=True):
@@ -82,7 +84,7 @@ def solve_carefully(members: Members, tolerance: float, max_reads: int) -> list[
     blocks = tuple(_in_float64(members.blocks[block]) for block in asked)
     members = replace(members, blocks=blocks, owner=tuple(asked.index(block) for block in members.owner))
     given = start(blocks[0], uniform=True)
-    runs = Acceleration(flat(given).repeat(len(members.owner), 1), tolerance, max_reads)
+    runs = Acceleration(flat(given).repeat(len(members.owner), 1), tolerance, max_reads, GROWS / 2)
     running = runs.running
     while running:
         runs.receive(sweep(members, runs.z))
@@ -118,8 +120,6 @@ def _run(members: Members, runs: Acceleration) -> list[tuple[int, float]]:
     return [(1, likely.strips.share(block)) if likely else (0, 0.0) for block in range(len(members.blocks))]
 
 
-GROWS = 1e-2
-"""In nats. Marginals that have converged grow by 1e-6 to 1e-4."""
 ROUNDING = {torch.float32: 2e-5, torch.float64: 1e-10}
 """Total variation that the rounding of the sums may move marginals by."""
 

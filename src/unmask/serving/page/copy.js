@@ -6,15 +6,22 @@ export const shell = (text) => (/^[\w.,:=/-]+$/.test(text) ? text : `'${text.rep
 
 export function python(value) {
   if (value === true) return "True";
+  if (value?.code) return value.code;
   if (Array.isArray(value)) return `[${value.map(python).join(", ")}]`;
   return typeof value === "string" ? quoted(value) : String(value);
 }
 
 const given = (options) => Object.entries(options).filter(([, value]) => value !== null && value !== undefined && value !== false);
 
-// A call of the function `verb`; options that are null are left out, those of the model are added.
-export const call = (about, verb, first, options = {}) =>
-  `unmask.${verb}(${[...first.map(python), ...given({ ...options, model: about.given, ...about.options }).map(([name, value]) => `${name}=${python(value)}`)].join(", ")})`;
+// A call of unmask's function or class `name`; options that are null are left out.
+export const made = (name, first, options) =>
+  `unmask.${name}(${[...first.map(python), ...given(options).map(([option, value]) => `${option}=${python(value)}`)].join(", ")})`;
+
+// A call of the function `verb` on the page's model, which `load` makes where it was loaded with options.
+export function call(about, verb, first, options = {}) {
+  const loaded = { code: made("load", about.given === null ? [] : [about.given], about.options) };
+  return made(verb, first, { ...options, model: Object.keys(about.options).length ? loaded : about.given });
+}
 
 // The command `verb`, likewise.
 export function command(about, verb, first, options = {}) {

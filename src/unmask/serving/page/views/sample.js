@@ -1,6 +1,6 @@
 // Sample: a chain as it runs. Every step is kept, so that it can be paused, stepped and scrubbed.
 import { follow, Latest } from "../api.js";
-import { call, command, copying, shell } from "../copy.js";
+import { call, command, copying, made, shell } from "../copy.js";
 import { direction, failure, h, number, percent, select, shown } from "../drawing/dom.js";
 import { card } from "../files.js";
 import { keeping } from "../focus.js";
@@ -171,10 +171,12 @@ export function open(root, about, values) {
     h("section", { class: "intro" }, h("h1", {}, "A chain over sentences"), h("p", {}, "The model proposes a word for one place at a time; the energy of the whole sentence decides whether it is taken.")),
     sentence.element, controls, said, problem, stage,
     copying(() => {
-      const { template: held, init, ...rest } = body();
+      const { template: held, init, kernel, temperature, ...rest } = body();
+      const method = temperature === null ? kernel : { code: made(entry().class, [], { temperature }) };
+      const start = init ? { code: made("Start", [], { init: [init] }) } : null;
       return {
-        python: `print(${call(about, "sample", [held], { ...rest, init: init ? [init] : null })}.last)`,
-        command: command(about, "sample", [], { template: held, ...rest, init: init ? "-" : null }).replace(/^/, init ? `printf '%s\\n' ${shell(init)} | ` : "") };
+        python: `print(${call(about, "sample", [held], { kernel: method, ...rest, start })}.last)`,
+        command: command(about, "sample", [held], { kernel, temperature, ...rest, init: init ? "-" : null }).replace(/^/, init ? `printf '%s\\n' ${shell(init)} | ` : "") };
     }));
   drawControls();
   sentence.begin();

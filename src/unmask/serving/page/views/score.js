@@ -161,7 +161,7 @@ export function open(root, about, values) {
     sentence.element, h("div", { class: "card asking" }, unknown, h("div", { class: "controls" }, boxes, select("Unit", state.unit, [["nats", "nats"], ["bits", "bits"]], (unit) => { state.unit = unit; address.save(); question(); })), limit, h("label", { class: "file" }, `Minimal pairs: drop a file here, or choose one (${PAIRS_TAKEN})`, file)), dropped, answer,
     copying(() => {
       const options = { unit: state.unit === "nats" ? null : state.unit };
-      return { python: `print(${call(about, "score", [texts(), chosen()], { tokens: true, ...options })}.to_frame())`, command: command(about, "score", texts(), { score: chosen(), ...options }) };
+      return { python: `print(${call(about, "score", [texts(), chosen()], { rows: "nested", ...options })}.to_frame())`, command: command(about, "score", texts(), { score: chosen(), ...options }) };
     }));
   strangers();
   sentence.begin();
