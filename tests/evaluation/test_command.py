@@ -10,12 +10,12 @@ import time
 
 import pytest
 
-from commands import invoke
+from command_runner import invoke
 from unmask import evaluate
 
 
 def unmask(*arguments: object):
-    return invoke("evaluate", *arguments)
+    return invoke(["evaluate", *arguments], env={"COLUMNS": "80"})
 
 
 @pytest.fixture

@@ -216,7 +216,7 @@ def test_a_folder_that_is_refused_is_left_as_it_was(finished, asked, tmp_path, k
         if kind == "another command":
             settings["kind"] = "sample"
         else:
-            for name in ("kind", "format", "run"):
+            for name in ("kind", "format"):
                 del settings[name]
         (out / "settings.json").write_text(json.dumps(settings))
     before = everything(out)

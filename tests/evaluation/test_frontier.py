@@ -12,7 +12,7 @@ import pytest
 import torch
 
 import unmask
-from commands import invoke
+from command_runner import invoke
 from unmask.errors import InputError
 from unmask.evaluation.frontier import SEQUENTIAL, Frontier, LeftToRight, pieces
 from unmask.models.tabular import TabularMLM
@@ -97,7 +97,7 @@ def test_the_command_writes_files_and_continues(found, tmp_path):
     (tmp_path / "texts.txt").write_text("\n".join(TEXTS) + "\n")
     words = ["--data", tmp_path / "texts.txt", "--decoders", "interleaved,random", "--passes", "1,2", "--length", "7"]
     line = ["frontier", *map(str, words), "--out", str(tmp_path / "run")]
-    made = invoke(*line)
+    made = invoke(line)
     assert made.exit_code == 0 and "interleaved" in made.output and "left to right" in made.output, made.output
     stored = json.loads((tmp_path / "run" / "frontier.json").read_text())
     assert stored["points"] == json.loads(json.dumps(found.points))
@@ -105,10 +105,10 @@ def test_the_command_writes_files_and_continues(found, tmp_path):
     assert "| interleaved | 1 |" in (tmp_path / "run" / "frontier.md").read_text()
     parts = sorted((tmp_path / "run" / "parts").glob("*.parquet"))
     parts[-1].unlink()
-    again = invoke(*line, "--json")
+    again = invoke([*line, "--json"])
     assert again.exit_code == 0 and json.loads(again.stdout)["points"] == stored["points"]
     assert len(list((tmp_path / "run" / "parts").glob("*.parquet"))) == len(parts)
-    other = invoke(*line[:-2], "--seed", "1", "--out", tmp_path / "run")
+    other = invoke([*line[:-2], "--seed", "1", "--out", tmp_path / "run"])
     assert other.exit_code == 2 and "holds a run with seed 0, not 1" in other.stderr
 
 

@@ -58,10 +58,11 @@ def roberta(roberta_folder):
 @pytest.fixture
 def unmask_score(pieces_folder):
     """Runs `unmask score ...` with the model of `pieces_folder`: exit code, standard output, standard error."""
-    from commands import invoke
+    from command_runner import invoke
 
     def run(*words, stdin=None, model=pieces_folder):
-        return tuple(invoke("score", *words, "--model", model, "--device", "cpu", text=stdin))
+        done = invoke(["score", *words, "--model", model, "--device", "cpu"], stdin)
+        return done.exit_code, done.stdout, done.stderr
 
     return run
 

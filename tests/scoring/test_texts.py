@@ -6,7 +6,7 @@ import pytest
 import torch
 
 import unmask
-from commands import invoke
+from command_runner import invoke
 from unmask.errors import InputError, UnmaskWarning
 
 
@@ -167,7 +167,7 @@ def test_a_score_that_one_of_two_texts_lacks_has_no_difference(pieces, pieces_fo
     assert {key for row in found.difference() for key in row} == {"first_token", "second_token", "pll_difference"}
     with pytest.raises(unmask.InputError, match="text 1 has no score .a token that the model does not know"):
         unmask.score(texts, "left_to_right", model=pieces, rows="nested").difference()
-    shown = invoke("score", *texts, "--score", "pll,left_to_right", "--model", pieces_folder)
+    shown = invoke(["score", *texts, "--score", "pll,left_to_right", "--model", pieces_folder])
     assert shown.exit_code == 1 and "first minus second, token by token" in shown.stdout
 
 
@@ -175,7 +175,7 @@ def test_a_score_that_one_of_two_texts_lacks_has_no_difference(pieces, pieces_fo
 @pytest.mark.parametrize("first", ["a [MASK] sat", "The zzz sat."])
 def test_columns_do_not_depend_on_what_the_first_text_lacks(pieces_folder, first):
     words = ["--rows", "words", "--score", "pll,left_to_right", "--model", str(pieces_folder)]
-    shown = invoke("score", first, "The dog sat.", *words, columns=200).stdout.splitlines()
+    shown = invoke(["score", first, "The dog sat.", *words], env={"COLUMNS": "200"}).stdout.splitlines()
     assert shown[0].split() == "item word_number word start end length pll_surprisal left_to_right_surprisal".split()
     (dog,) = [line.split() for line in shown if "dog" in line]
     assert dog[:3] == ["2", "2", "dog"] and len(dog) == 8
@@ -285,7 +285,7 @@ def test_the_name_of_a_file_is_not_scored_as_a_text(pieces, tmp_path, monkeypatc
         (["fill", "dog.csv"], "--file dog.csv"),
         (["dependence", "dog.csv"], "--file dog.csv"),
     ):
-        refused = invoke(*words)
+        refused = invoke(words)
         assert refused.exit_code == 2 and f"is the name of a file: give {instead}" in refused.stderr.replace("\n", " ")
 
 

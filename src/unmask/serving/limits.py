@@ -17,6 +17,7 @@ from pydantic import BaseModel, ConfigDict, Field, create_model
 import unmask
 from unmask.errors import InputError
 from unmask.joints.registry import DEFAULT
+from unmask.scoring.registry import DEFAULT as DEFAULT_SCORE
 from unmask.signature import options
 
 MOST_BYTES = 64 * 1024
@@ -130,8 +131,8 @@ QUESTIONS = {
     "score": Question(
         "score",
         {"texts": Annotated[list[Text], Len(1, MOST_TEXTS)], "score": Annotated[list[Name], Len(1, MOST_SCORES)], "unit": None},
-        {"texts": ["The keys are on the table.", "The keys is on the table."], "score": ["pll"]},
-        {"texts": NEEDED, "score": ["pll"]},
+        {"texts": ["The keys are on the table.", "The keys is on the table."], "score": [DEFAULT_SCORE]},
+        {"texts": NEEDED, "score": [DEFAULT_SCORE]},
     ),
     "conditionals": Question(
         "conditionals",
