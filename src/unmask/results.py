@@ -31,7 +31,8 @@ class Result:
 
     def to_dict(self) -> dict[str, Any]:
         """The JSON that the command prints with --json."""
-        values = {key: as_plain(getattr(self, attribute)) for key, attribute in keys(type(self)).items()}
+        kind: type = type(self)
+        values = {key: as_plain(getattr(self, attribute)) for key, attribute in keys(kind).items()}
         return {name: value for name, value in values.items() if value is not None or name not in self.OPTIONAL}
 
     def to_frame(self) -> pandas.DataFrame:

@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import exp, log, prod
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import torch
 from torch import Tensor
@@ -305,7 +305,7 @@ class ChainCompletion(Completion):
     lengths         log-probability by the number of tokens of the blanks; several where a word has several spellings
     """
 
-    KEYS = (*Completion.KEYS, "parts", "standard_error", "lengths")
+    KEYS: ClassVar[tuple[str, ...]] = (*Completion.KEYS, "parts", "standard_error", "lengths")
     OPTIONAL = ("lengths",)
 
     parts: tuple[str, ...] = ()
