@@ -96,6 +96,7 @@ def test_the_recipe_of_the_page_runs_for_both_layouts_of_the_options(make_networ
     (recipe,) = re.findall(r"## Checkpoints of fairseq.*?```python\n(.*?)```", page, re.DOTALL)
     assert 'map_location="cpu"' in recipe
     monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(ROOT / "docs" / "examples"))
     exec(recipe, {})
     model = MaskedLM.load(tmp_path / "my-roberta")
     assert model.network.config.num_attention_heads == 4

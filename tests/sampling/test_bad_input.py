@@ -301,7 +301,7 @@ def test_folders_of_other_runs_are_refused_untouched(tiny, tmp_path):
 
 def test_a_folder_without_the_settings_of_this_version_is_refused(tiny, folder):
     stored = json.loads((folder / "settings.json").read_text())
-    for name in ("kind", "format", "run", "start"):
+    for name in ("kind", "format", "start"):
         stored.pop(name)
     (folder / "settings.json").write_text(json.dumps(stored))
     with pytest.raises(InputError, match="lacks 'start'.*start the run again in another --out folder"):

@@ -15,9 +15,9 @@ from safetensors.torch import load_file
 
 import flat
 from unmask.errors import InputError, UnmaskWarning
-from unmask.training.loop import RunLog, in_words
 from unmask.training.packing import PackedRows
 from unmask.training.recipe import OBJECTIVES, Masked, Optimisation, Shape
+from unmask.training.run import RunLog, in_words
 from unmask.training.settings import SIZES, Data, TrainSettings, choose, planned, settle
 
 LEFT_OUT: dict[str, Any] = {**vars(Shape()), **vars(Masked()), **vars(Optimisation()), "init": None}
@@ -141,7 +141,7 @@ def test_a_log_says_how_long_the_rest_takes_at_the_speed_after_the_first_note(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     clock, told = [0.0], []
-    monkeypatch.setattr("unmask.training.loop.time", SimpleNamespace(monotonic=lambda: clock[0]))
+    monkeypatch.setattr("unmask.training.run.time", SimpleNamespace(monotonic=lambda: clock[0]))
     log = RunLog(tmp_path / "log.jsonl", 1000, progress=lambda done, total, what="": told.append(what))
     for step, now in ((50, 300.0), (100, 320.0), (500, 480.0)):
         clock[0] = now

@@ -24,7 +24,7 @@ from safetensors.torch import load_file, save_file
 import flat
 import unmask
 from unmask.errors import InputError, UnmaskError, UnmaskWarning
-from unmask.training.loop import CheckpointFolder
+from unmask.training.run import CheckpointFolder
 from unmask.training.settings import TrainSettings
 
 SMALL: dict[str, Any] = {

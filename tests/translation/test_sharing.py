@@ -37,7 +37,7 @@ def test_shares_have_the_rows_of_one_process(
     masked: Path, causal: Path, options: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Bit for bit; of several searches, those of sources that are searched together."""
-    monkeypatch.setattr("unmask.translation.translate.ray_workers", lambda *_: Workers(2, "cpu"))
+    monkeypatch.setattr("unmask.runs.engine.ray_workers", lambda *_: Workers(2, "cpu"))
     monkeypatch.setattr("unmask.translation.translators.each", backwards)
     monkeypatch.setattr("unmask.translation.beam_search.ROWS", {"cpu": 20})
     given = {"model": causal if "beam" in options.values() else masked, "device": "cpu", **options}

@@ -35,7 +35,8 @@ def command(name: str, function: Callable[..., Any], run: Callable[[dict[str, An
     app = App(name=name, help=_help(function), help_format="plaintext", version_flags=(), help_flags=("--help", "-h"))
 
     def call(*words: Any, **named: Any) -> Any:
-        typed = {option.name: value for option, value in zip([o for o in listed if o.positional], words, strict=False)} | named
+        placed = [option.name for option in listed if option.positional]
+        typed = dict(zip(placed, words, strict=False)) | named
         values = {
             option.name: value(option, typed[option.name])
             for option in listed
@@ -58,7 +59,7 @@ def _help(function: Callable[..., Any]) -> str:
 
 def _parameter(option: Option) -> inspect.Parameter:
     """The option as cyclopts reads it: text, several texts, or a flag."""
-    several = tuple[(str,) * option.written.words]  # type: ignore[misc]
+    several: Any = tuple.__class_getitem__((str,) * option.written.words)
     typed: Any = bool if _is_flag(option) else several if option.written.words > 1 else list[str] if repeats(option) else str
     help_text = option.help + (f" [{_readers(option)}]" if option.readers else "") + default_text(option)
     long = f"--{option.name.replace('_', '-')}"

@@ -130,7 +130,8 @@ class ScriptedChoices:
             chosen[here] = self.categorical(rows[here], log_weights[here])
         return conditionals.at(chosen)
 
-    def log_uniform(self, rows: Int[Tensor, " m"]) -> Float[Tensor, " m"]:
+    def log_uniform(self, rows: Int[Tensor, " m"], places: Int[Tensor, " m"] | None = None) -> Float[Tensor, " m"]:
+        assert places is None, "one number per row"
         device, rows = rows.device, rows.cpu()
         drawn = self.log_u[rows, self.uniforms[rows]]
         self.uniforms[rows] += 1

@@ -94,7 +94,7 @@ class Method:
     @property
     def sites_per_step(self) -> int:
         """How many sites one step redraws."""
-        return int(self.sites or getattr(self, "block_size", 1))
+        return int(getattr(self, "block_size", 1)) if self.sites is None else self.sites
 
     @property
     def replicas(self) -> int:

@@ -170,22 +170,22 @@ def model_card(run: TrainingRun, prepared: Prepared, device: torch.device, proce
     valid = held.source.name if held.source else f"{held.share:.3g} of the corpus' lines, by a hash of the line"
     unfinished = "" if run.finished else f"\n\nThe run was {run.status} at step {run.step:,} of {settings.steps:,}.\n"
     unlearned = f"\n\nThis model {figures.doubt}.\n" if figures.doubt else ""
-    kind, tag, objective, measured = _words(settings)
-    if settings.parallel:
-        objective += " A text is a source and its translation, and the translation is asked for (`unmask translate`)."
+    causal = settings.objective == "causal"
+    kind = "A causal" if causal else "A masked"
+    pairs = ", of translations given their sources (`unmask translate`)" if settings.parallel else ""
     seen = round(run.step * settings.batch_tokens * prepared.packed.fill)
     listed = "\n".join(f"    {name}: {value}" for name, value in settings.to_dict().items())
     today = datetime.date.today().isoformat()
     where = torch.cuda.get_device_name(device) if device.type == "cuda" else f"CPU, {torch.get_num_threads()} threads"
     where += f", {processes} processes" if processes > 1 else ""
     return f"""---
-pipeline_tag: {tag}
+pipeline_tag: {"text-generation" if causal else "fill-mask"}
 library_name: transformers
 ---
 
 # {run.out.resolve().name}
 
-{kind}: {settings.layers} layers of width {settings.width}, {settings.heads} heads,
+{kind} language model of the BERT architecture{pairs}: {settings.layers} layers of width {settings.width}, {settings.heads} heads,
 a cased WordPiece vocabulary of {prepared.tokenizer.get_vocab_size():,} tokens, {run.parameters:,} parameters,
 texts of up to {settings.max_length} tokens. Trained by `unmask train` on {today} ({where}).{unfinished}
 
@@ -200,11 +200,10 @@ Held out for validation: {valid}.
 ## Training
 
 {run.step:,} steps of {settings.batch_tokens:,} tokens, {seen:,} tokens in all ({seen / max(1, run.tokens):.1f} epochs).
-{objective}
 
 ## Figures
 
-{measured}, on held-out segments ({figures.positions:,} positions):
+{"The next token" if causal else "15 % of the tokens masked"}, on held-out segments ({figures.positions:,} positions):
 loss {figures.loss:.4f} nats, accuracy {figures.accuracy:.2%}.
 The tokens' frequencies alone have a loss of {figures.unigram:.4f} nats.{unlearned}
 
@@ -212,21 +211,3 @@ The tokens' frequencies alone have a loss of {figures.unigram:.4f} nats.{unlearn
 
 {listed}
 """
-
-
-def _words(settings: TrainSettings) -> tuple[str, str, str, str]:
-    """Kind of model, its pipeline on the hub, its objective, and the question of validation."""
-    if settings.objective == "causal":
-        return (
-            "A causal language model of the BERT architecture (a decoder: no position looks ahead)",
-            "text-generation",
-            "Every token of a segment but its start token is predicted from those before it, the end token included.",
-            "The next token at every position",
-        )
-    extra = f", plus {settings.compatibility:g} times the compatibility regulariser" if settings.compatibility else ""
-    return (
-        "A masked language model of the BERT architecture",
-        "fill-mask",
-        f"Masking {settings.masking}, replacement {settings.replacement} (mask, random, keep), {settings.loss} loss{extra}.",
-        "With 15 % of the tokens masked",
-    )

@@ -1,47 +1,55 @@
-"""A run from its corpus to its folder, and its result."""
+"""A run: its steps until the end, an interrupt or a NaN; its log, checkpoints and validations; its folder and its result.
+
+The log, training/log.jsonl, has losses every few steps, and every validation. A run validates ten times and writes twenty
+checkpoints, each whole or not at all; the last two are kept. One is good if it reads, belongs to this run and holds finite
+numbers of the right shapes. A resumed run starts from the newest good one.
+"""
 
 from __future__ import annotations
 
 import dataclasses
+import io
+import json
+import math
+import signal
+import time
 import warnings
-from collections.abc import Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from threading import current_thread, main_thread
+from typing import TYPE_CHECKING, Any, Literal
 
-from unmask.errors import InputError, UnmaskWarning
+import torch
+
+from unmask.errors import InputError, UnmaskError, UnmaskWarning
+from unmask.models.batching import is_out_of_memory
 from unmask.models.encoder.bert import BertMaskedLM
+from unmask.models.source import first_line
 from unmask.models.text.word_pieces import load_word_pieces
 from unmask.results import Result
-from unmask.runs.files import read_object, reading, user_path, write_atomically, write_json
-from unmask.runs.fingerprint import content_hash
-from unmask.runs.folder import RunFolder
-from unmask.runs.outputs import output_folder
+from unmask.runs.files import as_json, read_bytes, read_object, reading, user_path, write_atomically, write_json, writing
 from unmask.runs.progress import Progress
-from unmask.training.corpus import Held, Parallel, Prepared, held_out_source, prepare, prepare_parallel, sources
-from unmask.training.loop import CheckpointFolder, RunLog, Status, read_log, run_steps
-from unmask.training.model_folder import Start, export_model, model_card
-from unmask.training.packing import seed_for
-from unmask.training.processes import joined
-from unmask.training.recipe import Causal, Corpus, HeldOut, Masked, Optimisation, PathLike, Shape, Side
-from unmask.training.settings import (
-    BYTES_PER_TOKEN,
-    Data,
-    TrainSettings,
-    choose,
-    planned,
-    refuse_what_does_not_fit,
-    settle,
-)
-from unmask.training.trainer import Trainer
+from unmask.training.corpus import Prepared
+from unmask.training.model_folder import Start, export_model
+from unmask.training.packing import PackedRows, seed_for
+from unmask.training.recipe import PathLike
+from unmask.training.settings import TrainSettings
+from unmask.training.trainer import StepNumbers, Trainer, rate_at
 from unmask.training.validation import Validation
 from unmask.translation.pairs import fit_length_head
 
 if TYPE_CHECKING:
     import pandas
 
+Status = Literal["finished", "interrupted", "paused"]
 MORE = "give more --epochs or more text"
+_FLUSH_STEPS = 50
+_FLUSH_SECONDS = 2.0
+VALIDATIONS, CHECKPOINTS = 10, 20
+"""Of a run."""
+KEPT = 2
 
 
 @dataclass(frozen=True)
@@ -98,105 +106,19 @@ class TrainingRun(Result):
         frequencies = f"(the tokens' frequencies alone: {self.validation.unigram:.3f})"
         return f"{self.out}: {self.status} at step {self.step:,} of {self.steps:,}, {figures} {frequencies}"
 
-    __str__ = headline.fget  # type: ignore[assignment]
+    def __str__(self) -> str:
+        return self.headline
 
 
-def trained(
-    corpus: Corpus | None,
-    out: PathLike,
-    parallel: Sequence[Side] | None,
-    distil: PathLike | None,
-    weight: Sequence[float] | None,
-    init: PathLike | None,
-    objective: Masked | Causal,
-    shape: Shape,
-    optimisation: Optimisation,
-    held_out: HeldOut,
-    seed: int,
-    max_minutes: float | None,
-    resume: bool,
-    device: str,
-    progress: Progress | None,
-) -> TrainingRun:
-    """The run of `unmask.train`, whose docstring has the arguments."""
-    read = (corpus, parallel, distil, shape.tokenizer, init, held_out.valid)
-    folder = output_folder("out", out, read)
-    with joined(device) as processes:
-        on, progress = processes.device, progress if processes.leads else None
-        if processes.leads:
-            _refuse_folder(folder, resume)
-        _refuse_mixed(corpus, parallel, distil, weight, objective, held_out)
-        pairs = None if parallel is None else Parallel.of(parallel, distil)
-        texts = [] if corpus is None else sources(corpus, weight)
-        start = None if init is None else Start.read(user_path(init, "init"), objective.name == "causal")
-        size_in_bytes = sum(source.size for source in (pairs.sides if pairs else texts))
-        data = Data(size_in_bytes / BYTES_PER_TOKEN, pairs is not None, on.type)
-        settings = choose(shape, objective, optimisation, seed, data, start)
-        refuse_what_does_not_fit(settings, on, processes.size)
-        held = Held(None if held_out.valid is None else held_out_source(held_out.valid), held_out.valid_share)
-        tokenizer = _tokenizer(shape.tokenizer, start, folder if resume else None)
-        with processes.in_turn():
-            if pairs:
-                prepared = prepare_parallel(pairs, settings, held, on, tokenizer, progress)
-            else:
-                prepared = prepare(texts, settings, held, tokenizer, progress)
-        if start:
-            start.refuse_other_sizes(settings.max_length, max(prepared.tokenizer.get_vocab().values()) + 1)
-        data = dataclasses.replace(data, tokens=prepared.packed.tokens)
-        chosen_by_user = {**vars(shape), **vars(objective), **vars(optimisation), "init": init}
-        settings = settle(settings, prepared.packed, data, chosen_by_user, processes)
-        identity = {
-            **settings.to_dict(),
-            "init": start.weights if start else None,
-            "tokenizer": content_hash(prepared.tokenizer.to_str()),
-            "corpus": prepared.corpus,
-        }
-        trainer = Trainer(settings, prepared, on, start, processes)
-        with ExitStack() as stack:
-            own = folder / "training"
-            if processes.leads:
-                stack.enter_context(RunFolder(folder, "train", identity, inside="training"))
-                if not resume and (own / "log.jsonl").exists():
-                    raise InputError(f"another run has written to {str(folder)!r} meanwhile: name another --out")
-                write_atomically(folder / "tokenizer.json", prepared.tokenizer.to_str())
-            checkpoints = CheckpointFolder(own / "checkpoints")
-            done = checkpoints.restore(trainer.load_state, on)
-            log = RunLog(own / "log.jsonl", settings.steps, done, progress, processes.leads)
-            epochs = settings.steps / trainer.plan.steps_per_epoch
-            if progress:
-                progress(done, settings.steps, planned(settings, data, epochs, chosen_by_user, done))
-            status, step, figures = run_steps(trainer, prepared.valid, checkpoints, log, max_minutes, done)
-            parameters = sum(p.numel() for p in trainer.parameters)
-            run = TrainingRun(folder, status, step, figures, parameters, prepared.packed.tokens, epochs, settings)
-            if processes.leads:
-                _write(run, trainer.model, prepared, model_card(run, prepared, on, processes.size))
-                if run.finished:
-                    checkpoints.clear()
-                    warn_of_unlearned(run)
-    return run
-
-
-def _refuse_mixed(
-    corpus: Corpus | None,
-    parallel: Sequence[Side] | None,
-    distil: PathLike | None,
-    weight: Sequence[float] | None,
-    objective: Masked | Causal,
-    held_out: HeldOut,
-) -> None:
+def refuse_mixed(options: Mapping[str, object], pairs: bool) -> None:
     """Refuse options of pairs without pairs, and options of texts without texts."""
-    if (parallel is None) == (corpus is None):
-        raise InputError("train takes a corpus or --parallel SOURCE TARGET: give one of the two")
-    masked = objective if isinstance(objective, Masked) else Masked()
-    of_pairs = {"distil": distil, "mask_source": masked.mask_source, "refinement": masked.refinement or None}
-    of_texts = {"weight": weight, "valid": held_out.valid}
-    for name, value in (of_pairs if parallel is None else of_texts).items():
-        if value is not None:
-            what, other = ("a CORPUS of texts", "--parallel SOURCE TARGET")[:: 1 if parallel is None else -1]
+    what, other = ("--parallel SOURCE TARGET", "a CORPUS of texts")[:: 1 if pairs else -1]
+    for name in ("weight", "valid") if pairs else ("distil", "mask_source", "refinement"):
+        if options.get(name):
             raise InputError(f"{name} was given, which {what} does not use: leave it out, or use {other}")
 
 
-def _write(run: TrainingRun, model: BertMaskedLM, prepared: Prepared, card: str) -> None:
+def write_model(run: TrainingRun, model: BertMaskedLM, prepared: Prepared, card: str) -> None:
     """Write the model folder, and note that the run is finished if it is."""
     settings, pairs = run.settings, prepared.pairs
     if pairs and settings.objective == "masked":
@@ -215,7 +137,7 @@ def warn_of_unlearned(run: TrainingRun) -> None:
         warnings.warn(f"after {done} the model {doubt}; {MORE}", UnmaskWarning, stacklevel=3)
 
 
-def _refuse_folder(out: Path, resume: bool) -> None:
+def refuse_folder(out: Path, resume: bool) -> None:
     """Refuse a folder that is not empty, unless it holds a run to resume."""
     with reading(out):
         used = out.exists() and (not out.is_dir() or any(out.iterdir()))
@@ -231,7 +153,7 @@ def _refuse_folder(out: Path, resume: bool) -> None:
         raise InputError(f"the run in {str(out)!r} is finished{more}: name another --out to train again")
 
 
-def _tokenizer(path: PathLike | None, start: Start | None, resumed: Path | None) -> Path | None:
+def tokenizer_to_use(path: PathLike | None, start: Start | None, resumed: Path | None) -> Path | None:
     """The tokenizer to use: that at `path`, of the model to start from, or of the resumed run; None trains one."""
     if path is not None:
         return user_path(path, "tokenizer")
@@ -244,3 +166,240 @@ def _tokenizer(path: PathLike | None, start: Start | None, resumed: Path | None)
     except InputError:
         raise InputError(f"{str(file)!r} is damaged: delete it and give the same command again, which makes it again") from None
     return file
+
+
+class _Ledger:
+    """Losses and norms on the device, read every few steps; the first NaN or infinity stops the run."""
+
+    def __init__(self, trainer: Trainer, log: RunLog, checkpoints: CheckpointFolder) -> None:
+        self.trainer, self.log, self.checkpoints = trainer, log, checkpoints
+        self.waiting: list[tuple[int, StepNumbers]] = []
+        self.tokens = 0
+        self.since = time.monotonic()
+
+    def add(self, step: int, numbers: StepNumbers) -> None:
+        self.waiting.append((step, numbers))
+        self.tokens += numbers.tokens
+        if len(self.waiting) >= _FLUSH_STEPS or time.monotonic() - self.since > _FLUSH_SECONDS:
+            self.flush()
+
+    def flush(self) -> None:
+        if not self.waiting:
+            return
+        settings, steps = self.trainer.settings, [s for s, _ in self.waiting]
+        numbers = torch.stack([torch.stack([n.loss, n.norm, n.penalty]) for _, n in self.waiting]).double().cpu()
+        for step, (loss, norm, _) in zip(steps, numbers.tolist(), strict=True):
+            if not (math.isfinite(loss) and math.isfinite(norm)):
+                what = "loss" if not math.isfinite(loss) else "gradient"
+                raise TrainingError(
+                    f"the {what} of step {step} is not a finite number; its batch: {self.trainer.plan.batch(step)}; "
+                    f"{self.checkpoints.describe_latest()}; try a lower --lr or a longer --warmup"
+                )
+        seconds = time.monotonic() - self.since
+        rate = rate_at(steps[-1], settings.steps, settings.warmup, settings.lr)
+        loss, _, penalty = numbers.mean(0).tolist()
+        self.log.trained(steps[-1] + 1, loss, penalty, rate, self.tokens / max(seconds, 1e-9))
+        self.waiting, self.tokens, self.since = [], 0, time.monotonic()
+
+
+def run_steps(
+    trainer: Trainer, valid: PackedRows, checkpoints: CheckpointFolder, log: RunLog, max_minutes: float | None, start: int = 0
+) -> tuple[Status, int, Validation]:
+    """Train from step `start` to the end, an interrupt or the end of the time; each of them writes a checkpoint."""
+    steps, done, began = trainer.settings.steps, start, time.monotonic()
+    processes, ledger = trainer.processes, _Ledger(trainer, log, checkpoints)
+    validate_every, save_every = max(1, steps // VALIDATIONS), max(1, steps // CHECKPOINTS)
+    status: Status = "finished"
+    seeded = [trainer.device] if trainer.device.type == "cuda" else []
+    with _interrupts(once=processes.alone) as interrupted, torch.random.fork_rng(seeded):
+        while done < steps:
+            ledger.add(done, trainer.step(done))
+            done += 1
+            late = max_minutes is not None and time.monotonic() - began > 60 * max_minutes
+            if reason := processes.highest(2 if interrupted else 1 if late else 0):
+                status = "interrupted" if reason == 2 else "paused"
+                break
+            validates, saves = done < steps and done % validate_every == 0, done < steps and done % save_every == 0
+            if validates or saves:
+                ledger.flush()
+                if validates:
+                    log.validated(done, trainer.validate(valid))
+                if saves and processes.leads:
+                    checkpoints.save(done, trainer.state())
+                ledger.since = time.monotonic()
+        ledger.flush()
+        if done > start and processes.leads:
+            checkpoints.save(done, trainer.state())
+        figures = trainer.figures(valid)
+        log.validated(done, figures)
+    return "finished" if done == steps else status, done, figures
+
+
+@contextmanager
+def _interrupts(once: bool = True) -> Iterator[list[int]]:
+    """A list that becomes non-empty at the first SIGINT, SIGTERM or SIGHUP; with `once`, a second one ends the program as usual.
+
+    Of several processes each gets an interrupt twice, from the terminal and from torchrun, which ends them itself if they linger.
+    """
+    seen: list[int] = []
+    if current_thread() is not main_thread():
+        yield seen
+        return
+    signals = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)]
+    former = {s: signal.getsignal(s) for s in signals if signal.getsignal(s) not in (signal.SIG_IGN, None)}
+
+    def note(number: int, frame: Any) -> None:
+        seen.append(number)
+        for s, handler in former.items() if once else ():
+            signal.signal(s, handler)
+
+    for s in former:
+        signal.signal(s, note)
+    try:
+        yield seen
+    finally:
+        for s, handler in former.items():
+            signal.signal(s, handler)
+
+
+class RunLog:
+    """Writes the events of a run to its log file, and reports them to `progress`."""
+
+    def __init__(self, path: Path, steps: int, start: int = 0, progress: Progress | None = None, writes: bool = True) -> None:
+        self.path, self.steps, self.progress, self.writes = path, steps, progress, writes
+        self.training = self.validation = ""
+        self.began = time.monotonic()
+        self.first: tuple[int, float] | None = None
+        if writes and path.exists():  # steps that a killed run logged after its last checkpoint are made again
+            records = [as_json(record, indent=None) + "\n" for record in read_log(path) if record["step"] <= start]
+            write_atomically(path, "".join(records))
+
+    def trained(self, step: int, loss: float, penalty: float, rate: float, tokens_per_second: float) -> None:
+        """The mean training loss since the last note, and the mean compatibility penalty if there is one."""
+        self.training = f"training, {tokens_per_second:,.0f} tokens/s, loss {loss:.3f}{self._left(step)}"
+        record = {"step": step, "loss": round(loss, 5), "lr": rate, "tokens_per_second": round(tokens_per_second)}
+        if penalty:
+            self.training += f", incompatibility {penalty:.2f}"
+            record["compatibility"] = round(penalty, 5)
+        self._note(record)
+
+    def _left(self, step: int) -> str:
+        """How long the rest takes at the speed since the first note, which may have waited for a compiler."""
+        first, now = self.first, time.monotonic()
+        self.first = first or (step, now)
+        if first is None or step <= first[0]:
+            return ""
+        return f", {in_words((self.steps - step) * (now - first[1]) / (step - first[0]))} left"
+
+    def validated(self, step: int, figures: Validation) -> None:
+        """The validation figures."""
+        self.validation = f", validation {figures.loss:.3f} nats, {figures.accuracy:.1%}"
+        self._note({"step": step, "valid_loss": round(figures.loss, 5), "valid_accuracy": round(figures.accuracy, 5)})
+
+    def _note(self, record: dict[str, Any]) -> None:
+        if not self.writes:
+            return
+        if self.progress:
+            self.progress(int(record["step"]), self.steps, self.training + self.validation)
+        record["seconds"] = round(time.monotonic() - self.began, 2)
+        with writing(self.path, "free some space, and give the same command again with --resume"):
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            with self.path.open("a") as stream:
+                stream.write(as_json(record, indent=None) + "\n")
+
+
+def in_words(seconds: float) -> str:
+    """A duration, roughly: "less than a minute", "about 5 minutes", "about 3 hours"."""
+    if seconds < 50:
+        return "less than a minute"
+    minutes = max(1, round(seconds / 60))
+    count, unit = (minutes, "minute") if minutes < 100 else (round(seconds / 3600), "hour")
+    return f"about {count:,} {unit}{'' if count == 1 else 's'}"
+
+
+def read_log(path: Path) -> list[dict[str, Any]]:
+    """The records of a log, without a line that a kill cut short."""
+    records = []
+    for line in read_bytes(path).decode(errors="replace").splitlines():
+        try:
+            record = json.loads(line)
+        except (ValueError, RecursionError):
+            continue
+        if isinstance(record, dict) and isinstance(record.get("step"), int):
+            records.append(record)
+    return records
+
+
+class TrainingError(UnmaskError):
+    """A number of the run is NaN or infinite."""
+
+
+class CheckpointFolder:
+    """The checkpoints of one run, `step-00001000.pt` and so on."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def paths(self) -> list[Path]:
+        """Checkpoints, oldest first."""
+        return sorted(self.folder.glob("step-*.pt"))
+
+    def describe_latest(self) -> str:
+        """The place of the last good checkpoint, in words."""
+        paths = self.paths()
+        return f"the last good checkpoint is {paths[-1]}" if paths else "there is no checkpoint yet"
+
+    def save(self, step: int, state: dict[str, Any]) -> Path:
+        """Write the state after `step` steps, then delete all except the newest two."""
+        if wrong := not_finite(state):
+            raise TrainingError(
+                f"{wrong} is not finite after step {step}; {self.describe_latest()}; try a lower --lr or a longer --warmup"
+            )
+        buffer = io.BytesIO()
+        torch.save({**state, "step": step}, buffer)
+        path = self.folder / f"step-{step:08d}.pt"
+        remedy = f"{self.describe_latest()}; make room for the next, and give the same command again with --resume"
+        write_atomically(path, buffer.getbuffer(), remedy)
+        with writing(self.folder):
+            for old in self.paths()[:-KEPT]:
+                old.unlink()
+        return path
+
+    def restore(self, load: Callable[[dict[str, Any]], None], device: torch.device | str = "cpu") -> int:
+        """Pass the newest good checkpoint to `load`, which raises if it does not fit. Returns the steps done, or 0."""
+        damage = ""
+        for path in reversed(self.paths()):
+            try:
+                state: dict[str, Any] = torch.load(path, map_location=device, weights_only=True)
+                load(state)
+            except Exception as error:
+                if is_out_of_memory(error):
+                    raise
+                damage = damage or f"checkpoint {str(path)!r} is damaged ({first_line(error)})"
+                continue
+            if damage:
+                warnings.warn(f"{damage}: continuing from step {state['step']:,} instead", stacklevel=2)
+            return int(state["step"])
+        if damage:
+            raise InputError(
+                f"{damage}, and there is no other: delete it to begin again at the first step with the same command, "
+                "or name another --out"
+            )
+        return 0
+
+    def clear(self) -> None:
+        """Remove all checkpoints (the run is finished and its model is written)."""
+        with writing(self.folder):
+            for path in self.paths():
+                path.unlink()
+            if self.folder.is_dir() and not any(self.folder.iterdir()):
+                self.folder.rmdir()
+
+
+def not_finite(state: dict[str, Any]) -> str:
+    """The name of a weight or a moment that holds an infinity or NaN; empty if all are finite."""
+    tensors = dict(state["model"])
+    for optimiser in state.get("optimisers", ()):
+        for place, moments in optimiser.get("state", {}).items():
+            tensors |= {f"{name} of parameter {place}": moment for name, moment in moments.items()}
+    return next((name for name, tensor in tensors.items() if not tensor.isfinite().all()), "")

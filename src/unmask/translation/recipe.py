@@ -15,7 +15,8 @@ from unmask.sampling.registry import KERNELS, EnergyKind, MaskPredict, Method
 from unmask.signature import Loaded, Written, checked, settings
 
 if TYPE_CHECKING:
-    from unmask.translation.translators import CausalPairs, PairModel
+    from unmask.translation.beam_search import CausalPairs
+    from unmask.translation.translators import PairModel
 
     Translator = PairModel | CausalPairs | str | os.PathLike[str] | Callable[[], PairModel | CausalPairs]
 else:

@@ -19,15 +19,13 @@ from unmask.errors import InputError, UnmaskWarning
 from unmask.models.text.text_tokenizer import refuse_hopeless
 from unmask.models.text.word_pieces import UNKNOWN, Spelling
 from unmask.results import Result
-from unmask.runs.engine import ray_workers
 from unmask.runs.files import as_json, user_path, write_atomically
 from unmask.runs.lines import STANDARD_INPUT, source_name, text_lines
 from unmask.runs.outputs import output_file
-from unmask.runs.progress import Progress
 from unmask.sampling.run.text_statistics import stutter_rate, stutters
 from unmask.translation.pairs import PairLayout
-from unmask.translation.recipe import TranslateSettings, Translator, as_translator, device_of, in_worker, settle
-from unmask.translation.translators import CausalPairs, Translation, refuse_misfit, translated, translated_on_ray
+from unmask.translation.recipe import TranslateSettings
+from unmask.translation.translators import Translation
 
 SHOWN = 10
 BEGINNING = (b'{"text": ',)
@@ -142,51 +140,6 @@ def _mean(values: Sequence[float | None]) -> float | None:
     return sum(known) / len(known) if known else None
 
 
-def translations(
-    texts: Texts,
-    model: Translator,
-    kernel: Any,
-    sweeps: int | None,
-    start: str | None,
-    lengths: int | None,
-    choose: Any,
-    energy: Any,
-    seed: int,
-    reference: Texts | None,
-    out: str | os.PathLike[str] | None,
-    engine: str,
-    workers: int | None,
-    progress: Progress | None,
-) -> Translations:
-    """What `unmask.translate` returns, whose docstring has the arguments."""
-    file = None if out is None else output_file("out", out, (texts, reference, model), BEGINNING)
-    sources = read_lines(texts, "texts")
-    references = None if reference is None else read_lines(reference, "reference")
-    if references is not None and len(references) != len(sources):
-        raise InputError(
-            f"{len(sources):,} sources and {len(references):,} references: give one reference per source, line by line"
-        )
-    if workers is not None and engine == "local":
-        raise InputError("workers was given, which engine local does not use: leave it out, or use engine ray")
-    loaded = in_worker(model, "cpu")() if engine == "ray" else as_translator(model)
-    settings = settle(isinstance(loaded, CausalPairs), kernel, sweeps, start, lengths, choose, energy, seed)
-    refuse_misfit(loaded, settings)
-    spelling = loaded.spelling
-    assert spelling is not None
-    ids = _encoded(spelling, loaded.layout, sources)
-    full = [source for source in ids if source]
-    if engine == "ray":
-        made = translated_on_ray(model, settings, full, ray_workers(workers, device_of(model), len(full)), progress)
-    else:
-        made = translated(loaded, settings, full, progress)
-    rows = _rows(spelling, ids, made.translations)
-    measured = None if references is None else figures(rows, references, made.seconds, made.moves)
-    result = Translations(settings, rows, made.seconds, made.moves, measured)
-    if file is not None:
-        write_atomically(file, result.lines())
-    return result
-
-
 def read_lines(texts: Texts, name: str) -> list[str]:
     """Every line of a file that has a text, empty ones too; or the texts themselves."""
     if not isinstance(texts, str | os.PathLike):
@@ -204,29 +157,29 @@ def read_lines(texts: Texts, name: str) -> list[str]:
     return lines
 
 
-def _encoded(spelling: Spelling, layout: PairLayout, sources: Sequence[str]) -> list[tuple[int, ...]]:
+def encoded(spelling: Spelling, layout: PairLayout, sources: Sequence[str]) -> list[tuple[int, ...]]:
     """The sources' tokens; one that has no room in the model is refused with its line."""
     for line, source in enumerate(sources, 1):
         refuse_hopeless(source, layout.longest_source, f"line {line}")
-    encoded = spelling.encode(sources)
-    unknown = [line for line, ids in enumerate(encoded, 1) if spelling.unknown in ids]
+    tokens = spelling.encode(sources)
+    unknown = [line for line, ids in enumerate(tokens, 1) if spelling.unknown in ids]
     if unknown:
         warnings.warn(
-            f"{len(unknown):,} of {len(encoded):,} sources have words that the model cannot spell and reads as {UNKNOWN}, "
+            f"{len(unknown):,} of {len(tokens):,} sources have words that the model cannot spell and reads as {UNKNOWN}, "
             f"the first in line {unknown[0]}",
             UnmaskWarning,
             stacklevel=4,
         )
-    for line, ids in enumerate(encoded, 1):
+    for line, ids in enumerate(tokens, 1):
         if len(ids) > layout.longest_source:
             raise InputError(
                 f"line {line} has {len(ids)} tokens and the model takes sources of {layout.longest_source}: shorten it, "
                 "or train a model with a larger --max-length"
             )
-    return [tuple(ids) for ids in encoded]
+    return [tuple(ids) for ids in tokens]
 
 
-def _rows(spelling: Spelling, ids: Sequence[tuple[int, ...]], made: Iterable[Translation]) -> list[dict[str, Any]]:
+def as_rows(spelling: Spelling, ids: Sequence[tuple[int, ...]], made: Iterable[Translation]) -> list[dict[str, Any]]:
     """A row per source: `made` has one for each that is not empty."""
     waiting, rows = iter(made), []
     for source in ids:

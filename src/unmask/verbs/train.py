@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from annotated_types import Interval
 
+from unmask.errors import InputError
 from unmask.runs.progress import Progress
 from unmask.signature import Method, Written, checked
 from unmask.training.recipe import Causal, Corpus, HeldOut, Masked, Optimisation, Shape, Side
@@ -84,9 +85,85 @@ def train(
     >>> run.status
     'finished'
     """
-    from unmask.training.run import trained
+    from contextlib import ExitStack
+    from dataclasses import replace
 
-    return trained(
-        corpus, out, parallel, distil, weight, init, objective, shape, optimisation, held_out, seed, max_minutes, resume, device,
-        progress,
+    from unmask.runs.files import user_path, write_atomically
+    from unmask.runs.fingerprint import content_hash
+    from unmask.runs.folder import RunFolder
+    from unmask.runs.outputs import output_folder
+    from unmask.training.corpus import Held, Parallel, held_out_source, prepare, prepare_parallel, sources
+    from unmask.training.model_folder import Start, model_card
+    from unmask.training.processes import joined
+    from unmask.training.run import (
+        CheckpointFolder,
+        RunLog,
+        TrainingRun,
+        refuse_folder,
+        refuse_mixed,
+        run_steps,
+        tokenizer_to_use,
+        warn_of_unlearned,
+        write_model,
     )  # fmt: skip
+    from unmask.training.settings import BYTES_PER_TOKEN, Data, choose, planned, refuse_what_does_not_fit, settle
+    from unmask.training.trainer import Trainer
+
+    assert not isinstance(objective, str)  # `checked` made an object of a name
+    folder = output_folder("out", out, (corpus, parallel, distil, shape.tokenizer, init, held_out.valid))
+    with joined(device) as processes:
+        on, progress = processes.device, progress if processes.leads else None
+        if processes.leads:
+            refuse_folder(folder, resume)
+        if (parallel is None) == (corpus is None):
+            raise InputError("train takes a corpus or --parallel SOURCE TARGET: give one of the two")
+        options = {**vars(shape), **vars(objective), **vars(optimisation), **vars(held_out)}
+        options |= {"init": init, "distil": distil, "weight": weight}
+        refuse_mixed(options, pairs=corpus is None)
+        pairs = None if parallel is None else Parallel.of(parallel, distil)
+        texts = [] if corpus is None else sources(corpus, weight)
+        start = None if init is None else Start.read(user_path(init, "init"), objective.name == "causal")
+        size_in_bytes = sum(source.size for source in (pairs.sides if pairs else texts))
+        data = Data(size_in_bytes / BYTES_PER_TOKEN, pairs is not None, on.type)
+        settings = choose(shape, objective, optimisation, seed, data, start)
+        refuse_what_does_not_fit(settings, on, processes.size)
+        held = Held(None if held_out.valid is None else held_out_source(held_out.valid), held_out.valid_share)
+        tokenizer = tokenizer_to_use(shape.tokenizer, start, folder if resume else None)
+        with processes.in_turn():
+            if pairs:
+                prepared = prepare_parallel(pairs, settings, held, on, tokenizer, progress)
+            else:
+                prepared = prepare(texts, settings, held, tokenizer, progress)
+        if start:
+            start.refuse_other_sizes(settings.max_length, max(prepared.tokenizer.get_vocab().values()) + 1)
+        data = replace(data, tokens=prepared.packed.tokens)
+        settings = settle(settings, prepared.packed, data, options, processes)
+        identity = {
+            **settings.to_dict(),
+            "init": start.weights if start else None,
+            "tokenizer": content_hash(prepared.tokenizer.to_str()),
+            "corpus": prepared.corpus,
+        }
+        trainer = Trainer(settings, prepared, on, start, processes)
+        with ExitStack() as stack:
+            own = folder / "training"
+            if processes.leads:
+                stack.enter_context(RunFolder(folder, "train", identity, inside="training"))
+                if not resume and (own / "log.jsonl").exists():
+                    raise InputError(f"another run has written to {str(folder)!r} meanwhile: name another --out")
+                write_atomically(folder / "tokenizer.json", prepared.tokenizer.to_str())
+            checkpoints = CheckpointFolder(own / "checkpoints")
+            done = checkpoints.restore(trainer.load_state, on)
+            log = RunLog(own / "log.jsonl", settings.steps, done, progress, processes.leads)
+            epochs = settings.steps / trainer.plan.steps_per_epoch
+            if progress:
+                progress(done, settings.steps, planned(settings, data, epochs, options, done))
+            status, step, figures = run_steps(trainer, prepared.valid, checkpoints, log, max_minutes, done)
+            parameters = sum(p.numel() for p in trainer.parameters)
+            run = TrainingRun(folder, status, step, figures, parameters, prepared.packed.tokens, epochs, settings)
+            if processes.leads:
+                write_model(run, trainer.model, prepared, model_card(run, prepared, on, processes.size))
+                if run.finished:
+                    checkpoints.clear()
+                    warn_of_unlearned(run)
+    return run

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from annotated_types import Interval
 
+from unmask.errors import InputError
 from unmask.runs.progress import Progress
 from unmask.sampling.registry import EnergyKind
 from unmask.sampling.registry import Method as Kernel
@@ -78,8 +79,37 @@ def translate(
     progress
         Called with (done, in all, what is counted).
     """
-    from unmask.translation.translate import translations
+    from unmask.runs.engine import ray_workers
+    from unmask.runs.files import write_atomically
+    from unmask.runs.outputs import output_file
+    from unmask.translation.beam_search import CausalPairs
+    from unmask.translation.recipe import as_translator, device_of, in_worker, settle
+    from unmask.translation.translate import BEGINNING, Translations, as_rows, encoded, figures, read_lines
+    from unmask.translation.translators import refuse_misfit, translated, translated_on_ray
 
-    return translations(
-        texts, model, kernel, sweeps, start, lengths, choose, energy, seed, reference, out, engine, workers, progress
-    )  # fmt: skip
+    file = None if out is None else output_file("out", out, (texts, reference, model), BEGINNING)
+    sources = read_lines(texts, "texts")
+    references = None if reference is None else read_lines(reference, "reference")
+    if references is not None and len(references) != len(sources):
+        raise InputError(
+            f"{len(sources):,} sources and {len(references):,} references: give one reference per source, line by line"
+        )
+    if workers is not None and engine == "local":
+        raise InputError("workers was given, which engine local does not use: leave it out, or use engine ray")
+    loaded = in_worker(model, "cpu")() if engine == "ray" else as_translator(model)
+    settings = settle(isinstance(loaded, CausalPairs), kernel, sweeps, start, lengths, choose, energy, seed)
+    refuse_misfit(loaded, settings)
+    spelling = loaded.spelling
+    assert spelling is not None
+    ids = encoded(spelling, loaded.layout, sources)
+    full = [source for source in ids if source]
+    if engine == "ray":
+        made = translated_on_ray(model, settings, full, ray_workers(workers, device_of(model), len(full)), progress)
+    else:
+        made = translated(loaded, settings, full, progress)
+    rows = as_rows(spelling, ids, made.translations)
+    measured = None if references is None else figures(rows, references, made.seconds, made.moves)
+    result = Translations(settings, rows, made.seconds, made.moves, measured)
+    if file is not None:
+        write_atomically(file, result.lines())
+    return result

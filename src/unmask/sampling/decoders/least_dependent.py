@@ -64,7 +64,7 @@ class LeastDependent(RevealingDecoder):
     def choose(self, seen: Seen) -> Bool[Tensor, "n F"]:
         if self._profile is None:
             return seen.blank & every_nth(self.target.sites, self.steps, seen.step).to(seen.blank.device)
-        information = self._profile.estimate(seen.entropy, self.target.free_positions)
+        information = self._profile.estimate(seen.entropy, self.target.free_positions.to(seen.entropy.device))
         if seen.left is None:
             return set_under_bound(seen.entropy, seen.blank, information, self.options.limit)
         return first_of_plan(seen.entropy, seen.blank, information, seen.left)

@@ -34,6 +34,9 @@ from unmask.sampling.decoders.revealing import Law, RevealingDecoder, Seen, Toke
 from unmask.sampling.engine.randomness import Randomness
 from unmask.sampling.engine.token_draw import Drawn
 
+FEW_TEXTS = 64
+"""Sets of so few texts are planned on the processor: a plan is hundreds of small operations, which a GPU starts one by one."""
+
 
 @dataclass
 class VerifiedState(DecodeState):
@@ -101,8 +104,9 @@ class Verified(RevealingDecoder):
         draft = rng.tokens(text, self.conditionals(kept, site), site)
         log_u = rng.log_uniform(text, site)
         index, rows = self._rows(state, blank, pending, text, site, draft)
-        row, own = index[text, rank], kept.to(rows.dtype, copy=True)  # without a row, d came from the row itself: p = d
-        own[row >= 0] = rows[row[row >= 0], site[row >= 0]]
+        row, own = index[text, rank], kept  # without a row, d came from the row itself: p = d
+        if len(text):
+            own = torch.where((row >= 0)[:, None], rows[row.clamp_min(0), site], kept) if len(rows) else kept
         verified = self.conditionals(own, site)
         numbers = verified.at(draft.tokens)
         likeliest = verified.draw(torch.full_like(log_u, 0.5)).tokens if self.options.decoding_temperature == 0 else None
@@ -145,13 +149,14 @@ class Verified(RevealingDecoder):
         entropy, confidence = torch.zeros_like(state.confidence[texts]), torch.ones_like(state.confidence[texts])
         row, site = blank.nonzero().unbind(1)
         entropy[row, site], confidence[row, site] = self.conditionals(kept[row, site], site).certainty().nan_to_num(0.0)
-        chosen = blank.clone()
-        passes = self.chooser.steps
-        for number in state.sets[texts].unique().tolist():
-            here = (state.sets[texts] == number).nonzero().squeeze(1)
-            if (left := passes - number) > 1:
-                parts = (state.ids[texts], blank, entropy, confidence, state.order[texts])
+        planned_on = entropy.device if len(texts) > FEW_TEXTS else torch.device("cpu")
+        parts = [one.to(planned_on) for one in (state.ids[texts], blank, entropy, confidence, state.order[texts])]
+        chosen, numbers = parts[1].clone(), state.sets[texts].to(planned_on)
+        for number in numbers.unique().tolist():
+            here = (numbers == number).nonzero().squeeze(1)
+            if (left := self.chooser.steps - number) > 1:
                 chosen[here] &= self.choose(Seen(*(one[here] for one in parts), number, left))
+        chosen = chosen.to(entropy.device)
         rank = torch.where(chosen, entropy, torch.inf).argsort(dim=1, stable=True).argsort(dim=1)
         state.rank[texts] = torch.where(chosen, rank, self.target.sites)
         state.sets[texts] += 1
