@@ -15,6 +15,7 @@ import torch
 from torch import nn
 
 import unmask
+from unmask.signature import arguments
 
 MODEL, FOLDER = sys.argv[1], Path(mkdtemp()) if len(sys.argv) < 3 else Path(sys.argv[2])
 TEXT = "the [MASK] [MASK]"
@@ -23,7 +24,7 @@ TEXTS = FOLDER / "texts.txt"
 
 
 def fill(text=TEXT, **options):
-    return unmask.fill(text, model=MODEL, **options)
+    return unmask.fill(text, **arguments(unmask.fill, {"model": MODEL, **options}))
 
 
 def compare(text=TEXT, **options):
@@ -61,8 +62,8 @@ CASES = {
     "fill positions=[]": (lambda: fill("the cat sat", positions=[]), "blank"),
     "fill targets=str": (lambda: fill(targets="cat"), "targets 'cat' is not a list of texts"),
     "fill candidates=sets": (lambda: fill(candidates=[[1], [2], [3]]), "candidate sets"),
-    "fill candidates=words": (lambda: fill(candidates=["the", "cat"]), "item 1 of candidates: 'the' is not a list of whole"),
-    "fill allow=text": (lambda: fill(allow="1=the"), "is not a mapping of whole numbers to lists: give one such as"),
+    "fill candidates=words": (lambda: fill(candidates=["the", "cat"]), "candidates ['the', 'cat'] is not a whole number"),
+    "fill allow=text": (lambda: fill(allow="1=the"), "allow '1=the' is not a mapping of whole numbers to lists"),
     "fill match=list": (lambda: fill(match=["the"]), "is not a text or a mapping of whole numbers to texts"),
     "fill candidates=far": (lambda: fill(candidates=[[6], [10**9]]), "regular token"),
     "fill alphabet=[]": (lambda: fill(alphabet=[]), "alphabet"),
@@ -72,7 +73,7 @@ CASES = {
     "diagnose device": (lambda: unmask.diagnose("/nowhere", device="cpu"), "device"),
     "fill forbid=['']": (lambda: fill(forbid=[""]), "forbid"),
     "mutants alphabet=one": (lambda: mutants(alphabet=["cat"]), "names one token"),
-    "sample restart": (lambda: sample(kernel="refined", restart=1e-9), "1e+09 passes per text"),
+    "sample restart": (lambda: sample(kernel=unmask.Refined(restart=1e-9)), "restart 1e-09 is out of range"),
     "sample memory=1B": (lambda: sample(memory="1B"), "1 bytes is too little"),
     "fill model=NUL": (lambda: unmask.fill(TEXT, model="a\0b"), "a\\x00b"),
     "compare figure=gif": (lambda: compare(figure=FOLDER / "x.gif"), "x.gif"),
@@ -84,7 +85,7 @@ CASES = {
         "model Linear is a network without its tokenizer: give unmask.Ma",
     ),
     "fill rename=text": (lambda: fill(rename="a=b"), "rename 'a=b' is not a mapping of texts to texts: give one such as"),
-    "fill candidates=array": (lambda: fill(candidates=np.array(0.5)), "candidates array(0.5) is not a whole number or a list"),
+    "fill candidates=array": (lambda: fill(candidates=np.array(0.5)), "candidates 0.5 is not a whole number"),
     "fill candidates=tensor": (lambda: fill(candidates=torch.empty(0)), "0 candidate sets for 2 blanks"),
     "score model": (lambda: unmask.score(["the cat"], unmask.MaskedLM.load(MODEL)), "is a model: give it as model="),
     "conditionals words": (
@@ -94,14 +95,14 @@ CASES = {
     "log_prob short": (lambda: fill().joint.log_prob([7]), "values [7] are not token ids of 2 blanks: give 2 whole numbers"),
     "log_prob real": (lambda: fill().joint.log_prob([5.5, 6.5]), "values [5.5, 6.5] are not token ids of 2 blanks"),
     "mutual information": (lambda: fill().joint.mutual_information(1, 1), "site and other are both 1"),
-    "derive tolerance": (lambda: unmask.derive(fill().joint.tables, "balanced", tolerance=-1), "tolerance -1 is out of range"),
-    "derive order": (lambda: unmask.derive(fill().joint.tables, "chain", order=5), "order 5 is unknown"),
+    "derive tolerance": (lambda: unmask.derive(fill().joint.tables, "balanced", tolerance=-1), "tolerance -1.0 is out of range"),
+    "derive order": (lambda: unmask.derive(fill().joint.tables, "chain", order=5), "order 5 is not one of"),
     "derive_all options": (lambda: unmask.derive_all(fill().joint.tables, ["mrf"], {"hcb": {}}), "options of construction 'hcb'"),
     "unary_tables far": (lambda: tables([[5, 99], [6]]), "the candidates of blank 1 99 is out of range"),
     "unary_tables twice": (lambda: tables([[5], [6, 6]]), "the candidates of blank 2 are empty or name a token twice"),
     "unary_tables ids": (lambda: tables(None, unmask.Cloze((2, 99, 4, 3), (2,))), "token id of the cloze 99 is out of range"),
     "unary_tables integers": (lambda: tables(None, dtype=torch.int64), "dtype torch.int64 does not hold log-probabilities"),
-    "load budget": (lambda: unmask.MaskedLM.load(MODEL, memory_budget=-5), "memory_budget -5 is out of range"),
+    "load budget": (lambda: unmask.MaskedLM.load(MODEL, memory_budget=-5), "memory_budget is not an argument of load"),
     "logits far": (lambda: logits([[2, 99, 3]], [[1]]), "token id 99 is out of range"),
     "logits before": (lambda: logits([[2, 6, 3]], [[-1]]), "position -1 is out of range"),
     "MaskedLM tokenizer": (

@@ -16,11 +16,13 @@ import pytest
 
 import unmask
 
+PATHS = os.pathsep.join([str(Path(unmask.__file__).parents[1]), str(Path(__file__).parents[1])])
+
 
 def outcome(program: str, model: Path, folders: pytest.TempPathFactory) -> Any:
     """What the program, which makes the calls, prints."""
     folder, home = folders.mktemp("library"), folders.mktemp("home")
-    environment = {**os.environ, "PYTHONPATH": str(Path(unmask.__file__).parents[1]), "HOME": str(home), "HF_HUB_OFFLINE": "1"}
+    environment = {**os.environ, "PYTHONPATH": PATHS, "HOME": str(home), "HF_HUB_OFFLINE": "1"}
     command = [sys.executable, str(Path(__file__).parent / program), str(model), str(folder)]
     streams = {"capture_output": True, "stdin": subprocess.DEVNULL, "text": True}
     done = subprocess.run(command, env=environment, cwd=folder, timeout=600, **streams)

@@ -19,7 +19,7 @@ from unmask.errors import InputError
 FILES = {
     "compare --figure": ("compare --file {input} --alphabet {words} --model {model} --figure {to}", ".png"),
     "dependence --figure": ("dependence --file {input} --alphabet {words} --model {model} --figure {to}", ".svg"),
-    "dependence --out": ("dependence --profile {input} --alphabet {words} --model {model} --out {to}", ".json"),
+    "dependence --out": ("dependence --profile {input} --model {model} --out {to}", ".json"),
     "mutants --figure": ("mutants 'the cat' --mutations {input} --alphabet {words} --model {model} --figure {to}", ".pdf"),
     "mutants --out": ("mutants 'the cat' --mutations {input} --alphabet {words} --model {model} --out {to}", ".parquet"),
     "translate --out": ("translate {input} --reference {words} --model {model} --out {to}", ".jsonl"),
@@ -111,6 +111,8 @@ def linked(way: str, place: Path, target: Path, ending: str) -> Path:
 @pytest.mark.parametrize("option", FILES)
 def test_no_file_that_is_read_is_written(place: Path, refused: Callable[..., str], option: str, which: str, way: str) -> None:
     line, ending = FILES[option]
+    if f"{{{which}}}" not in line and which in ("input", "words"):
+        return  # this command does not read it
     given = an_input(place, ending)
     target = {"input": given, "words": place / "words.txt"}.get(which, place / "model" / which)
     to = linked(way, place, target, ending)

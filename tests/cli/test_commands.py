@@ -181,7 +181,9 @@ def test_fill_answers_and_constraints(tiny, model):
     options = ("--answers", "cat sat, dog ran", "--allow", "1=cat,dog,mat", "--match", "2=.*a.*", "--forbid", "mat", "--top", 4)
     said = json.loads(run("fill", "the [MASK] [MASK] .", *model, *options, "--json").stdout)
     constraints = {"allow": {1: ["cat", "dog", "mat"]}, "match": {2: ".*a.*"}, "forbid": ["mat"]}
-    found = unmask.fill("the [MASK] [MASK] .", model=tiny, answers=["cat sat", "dog ran"], top=4, **constraints)
+    found = unmask.fill(
+        "the [MASK] [MASK] .", model=tiny, top=4, search=unmask.Search(answers=["cat sat", "dog ran"], **constraints)
+    )
     assert said == json.loads(json.dumps(found.to_dict()))
     assert {c["tokens"][0] for c in said["completions"]} == {"cat", "dog"}
     shown = run("fill", "the [MASK] [MASK] .", *model, *options).stdout

@@ -11,11 +11,15 @@ import numpy as np
 import pandas
 import pytest
 from sampling_cases import settings_of
-from tests.commands import invoke as unmask
 
+from command_runner import invoke
 from unmask.sampling.registry import KERNELS
 from unmask.sampling.run.advance import draw_samples
 from unmask.sampling.run.result import load_run
+
+
+def unmask(*words):
+    return invoke([str(word) for word in words])
 
 
 @pytest.fixture(scope="module")

@@ -111,6 +111,8 @@ def _run(words: Sequence[str]) -> int:
 def _misread(error: CycloptsError) -> str:
     """The line of an error of the parser; a familiar name of another tool is answered with ours."""
     line = process.one_line(str(error).strip())
+    if "specified multiple times" in line:
+        return f"{line.split()[1]} was given twice: give it once, several values with commas between them"
     word = line.partition("--")[2].split(" ")[0].strip('".:').replace("-", "_")
     if "nknown option" in line and "Did you mean" not in line and word in FAMILIAR:
         return f"{line} Did you mean --{FAMILIAR[word].replace('_', '-')}?"

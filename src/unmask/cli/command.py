@@ -72,7 +72,6 @@ def _parameter(option: Option) -> inspect.Parameter:
         negative=() if typed is not bool or option.default is False else f"--no-{long[2:]}",
         group=_group(option),
         consume_multiple=False,
-        allow_leading_hyphen=typed is not bool and not option.positional and option.written.words == 1,
     )
     kind = inspect.Parameter.POSITIONAL_ONLY if option.positional else inspect.Parameter.KEYWORD_ONLY
     default = inspect.Parameter.empty if option.required and not option.positional else None

@@ -116,7 +116,7 @@ def _names_a_file(text: str) -> bool:
 def _print_sentences(scores: Scores) -> None:
     console = terminal.console(at_least=80)
     entries, unit = scores.shape.scores, scores.shape.unit
-    if "text" not in scores.shape.columns.names:
+    if scores.shape.kind in ("words", "tokens"):
         shown = [column for column in scores.shape.columns.names if column not in ("id", "reason", "position")]
         terminal.print_table(console, shown, ([_number(row.get(column)) for column in shown] for row in scores))
         return

@@ -6,7 +6,7 @@ import json
 import os
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, fields, replace
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from annotated_types import Interval
 
@@ -62,8 +62,11 @@ class Start:
     random_start: bool = False
     allow: Annotated[Any, Written(metavar="POSITION=TOKENS", repeat=True)] = ()
     alphabet: Annotated[Any, Written(metavar="TOKENS")] = ()
+    sources: ClassVar[tuple[Any, ...]] = ((), ())
+    """What `init` and `alphabet` were read from: no run is written there."""
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "sources", (self.init, self.alphabet))
         object.__setattr__(self, "init", start_texts(self.init))
         object.__setattr__(self, "allow", allowed_tokens(self.allow))
         if self.alphabet != ():

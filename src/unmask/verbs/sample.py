@@ -109,7 +109,7 @@ def sample(
 
     refuse_without_arviz()
     if out is not None:
-        refuse_foreign(output_folder("out", out, (model,)), KIND)
+        refuse_foreign(output_folder("out", out, (model, *start.sources)), KIND)
     shared = None
     if engine == "ray":
         from unmask.models.load import model_on_ray

@@ -23,7 +23,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields
 from functools import cached_property
-from typing import Any
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -65,9 +64,10 @@ class Verified(RevealingDecoder):
     @cached_property
     def chooser(self) -> RevealingDecoder:
         """The decoder that chooses sets."""
-        method: type[Any] = registry.KERNELS[self.options.sets]
+        method = registry.KERNELS[self.options.sets]
         own = {field.name for field in fields(method)} & {"profile"}
-        chosen = method(decoding_steps=self.options.decoding_steps, **{name: getattr(self.options, name) for name in own})
+        options = {"decoding_steps": self.options.decoding_steps, **{name: getattr(self.options, name) for name in own}}
+        chosen = method(**options)  # type: ignore[arg-type]
         decoder: RevealingDecoder = chosen.on(self.target, self.passes)
         return decoder
 
@@ -156,8 +156,7 @@ class Verified(RevealingDecoder):
         for number in numbers.unique().tolist():
             here = (numbers == number).nonzero().squeeze(1)
             if (left := self.chooser.steps - number) > 1:
-                ids, blanks, entropies, confidences, order = (one[here] for one in parts)
-                chosen[here] &= self.choose(Seen(ids, blanks, entropies, confidences, order, number, left))
+                chosen[here] &= self.choose(Seen._make([*(one[here] for one in parts), number, left]))
         chosen = chosen.to(entropy.device)
         rank = torch.where(chosen, entropy, torch.inf).argsort(dim=1, stable=True).argsort(dim=1)
         state.rank[texts] = torch.where(chosen, rank, self.target.sites)
