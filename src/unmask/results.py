@@ -3,7 +3,7 @@
     class Filling(Result):
         KEYS = ("text", "joint", "gold=is_gold", "completions")        attributes in JSON, in this order; by default all fields.
                                                                        gold=is_gold: JSON has the attribute under another name
-        OPTIONAL = ("warning",)                                        left out of JSON where they are None
+        OPTIONAL = ("warning",)                                        left out of JSON where they are None or an empty list
         ROWS = "completions"                                           the attribute whose items are the rows of the data frame
 
 The JSON schema has the types of the fields, and of what properties return.
@@ -31,8 +31,9 @@ class Result:
 
     def to_dict(self) -> dict[str, Any]:
         """The JSON that the command prints with --json."""
-        values = {key: as_plain(getattr(self, attribute)) for key, attribute in keys(type(self)).items()}
-        return {name: value for name, value in values.items() if value is not None or name not in self.OPTIONAL}
+        kind: type = type(self)
+        values = {key: as_plain(getattr(self, attribute)) for key, attribute in keys(kind).items()}
+        return {name: value for name, value in values.items() if value not in (None, []) or name not in self.OPTIONAL}
 
     def to_frame(self) -> pandas.DataFrame:
         """A data frame: one row per item of the list in JSON, or one row in all."""

@@ -369,13 +369,13 @@ def _with_fields(function: Callable[..., Any], method: Method, parameter: str, c
     methods = method.fitted(parameter, default if chosen is None else chosen)
     several = methods if method.several else (methods,)
     for name in own:
-        if not any(name in hints(type(one)) for one in several):
+        if not any(name in hints(one.__class__) for one in several):
             chosen_names = ", ".join(_name(one) for one in several)
             readers = [kind for kind, one in method.classes.items() if name in hints(one)]
             raise InputError(
                 f"{name} was given, which {parameter} {chosen_names} does not use: leave it out, or use {' or '.join(readers)}"
             )
-    made = [replace(one, **{n: v for n, v in own.items() if n in hints(type(one))}) for one in several]
+    made = [replace(one, **{n: v for n, v in own.items() if n in hints(one.__class__)}) for one in several]
     return tuple(made) if method.several else made[0]
 
 
@@ -422,7 +422,7 @@ def _named_methods(function: Callable[..., Any]) -> Mapping[str, Any]:
 @dataclass_transform(frozen_default=True)
 def settings(cls: Class) -> Class:
     """A frozen dataclass of options, each held to its annotation when an object is made."""
-    made = dataclass(frozen=True)(cls)
+    made: type = dataclass(frozen=True)(cls)
     plain, names = made.__init__, [field.name for field in fields(made) if field.init]
 
     @wraps(plain)
@@ -437,7 +437,7 @@ def settings(cls: Class) -> Class:
         plain(self, **{name: fitted(name, value, annotations[name]) for name, value in values.items()})
 
     made.__init__ = init  # type: ignore[misc]
-    return made
+    return cast(Class, made)
 
 
 def unknown_argument(function: Callable[..., Any], name: str) -> InputError:

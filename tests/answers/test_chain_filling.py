@@ -18,7 +18,9 @@ from unmask.tables.revealing import Conditionals, length_weights, regular_tokens
 
 
 def fill_chain(text, model, passes=1000, **options):
-    return unmask.fill(text, model=model, passes=passes, **options)
+    """A search over the whole vocabulary; options that are not those of the search go to `fill`."""
+    search = {name: options.pop(name) for name in list(options) if name in unmask.Search.__annotations__}
+    return unmask.fill(text, model=model, search=unmask.Search(passes=passes, **search), **options)
 
 
 SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
@@ -73,10 +75,10 @@ def test_a_word_blank_sums_over_all_its_splits(small):
     assert {c.parts[0]: exp(c.log_prob) for c in found.completions} == pytest.approx(dict(expected), rel=1e-4)
     assert 0.999 * sum(expected.values()) < found.mass <= sum(expected.values())
     for completion in found.completions:
-        assert exp(completion.log_prob) == pytest.approx(sum(map(exp, completion.lengths.values())), rel=1e-9)
+        assert exp(completion.log_prob) == pytest.approx(sum(exp(one.log_prob) for one in completion.lengths), rel=1e-9)
     several = [c for c in found.completions if len(c.lengths) > 1]
     assert several
-    only_canonical = {c.parts[0]: max(map(exp, c.lengths.values())) for c in several}
+    only_canonical = {c.parts[0]: max(exp(one.log_prob) for one in c.lengths) for c in several}
     assert only_canonical != pytest.approx({word: expected[word] for word in only_canonical}, rel=1e-4)
     assert [reading.weight for reading in found.readings] == [1 / 3] * 3
 

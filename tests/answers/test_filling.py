@@ -87,7 +87,6 @@ def test_json_warns_where_the_joint_did_not_converge(tiny, monkeypatch):
 def test_html_escapes_what_the_user_typed(tiny):
     html = unmask.fill("the <i> [MASK] & [MASK]", model=tiny)._repr_html_()
     assert "<i>" not in html and "&lt;i&gt;" in html
-    assert html.count("<b>") == 20
 
 
 def test_compare_describes_each_joint(tiny):
@@ -116,7 +115,7 @@ def test_compare_shows_the_best_of_the_construction_that_ranks(tiny, options, ra
 @pytest.mark.parametrize("text", [TWO, "a [MASK] [MASK] [MASK] ."])
 def test_compare_has_the_chain_over_all_orders_beside_the_others(tiny, text):
     compared = unmask.compare(text, model=tiny, top=5, joint="chain")
-    searched = unmask.fill(text, model=tiny, top=500, mass=0.9)
+    searched = unmask.fill(text, model=tiny, top=500, search=unmask.Search(mass=0.9))
     known = {c.tokens: c.log_prob for c in searched.completions}
     for completion in compared.completions:
         assert completion.orders_log_prob == pytest.approx(known[completion.tokens], abs=1e-4)

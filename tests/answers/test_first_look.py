@@ -51,7 +51,7 @@ def warned(call) -> list[str]:
     "ask",
     [
         lambda model: unmask.fill(TEXT, model=model),
-        lambda model: unmask.fill(TEXT.replace("[MASK]", "[WORD]"), model=model, passes=20),
+        lambda model: unmask.fill(TEXT.replace("[MASK]", "[WORD]"), model=model, search=unmask.Search(passes=20)),
         lambda model: unmask.compare(TEXT.replace("old", "[MASK]"), model=model, candidates=8),
         lambda model: unmask.dependence(TEXT.replace("[MASK]", "dog"), model=model, positions=[2, 3], candidates=8),
         lambda model: unmask.mutants(

@@ -201,8 +201,8 @@ class Answered:
 
 
 def answered(text, model, **options) -> Answered:
-    """`unmask.fill`, and the search that it made."""
-    seen = {}
+    """`unmask.fill`, and the search that it made; options that are not those of the search go to `fill`."""
+    seen, own = {}, {name: options.pop(name) for name in list(options) if name in unmask.Search.__annotations__}
     searched, asked = chain_filling.search_fillings, chain_filling.ChainQuestion.answer
 
     def search(*args, **more):
@@ -217,7 +217,7 @@ def answered(text, model, **options) -> Answered:
         mock.patch.object(chain_filling, "search_fillings", search),
         mock.patch.object(chain_filling.ChainQuestion, "answer", answer),
     ):
-        filling = unmask.fill(text, model=model, joint="chain", **options)
+        filling = unmask.fill(text, model=model, joint="chain", search=unmask.Search(**own), **options)
     return Answered(filling, seen["found"], seen["question"])
 
 

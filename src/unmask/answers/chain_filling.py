@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import exp, log, prod
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import torch
 from torch import Tensor
@@ -149,7 +149,7 @@ class ChainQuestion:
             text=self.text,
             model=self.model,
             completions=completions,
-            answers=with_odds(scored) if scored else None,
+            answers=with_odds(scored) if scored else [],
             readings=seen,
             mass=found.mass,
             bound=found.bound,
@@ -305,7 +305,7 @@ class ChainCompletion(Completion):
     lengths         log-probability by the number of tokens of the blanks; several where a word has several spellings
     """
 
-    KEYS = (*Completion.KEYS, "parts", "standard_error", "lengths")
+    KEYS: ClassVar[tuple[str, ...]] = (*Completion.KEYS, "parts", "standard_error", "lengths")
     OPTIONAL = ("lengths",)
 
     parts: tuple[str, ...] = ()
@@ -320,7 +320,7 @@ class ChainFilling(Result):
     text      as it was given
     model     the model that was asked
     completions  the best fillings found, best first: parts, text, log_prob
-    answers   the fillings named in `answers`, with rank and odds beside log_prob; None if none was
+    answers   the fillings named in `answers`, with rank and odds beside log_prob
     readings  each number of tokens per blank: lengths, its weight, and the mass of the fillings found that have it
     mass      all fillings found, of which the completions are the best, have this much probability at least
     bound     no filling that was not found has more; of words, in the tokenizer's own spelling
@@ -345,7 +345,7 @@ class ChainFilling(Result):
     text: str
     model: MaskedLM
     completions: list[ChainCompletion]
-    answers: list[ScoredAnswer] | None
+    answers: list[ScoredAnswer]
     readings: list[ReadingSeen]
     mass: float
     bound: float

@@ -135,6 +135,11 @@ class Check(Result):
         rows = [*self.rows(), *(("looks wrong", concern) for concern in self.concerns)]
         return pandas.DataFrame(rows, columns=["item", "found"])
 
+    @property
+    def headline(self) -> str:
+        """What looks wrong."""
+        return f"What looks wrong: {'; '.join(self.concerns)}." if self.concerns else "Nothing looks wrong."
+
     def __repr__(self) -> str:
         lines = [f"{name:<16}{text}" for name, text in self.rows()]
         return "\n".join([*lines, *(f"looks wrong     {concern}" for concern in self.concerns)])

@@ -20,7 +20,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from math import exp, floor
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, ClassVar, NoReturn
 
 import torch
 from jaxtyping import Bool
@@ -74,7 +74,7 @@ class Completion(Result):
     ('tea',)
     """
 
-    KEYS = ("tokens", "text", "gold=is_gold", "log_prob", "product_log_prob")
+    KEYS: ClassVar[tuple[str, ...]] = ("tokens", "text", "gold=is_gold", "log_prob", "product_log_prob")
 
     tokens: tuple[str, ...]
     text: str

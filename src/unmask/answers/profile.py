@@ -108,7 +108,7 @@ def written_profile(
 
 def measure_profile(
     model: MaskedLM,
-    data: str | Path | Sequence[str],
+    data: str | PathLike[str] | Sequence[str],
     sentences: int = 2000,
     candidates: int | None = None,
     seed: int = 0,
@@ -205,11 +205,11 @@ def hidden_sites(
     return rank < hide.unsqueeze(1), rank.argmin(1), torch.rand(ids.shape, generator=draw).to(ids.device)
 
 
-def _readable(model: MaskedLM, data: str | Path | Sequence[str], most: int) -> tuple[list[Row], int]:
+def _readable(model: MaskedLM, data: str | PathLike[str] | Sequence[str], most: int) -> tuple[list[Row], int]:
     """Texts with 2 regular tokens or more, cut to what the model takes; and the number of other texts."""
     special, found, others = {*model.special_ids, model.mask_id}, list[Row](), 0
     _, after = model.around()
-    for text in data if not isinstance(data, str | Path) else plain_texts(user_path(data, "profile")):
+    for text in data if not isinstance(data, str | PathLike) else plain_texts(user_path(data, "profile")):
         if len(found) == most:
             break
         if not isinstance(text, str):
@@ -229,5 +229,5 @@ def _readable(model: MaskedLM, data: str | Path | Sequence[str], most: int) -> t
     return found, others
 
 
-def _named(data: str | Path | Sequence[str]) -> str:
-    return Path(source_name(user_path(data, "profile"))).name if isinstance(data, str | Path) else f"{len(data):,} texts given"
+def _named(data: str | PathLike[str] | Sequence[str]) -> str:
+    return Path(source_name(user_path(data, "profile"))).name if isinstance(data, str | PathLike) else f"{len(data):,} texts given"

@@ -82,7 +82,7 @@ def _show_filling(filling: Filling | ChainFilling, console: Console) -> None:
 
     more: dict[str, Callable[[Any], str]] = {}
     if isinstance(filling, ChainFilling):
-        said, beside, answers = filling.summary, 30, filling.answers or []
+        said, beside, answers = filling.summary, 30, filling.answers
         if not filling.exact:
             more["error"] = lambda completion: f"{completion.standard_error:.2f}"
     else:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     Model: TypeAlias = MaskedLM | str | os.PathLike[str] | Callable[[], MaskedLM] | None
 else:
-    Model = Annotated[Any, Loaded("unmask.models.load:load", "MaskedLM"), Written(short="-m")]
+    Model = Annotated[Any, Loaded("unmask.models.load:load", "MaskedLM"), Written(short="-m", named=True)]
 
 KEPT = 2
 _loaded: OrderedDict[object, MaskedLM] = OrderedDict()

@@ -292,6 +292,9 @@ class Scores(_Scored):
     def __getitem__(self, row: int) -> dict[str, Any]:
         return self.rows[row]
 
+    def __repr__(self) -> str:
+        return f"Scores({', '.join(score.name for score in self.shape.scores)}; {len(self)} {self.shape.kind})"
+
     def reasons(self) -> Iterator[tuple[int, str | None]]:
         """The number of each row's text, and why a number is missing (None: none is); a folder's rows are not kept in memory."""
         if self.folder is None:

@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, TypeAlias
 
 from annotated_types import Interval
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from unmask.translation.beam_search import CausalPairs
     from unmask.translation.translators import PairModel
 
-    Translator = PairModel | CausalPairs | str | os.PathLike[str] | Callable[[], PairModel | CausalPairs]
+    Translator: TypeAlias = PairModel | CausalPairs | str | os.PathLike[str] | Callable[[], PairModel | CausalPairs]
 else:
     Translator = Annotated[Any, Loaded("unmask.translation.recipe:load_translator", "PairTranslator"), Written(short="-m")]
 

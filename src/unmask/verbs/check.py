@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
 @checked
 def check(
-    *,
     model: Model = None,
+    *,
     data: Annotated[PathLike | Sequence[str] | None, Written(metavar="PATH")] = None,
     progress: Progress | None = None,
 ) -> Check:

@@ -12,7 +12,8 @@ from unmask.signature import checked
 from unmask.verbs.shared import Alphabet, Candidates, Joint, Positions, Shown, Texts, Words, one_or_many
 
 if TYPE_CHECKING:
-    from unmask.answers.filling import ChainFilling, Filling
+    from unmask.answers.chain_filling import ChainFilling
+    from unmask.answers.filling import Filling
 
 
 @one_or_many

@@ -15,8 +15,8 @@ from unmask.verbs.shared import PathLike
 
 @checked
 def serve(
-    *,
     model: Model = None,
+    *,
     beside: PathLike | None = None,
     host: str = "127.0.0.1",
     port: Annotated[int, Interval(ge=0, le=65535)] = 8000,
