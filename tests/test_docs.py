@@ -91,8 +91,9 @@ TABLE = (ROOT / "docs" / "results.md").read_text().partition("## The data")[2]
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=name)
-def test_blocks_that_are_not_run_could_be(document):
+def test_blocks_that_are_not_run_could_be(document, monkeypatch):
     """Their commands parse, and name files that the page makes or explains, or that docs/results.md lists."""
+    monkeypatch.syspath_prepend(ROOT / "docs" / "examples")
     text, earlier = document.read_text(), ""
     explained = set(
         FILE.findall(" ".join(re.findall(r"`[^`\n]+`", re.sub(r"^ *```.*?^ *```$", "", text, flags=re.DOTALL | re.MULTILINE))))
