@@ -23,7 +23,10 @@ TRANSLATED = ("translation.md", "unmask translate test.de --model masked --refer
 IN_PAGES = {
     "load_translator": TRANSLATED,
     "serve": ("serve.md", "unmask serve --model bert-base-cased --port 8001"),
-    "TrainingRun": ("users/trainer.md", 'run = unmask.train(texts, out="crafts-again", optimisation=unmask.Optimisation(steps=40))'),
+    "TrainingRun": (
+        "users/trainer.md",
+        'run = unmask.train(texts, out="crafts-again", optimisation=unmask.Optimisation(steps=40))',
+    ),
     "translate": TRANSLATED,
     "Translations": TRANSLATED,
 }
