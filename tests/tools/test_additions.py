@@ -79,7 +79,7 @@ def test_the_additions_apply_and_work(tmp_path, tiny_folder):
         words = ["patch", "-p1", "--fuzz=0", "--no-backup-if-mismatch", "-i", str(addition)]
         done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True)
         assert done.returncode == 0, done.stdout
-    environment = os.environ | {"PYTHONPATH": str(tmp_path / "src")}
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(tmp_path / "src"), str(ROOT / "tests")])}
     done = subprocess.run([sys.executable, "-c", CHECK, str(tiny_folder)], capture_output=True, text=True, env=environment)
     assert done.returncode == 0, done.stderr
 
@@ -93,5 +93,5 @@ def test_contributing_shows_every_addition_as_it_is():
 
 
 @pytest.mark.parametrize("addition", ADDITIONS, ids=lambda addition: addition.stem)
-def test_an_addition_touches_two_files(addition):
-    assert len(re.findall(r"^\+\+\+ b/src/", addition.read_text(), re.MULTILINE)) == 2
+def test_an_addition_touches_at_most_two_files(addition):
+    assert len(re.findall(r"^\+\+\+ b/src/", addition.read_text(), re.MULTILINE)) <= 2
