@@ -422,7 +422,7 @@ def _named_methods(function: Callable[..., Any]) -> Mapping[str, Any]:
 @dataclass_transform(frozen_default=True)
 def settings(cls: Class) -> Class:
     """A frozen dataclass of options, each held to its annotation when an object is made."""
-    made: type = dataclass(frozen=True)(cls)
+    made = cast(Any, dataclass(frozen=True)(cls))
     plain, names = made.__init__, [field.name for field in fields(made) if field.init]
 
     @wraps(plain)
@@ -436,7 +436,7 @@ def settings(cls: Class) -> Class:
         annotations = hints(made)
         plain(self, **{name: fitted(name, value, annotations[name]) for name, value in values.items()})
 
-    made.__init__ = init  # type: ignore[misc]
+    made.__init__ = init
     return cast(Class, made)
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import copy
 import warnings
+from functools import partial
 from math import inf
 from typing import Any
 
@@ -182,7 +183,7 @@ def test_check(both):
     kind, folder, _, reference = both
     with warnings.catch_warnings():
         warnings.simplefilter("error", RuntimeWarning)
-        found = unmask.check(folder, data=TEXTS, dtype="float64", lang=LANG.get(kind), device="cpu")
+        found = unmask.check(partial(unmask.load, folder, dtype="float64", lang=LANG.get(kind), device="cpu"), data=TEXTS)
     expected = unmask.check(reference, data=TEXTS)
     assert 0 < found.passes_per_second < inf
     assert_same([found.on_texts.nats, found.on_texts.special_mass], [expected.on_texts.nats, expected.on_texts.special_mass])

@@ -230,4 +230,6 @@ def _readable(model: MaskedLM, data: str | PathLike[str] | Sequence[str], most: 
 
 
 def _named(data: str | PathLike[str] | Sequence[str]) -> str:
-    return Path(source_name(user_path(data, "profile"))).name if isinstance(data, str | PathLike) else f"{len(data):,} texts given"
+    if isinstance(data, str | PathLike):
+        return Path(source_name(user_path(data, "profile"))).name
+    return f"{len(data):,} texts given"
