@@ -56,3 +56,15 @@ def test_the_reference_has_every_public_name():
     assert all(f"unmask.{name}" in pages for name in VALUES)
     for page, example in IN_PAGES.values():
         assert example in (ROOT / "docs" / page).read_text().splitlines()
+
+
+def test_the_site_reads_every_docstring(caplog, monkeypatch):
+    """As mkdocs builds it, where a warning ends the build: parameters that are in the signature, sections that parse."""
+    griffe = pytest.importorskip("griffe")
+    monkeypatch.chdir(ROOT)
+    extensions = griffe.load_extensions("dataclasses", "tools/docstring_tables.py")
+    package = griffe.load("unmask", search_paths=["src"], docstring_parser="numpy", extensions=extensions)
+    names = re.findall(r"^::: unmask\.(\w+)$", "".join(REFERENCE.values()), re.MULTILINE)
+    sections = {name: [section.kind.value for section in package[name].docstring.parsed] for name in names}
+    assert not caplog.records
+    assert "parameters" in sections["Search"] and {"parameters", "examples"} <= set(sections["fill"])
