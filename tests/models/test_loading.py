@@ -319,6 +319,7 @@ def test_hub_name_without_a_network_is_refused_at_once(monkeypatch):
 
     for name in ("HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy"):
         monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_DISABLE_TELEMETRY", True)  # which asks the hub once, for itself
     monkeypatch.setattr(socket, "getaddrinfo", no_address)
     assert "neither a folder here nor reachable on the hub" in refusal("somebody/no-such-model")
     assert len(asked) == 1
