@@ -8,9 +8,12 @@ import re
 import runpy
 import tomllib
 from functools import cache
+from inspect import signature
 from pathlib import Path
 
 import pytest
+
+import unmask
 
 ROOT = Path(__file__).parents[1]
 SHOWN = runpy.run_path(str(ROOT / "tools" / "shown.py"), run_name="shown")
@@ -86,13 +89,21 @@ def test_every_reason_is_needed():
     assert {block.reason for found in PAGES.values() for block in found} == {"", *REASONS}
 
 
+def refuse_unknown_arguments(tree: ast.AST) -> None:
+    """Raise if a call `unmask.NAME(...)` has an argument that the function, or class, does not take."""
+    for call in ast.walk(tree):
+        if isinstance(call, ast.Call) and (called := re.fullmatch(r"unmask\.(\w+)", ast.unparse(call.func))):
+            signature(getattr(unmask, called[1])).bind_partial(**{one.arg: None for one in call.keywords if one.arg})
+
+
 FILE = re.compile(r"[\w./*?-]+\.(?:txt|xz|gz|jsonl?|csv|fasta|conllu|de|en|pt|pdb|parquet|py)")
 TABLE = (ROOT / "docs" / "results.md").read_text().partition("## The data")[2]
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=name)
-def test_blocks_that_are_not_run_could_be(document):
-    """Their commands parse, and name files that the page makes or explains, or that docs/results.md lists."""
+def test_blocks_that_are_not_run_could_be(document, monkeypatch):
+    """Their commands parse, their calls have known arguments; the page or docs/results.md explains files that they name."""
+    monkeypatch.syspath_prepend(ROOT / "docs" / "examples")
     text, earlier = document.read_text(), ""
     explained = set(
         FILE.findall(" ".join(re.findall(r"`[^`\n]+`", re.sub(r"^ *```.*?^ *```$", "", text, flags=re.DOTALL | re.MULTILINE))))
@@ -100,6 +111,7 @@ def test_blocks_that_are_not_run_could_be(document):
     for block in PAGES[document]:
         if block.reason and block.kind == "python":
             tree = ast.parse(block.code)
+            refuse_unknown_arguments(tree)
             tree.body = [line for line in tree.body if isinstance(line, ast.ImportFrom | ast.Import)]
             exec(compile(tree, "imports", "exec"), {})
         for command, _ in commands(block) if block.reason else ():
@@ -123,7 +135,7 @@ def test_blocks_that_are_not_run_could_be(document):
     ],
 )
 def test_a_command_with_a_mistake_does_not_parse(wrong, capsys):
-    with pytest.raises(Exception, match=r"is not an option|nothing|bench/no\.py"):
+    with pytest.raises(Exception, match=r"nknown option|nothing|bench/no\.py"):
         SHOWN["parse"](wrong.split())
 
 

@@ -3,7 +3,8 @@
     name     what it is        lines of names with two spaces or more after them become a table
     >>> example                becomes a block of code, up to the next empty line
 
-The section "Parameters" of a function is left to mkdocstrings, which adds types and defaults from the signature.
+The section "Parameters" is left to mkdocstrings, which adds types and defaults from the signature; examples after it become a
+section of their own. A class that `unmask.signature.settings` decorates is a dataclass.
 """
 
 from __future__ import annotations
@@ -16,11 +17,14 @@ import griffe
 
 ROW = re.compile(r"^(?P<name>[A-Za-z_`][\w`,. ()]*?) {2,}(?P<meaning>\S.*)$")
 EXAMPLE = ">>> "
+PARAMETERS = "\nParameters\n----------\n"
 
 
 def markdown(docstring: str) -> str:
     """The docstring with its tables and examples as Markdown."""
-    return "\n\n".join(part for paragraph in docstring.split("\n\n") for part in parts(paragraph.strip("\n")))
+    text, parameters, rest = docstring.partition(PARAMETERS)
+    plain = "\n\n".join(part for paragraph in text.split("\n\n") for part in parts(paragraph.strip("\n")))
+    return plain + parameters + rest.replace(f"\n\n{EXAMPLE}", f"\n\nExamples\n--------\n{EXAMPLE}", 1)
 
 
 def parts(paragraph: str) -> Iterator[str]:
@@ -57,9 +61,15 @@ def table(rows: list[list[str]]) -> str:
 
 
 class DocstringTables(griffe.Extension):
-    """Applies `markdown` to every docstring."""
+    """Applies `markdown` to every docstring, and shows settings as dataclasses."""
 
     def on_instance(self, *, obj: griffe.Object, **_: Any) -> None:
         """Rewrite the docstring."""
         if obj.docstring:
             obj.docstring.value = markdown(obj.docstring.value)
+
+    def on_class_instance(self, *, cls: griffe.Class, **_: Any) -> None:
+        """Name the decorator of settings as mkdocstrings knows it."""
+        for decorator in cls.decorators:
+            if str(decorator.value) == "settings":
+                decorator.value = griffe.ExprName("dataclass", parent="dataclasses")

@@ -219,15 +219,28 @@ def parse(words: list[str]) -> None:
 
 
 def parse_unmask(words: list[str]) -> None:
-    """Raise if `unmask` does not take these arguments."""
-    import typer.main
+    """Raise if `unmask` does not take these arguments; the command itself does not run."""
+    from unmask.cli import command
+    from unmask.cli.app import run
+    from unmask.signature import fitted, hints
 
-    from unmask.cli.app import app
+    def without_running(name: str, function: Any, run: Any, extra: Sequence[Any] = ()) -> Any:
+        def check(given: dict[str, Any]) -> None:
+            for one, annotation in hints(function).items():
+                if one in given:
+                    fitted(one, given[one], annotation)
 
-    context = typer.main.get_command(app).make_context("unmask", list(words))
-    while hasattr(context.command, "resolve_command"):
-        name, command, rest = context.command.resolve_command(context, [*context._protected_args, *context.args])
-        context = command.make_context(name, rest, parent=context)
+        return command.command(name, function, check, extra)
+
+    printed = io.StringIO()
+    with (
+        contextlib.redirect_stderr(printed),
+        contextlib.redirect_stdout(printed),
+        patch("unmask.cli.app.command", without_running),
+        patch("unmask.cli.lab.command", without_running),
+    ):
+        code = run(words)
+    assert code == 0, f"unmask {shlex.join(words)}\n{printed.getvalue()}"
 
 
 def parse_script(words: list[str]) -> None:

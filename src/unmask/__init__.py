@@ -11,6 +11,8 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING
 
+from unmask.verbs import VERBS
+
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
@@ -105,21 +107,15 @@ _NAMES = {
     "unmask.lab.spins": "SpinModel",
     "unmask.answers.chain_filling": "ChainFilling",
     "unmask.answers.checking": "Check",
-    "unmask.verbs.check": "check",
     "unmask.answers.comparison": "Comparison",
-    "unmask.verbs.compare": "compare",
     "unmask.answers.completion": "Completion",
     "unmask.answers.conditionals": "conditionals",
     "unmask.answers.dependence": "Dependence",
-    "unmask.verbs.dependence": "dependence",
     "unmask.answers.filling": "Filling",
     "unmask.answers.search": "Search",
-    "unmask.verbs.fill": "fill",
     "unmask.models.load": "load",
     "unmask.cloze": "Cloze",
     "unmask.errors": "InputError ModelError UnmaskError",
-    "unmask.verbs.evaluate": "evaluate",
-    "unmask.verbs.frontier": "frontier",
     "unmask.evaluation.frontier": "Frontier",
     "unmask.evaluation.table": "Evaluation",
     "unmask.integrations.pipeline": "pipeline",
@@ -137,26 +133,20 @@ _NAMES = {
     "unmask.sampling.run.result": "SampleRun",
     "unmask.sampling.settings": "Keep SampleSettings Start",
     "unmask.scoring.registry": "AdjacentPairs AnyOrder DecoderLaw LogProb OrderBounds",
-    "unmask.verbs.sample": "sample",
-    "unmask.verbs.diagnose": "diagnose",
     "unmask.scoring.results": "PairScores Scores",
-    "unmask.verbs.score": "score",
-    "unmask.verbs.serve": "serve",
     "unmask.tables.profile": "Profile",
     "unmask.tables.unary": "Tables unary_tables",
     "unmask.training.recipe": "Causal HeldOut Masked Optimisation Shape",
     "unmask.training.run": "TrainingRun",
-    "unmask.verbs.train": "train",
     "unmask.translation.recipe": "Beam Greedy load_translator",
     "unmask.translation.translate": "Translations",
-    "unmask.verbs.translate": "translate",
     "unmask.variants.measured": "Measured",
     "unmask.variants.mutants": "Mutants",
     "unmask.variants.ranking": "Ranking",
-    "unmask.verbs.mutants": "mutants",
 }
-"""The public names of each module."""
+"""The public names of each module, besides the verbs."""
 _HOME = {name: module for module, names in _NAMES.items() for name in names.split()}
+_HOME |= {verb: f"unmask.verbs.{verb}" for verb in VERBS}
 __all__ = sorted(["__version__", *_HOME])
 
 

@@ -4,6 +4,7 @@ import pytest
 import torch
 
 import unmask
+from unmask.signature import arguments
 from unmask.tables.lattice import along_orders, lattice, random_orders
 from unmask.tables.revealing import Conditionals, regular_tokens
 
@@ -35,7 +36,7 @@ def test_all_orders_of_a_sentence(english, on_gpu):
 @pytest.mark.parametrize("lengths", ["uniform", "fit"])
 def test_fillings(english, on_gpu, text, lengths):
     options = {"top": 5, "passes": 300, "lengths": lengths, "forbid": ["song"]}
-    expected, found = (unmask.fill(text, model=model, **options) for model in (english, on_gpu))
+    expected, found = (unmask.fill(text, **arguments(unmask.fill, {"model": model, **options})) for model in (english, on_gpu))
     assert [c.text for c in found.completions[:2]] == [c.text for c in expected.completions[:2]]
     for mine, theirs in zip(found.completions[:2], expected.completions[:2], strict=True):
         assert mine.log_prob == pytest.approx(theirs.log_prob, abs=1e-3)

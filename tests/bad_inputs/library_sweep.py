@@ -24,13 +24,13 @@ from typing import Any
 import numpy as np
 import torch
 from torch import nn
+from uvicorn import Server
 
 import flat
 import unmask
 from unmask.lab import dynamics
 from unmask.models import masked_lm
 from unmask.models.tabular import TabularMLM
-from unmask.serving.guard import PageServer
 
 HOSTILE: dict[str, Any] = {
     "None": None,
@@ -247,7 +247,7 @@ def control() -> list[str]:
 
 def sweep(model: str, folder: Path, only: str) -> dict[str, Any]:
     warnings.simplefilter("ignore")
-    PageServer.run = begun  # type: ignore[assignment, method-assign]
+    Server.run = begun  # type: ignore[assignment, method-assign]
     dynamics.tensorisation_constant = lambda *args, **options: 1.0  # an optimiser, which is slow
     masked_lm.english_model_path = lambda: Path(model)
     signal.signal(signal.SIGALRM, late)

@@ -58,6 +58,10 @@ assert before.to_dict() == plain.to_dict() != unmask.fill("[MASK] sat .", model=
 typed = ["fill", "[MASK] sat .", "--prefix", "the ", "--model", sys.argv[1], "--device", "cpu", "--json"]
 assert json.loads(invoke(typed).stdout) == plain.to_dict()
 assert "Put this before every text" in unmask.fill.__doc__
+assert plain.to_dict()["entropy"] == plain.joint.entropy() > 0
+assert unmask.load(sys.argv[1], device="cpu", title="a title").name == "a title"
+typed = ["surprise", "the cat sat .", "--model", sys.argv[1], "--device", "cpu", "--title", "a title", "--json"]
+assert json.loads(invoke(typed).stdout)["nats"] == unmask.surprise("the cat sat .", model=model).nats > 0
 
 run = unmask.sample("the [MASK] [MASK] .", kernel=KERNELS["leftmost"](decoding_steps=2), model=model, chains=4, sweeps=1)
 assert len(run.samples) == 4 and not run.samples["text"].str.contains("MASK").any()
@@ -79,7 +83,7 @@ def test_the_additions_apply_and_work(tmp_path, tiny_folder):
         words = ["patch", "-p1", "--fuzz=0", "--no-backup-if-mismatch", "-i", str(addition)]
         done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True)
         assert done.returncode == 0, done.stdout
-    environment = os.environ | {"PYTHONPATH": str(tmp_path / "src")}
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(tmp_path / "src"), str(ROOT / "tests")])}
     done = subprocess.run([sys.executable, "-c", CHECK, str(tiny_folder)], capture_output=True, text=True, env=environment)
     assert done.returncode == 0, done.stderr
 
@@ -87,11 +91,12 @@ def test_the_additions_apply_and_work(tmp_path, tiny_folder):
 def test_contributing_shows_every_addition_as_it_is():
     text = (ROOT / "CONTRIBUTING.md").read_text()
     shown = re.findall(r"```diff\n(.*?)```", text, re.DOTALL)
-    assert len(ADDITIONS) == 5
-    names = ("construction", "kernel", "decoder", "score", "option")
+    names = ("construction", "kernel", "decoder", "score", "option", "loading", "output", "verb")
+    assert len(ADDITIONS) == len(names)
     assert shown == [(ROOT / "docs/examples/additions" / f"{name}.diff").read_text() for name in names]
 
 
 @pytest.mark.parametrize("addition", ADDITIONS, ids=lambda addition: addition.stem)
-def test_an_addition_touches_two_files(addition):
-    assert len(re.findall(r"^\+\+\+ b/src/", addition.read_text(), re.MULTILINE)) == 2
+def test_an_addition_touches_one_or_two_files(addition):
+    files = len(re.findall(r"^\+\+\+ b/src/", addition.read_text(), re.MULTILINE))
+    assert files == (1 if addition.stem in ("option", "loading", "output") else 2)

@@ -9,6 +9,7 @@ import os
 import sys
 from collections.abc import Callable, Sequence
 from difflib import get_close_matches
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -31,7 +32,8 @@ PRINTED_BY = {
     "training": ("train", "translate"),
     "score": ("score",),
 }
-"""The modules that call the function of a verb and print what it returns, by functions of the verbs' names."""
+"""The modules that call the function of a verb and print what it returns, by functions of the verbs' names; of other verbs the
+data frame is printed."""
 FAMILIAR_COMMANDS = {"ppl": "evaluate", "perplexity": "evaluate", "generate": "sample", "predict": "fill", "pll": "score"}
 JSON = Option("json", bool, False, "Print JSON.", "json", owner=None)
 FILE = Option("file", Path | None, None, "Texts from a file instead of TEXT, one per line or FASTA; - is standard input.", "file")
@@ -43,11 +45,19 @@ def made(name: str) -> App:
     """The command of this name, with its options."""
     if name == LAB:
         return import_module("unmask.cli.lab").app()
-    module = next(module for module, verbs in PRINTED_BY.items() if name in verbs)
     function = verb(name)
+    module = next((module for module, verbs in PRINTED_BY.items() if name in verbs), None)
+    run = partial(terminal_answer, name) if module is None else getattr(import_module(f"unmask.cli.{module}"), name)
     texts = options(function)[0].name in ("text", "sequence")
     extra = [*([FILE] if texts else []), *([JSON] if name not in LINES else [])]
-    return command(name, function, getattr(import_module(f"unmask.cli.{module}"), name), extra)
+    return command(name, function, run, extra)
+
+
+def terminal_answer(name: str, given: dict[str, Any]) -> None:
+    """The result of a verb that no module prints: its data frame."""
+    from unmask.cli import terminal
+
+    terminal.answered(name, given, lambda result: print(result.to_frame().to_string()))
 
 
 def main_app(words: Sequence[str]) -> App:
@@ -90,11 +100,9 @@ def _run(words: Sequence[str]) -> int:
         return code if isinstance(code, int) else 0
     except KeyboardInterrupt:
         return process.INTERRUPTED
-    except BrokenPipeError:
+    except (BrokenPipeError, SystemExit):  # rich leaves by SystemExit where it meets a broken pipe itself
         process.abandon_output()
         return process.NO_READER
-    except SystemExit as leaving:
-        return leaving.code if isinstance(leaving.code, int) else 0
     except Exception as error:
         if process.interrupted():
             return process.INTERRUPTED

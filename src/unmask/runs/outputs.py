@@ -10,6 +10,7 @@ both kinds are followed: it is the file that counts, not its name.
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -117,9 +118,9 @@ def _paths(reads: Iterable[object]) -> Iterator[Path]:
     """Those of the arguments, and of the members of lists among them, that name a file or folder that exists."""
     for read in reads:
         if isinstance(read, str | os.PathLike):
-            with suppress(InputError, OSError, ValueError):
+            with suppress(InputError, OSError, ValueError, AttributeError):
                 path = user_path(os.fspath(read))
-                path = Path("/dev/stdin") if path == STANDARD_INPUT else path
+                path = Path(f"/dev/fd/{sys.stdin.fileno()}") if path == STANDARD_INPUT else path
                 if path.exists():
                     yield path
         elif isinstance(read, list | tuple):

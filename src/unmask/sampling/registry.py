@@ -62,6 +62,7 @@ class Method:
     law                 of a decoder that chooses positions before it draws their tokens, and so has a law: its sets, in words
     bound               the option that bounds a set, for decoders that take a bound or a number of steps
     random_order        its law is given a random order of the blanks
+    one_by_one          its law has one token per pass; `decoding_steps` are sets that are drafted together
     corrects            it asks the model about tokens that the model sees, which takes training (`train --refinement`)
     """
 
@@ -80,6 +81,7 @@ class Method:
     law: ClassVar[str] = ""
     bound: ClassVar[str] = ""
     random_order: ClassVar[bool] = False
+    one_by_one: ClassVar[bool] = False
     corrects: ClassVar[bool] = False
     options = OptionNames()
 
@@ -562,7 +564,8 @@ class Verified(InSteps):
         "Independent draws with exact log-probabilities (at temperature 0 the law is one text); no chain, so nothing has to mix. "
         "The law is that of one token per pass, in the order of the sets: nothing is lost by drafting together."
     )
-    law = "one token per pass in the order of sets that are drafted together and verified"
+    law = "one token, in the order of sets that are drafted together and verified"
+    one_by_one = True
     decoding_steps: Steps = 4
     sets: Literal["least-dependent", "interleaved", "random", "lowest-entropy"] = "least-dependent"
     profile: Annotated[Any, Written(metavar="PATH")] = None

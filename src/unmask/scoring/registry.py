@@ -307,7 +307,7 @@ class DecoderLaw(Score):
     decoder
         Decoder that chooses positions before it draws their tokens.
     passes
-        Passes in which it fills a text. By default its bound decides, or there are 10.
+        Passes in which it fills a text; of verified, its sets. By default its bound decides, or the decoder's own number.
     seed
         Seed of a random order, which is the same for all texts of a length.
     """
@@ -333,8 +333,9 @@ class DecoderLaw(Score):
     @property
     def definition(self) -> str:  # type: ignore[override]
         entry = KERNELS[self.decoder]
-        usual = f"the default {entry.bound}" if entry.bound else f"{USUAL_PASSES} passes"
-        passes = usual if self.passes is None else f"{self.passes} passes" if self.passes > 1 else "1 pass"
+        number = self.passes if self.passes or entry.bound else entry().decoding_steps  # type: ignore[attr-defined]
+        one, several = ("set", "sets") if entry.one_by_one else ("pass", "passes")
+        passes = f"the default {entry.bound}" if number is None else f"{number} {one if number == 1 else several}"
         return (
             f"law of the decoder {self.decoder}: a pass reveals {entry.law}, "
             f"each token with log q(x_i | what was revealed before), {passes}, q over the regular tokens"
@@ -342,7 +343,7 @@ class DecoderLaw(Score):
 
     def cost(self, sites: int) -> int:
         """The decoder's own passes."""
-        return min(sites, self.passes or USUAL_PASSES)
+        return sites if KERNELS[self.decoder].one_by_one else min(sites, self.passes or USUAL_PASSES)
 
 
 SCORES: dict[str, type[Score]] = {

@@ -11,7 +11,7 @@ from unmask.checks import one_of, whole
 from unmask.errors import InputError
 from unmask.models.load import Model
 from unmask.runs.progress import Progress
-from unmask.sampling.registry import refuse_no_law, with_law
+from unmask.sampling.registry import KERNELS, refuse_no_law, with_law
 from unmask.signature import Written, checked
 from unmask.verbs.shared import PathLike, Seed
 
@@ -48,7 +48,7 @@ def frontier(
     model
         Folder or hub name of a masked language model [default: the bundled English model].
     decoders
-        Decoders with a law [default: all].
+        Decoders with a law [default: all but verified, whose law has one token per pass].
     passes
         Passes of each, below length.
     length
@@ -77,7 +77,8 @@ def frontier(
         refuse_no_law(f"decoders {name}", name)
         one_of("decoders", name, with_law())
     folder = run_output(KIND, out, (data, profile, model))
-    names = dict.fromkeys(with_law() if decoders is None else decoders)
+    usual = [name for name in with_law() if not KERNELS[name].one_by_one]
+    names = dict.fromkeys(usual if decoders is None else decoders)
     numbers = sorted({whole("passes", number, 1, MOST_TOKENS) for number in passes})
     points = [Point(name, number) for name in names for number in numbers if number < length]
     if not points:
