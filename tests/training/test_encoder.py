@@ -25,9 +25,10 @@ SEGMENTS = [[5, 9, 3], [20], [1, 1, 12]]
 def model():  # type: ignore[no-untyped-def]
     settings = TrainSettings(layers=2, width=16, heads=2, vocab=64, max_length=32)
     model = new_model(settings, VOCABULARY.size).double()
+    draw = torch.Generator().manual_seed(0)
     with torch.no_grad():
         for p in model.parameters():
-            p.normal_(0, 1.0)
+            p.normal_(0, 1.0, generator=draw)
     return model
 
 
