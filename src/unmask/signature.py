@@ -90,7 +90,7 @@ class Method:
         if not self.several:
             return self.named(argument, value)
         parts = [part.strip() for part in value.split(",")] if isinstance(value, str) else value
-        if not isinstance(parts, Iterable):
+        if not isinstance(parts, Iterable) or getattr(parts, "shape", None) == ():
             parts = [parts]
         methods = tuple(self.named(argument, part) for part in parts)
         if not methods:
@@ -464,6 +464,8 @@ def fitted(name: str, value: Any, annotation: Any) -> Any:
     from pydantic import ValidationError
 
     value = _plain(value, annotation)
+    if isinstance(value, Iterator) and any(get_origin(one) is Iterable for one in _members(annotation)):
+        return value  # reading it here would use it up
     try:
         return _adapter(annotation).validate_python(value)
     except ValidationError as error:
@@ -492,6 +494,8 @@ def _by_class(annotation: Any) -> Any:
         return Annotated[Any, AfterValidator(partial(_object_of, annotation))]
     if get_origin(annotation) in (Union, types.UnionType):
         return Union[tuple(map(_by_class, get_args(annotation)))]  # noqa: UP007
+    if get_origin(annotation) is Iterable:  # pydantic would check the items of an iterator as they are read
+        return Sequence[get_args(annotation)[0]]  # type: ignore[misc]
     return annotation
 
 
@@ -507,7 +511,7 @@ def _plain(value: Any, annotation: Any) -> Any:
     origins = [get_origin(one) or getattr(one, "array_type", one) for one in members]
     if hasattr(value, "dtype") and not any(isinstance(one, type) and isinstance(value, one) for one in origins if one is not Any):
         if Any in members:
-            return value
+            return value.item() if getattr(value, "shape", None) == () else value
         value = value.item() if getattr(value, "shape", None) == () else value.tolist() if hasattr(value, "tolist") else value
     if isinstance(value, list) and tuple in origins and list not in origins:
         return tuple(value)

@@ -31,6 +31,7 @@ import unmask
 from unmask.lab import dynamics
 from unmask.models import masked_lm
 from unmask.models.tabular import TabularMLM
+from unmask.signature import hints
 
 HOSTILE: dict[str, Any] = {
     "None": None,
@@ -61,7 +62,7 @@ HOSTILE: dict[str, Any] = {
     "a tabular model": TabularMLM.random(2, 2, 0),
 }
 WORKS_AS = {
-    "None": r"None|Model|Alphabet|Candidates|Any|object",
+    "None": r"None|Optional|Model|Alphabet|Candidates|Any|object",
     "5": r"\bint\b|float|Candidates|Any|object",
     "-1": r"\bint\b|float|Any|object",
     "10**30": r"\bint\b|float|Any|object",
@@ -76,6 +77,8 @@ WORKS_AS = {
 }
 """What the annotation of a parameter that takes the value must say; arrays, lists and mappings are as good as their items."""
 SECONDS, SLOW = 10, 0.3
+LONG = ("lab.all", "progress")
+"""Without a progress that ends it, this call takes minutes."""
 
 SMALL_STUDY: dict[str, Any] = {"model": unmask.SpinModel(sites=3), "couplings": "0.1", "k": "1", "fits": 2, "orders": 2}
 
@@ -206,7 +209,14 @@ def each(**given: Any) -> Any:
 
 
 def _parameters(call: Callable[..., Any]) -> dict[str, inspect.Parameter]:
-    return {p.name: p for p in inspect.signature(call).parameters.values() if p.name != "self"}
+    """The parameters with annotations as types, not as names."""
+    plain = inspect.unwrap(call)
+    try:
+        types = hints(call if isinstance(call, type) else plain)
+    except (AttributeError, NameError, TypeError):
+        types = {}
+    listed = inspect.signature(call).parameters
+    return {name: one.replace(annotation=types.get(name, one.annotation)) for name, one in listed.items() if name != "self"}
 
 
 def broken(call: Callable[..., Any], given: dict[str, Any], parameter: inspect.Parameter, value: str) -> str | None:
@@ -258,7 +268,7 @@ def sweep(model: str, folder: Path, only: str) -> dict[str, Any]:
         if not re.fullmatch(only, name):
             continue
         for parameter in _parameters(call).values():
-            if parameter.kind in (parameter.VAR_KEYWORD, parameter.VAR_POSITIONAL):
+            if parameter.kind in (parameter.VAR_KEYWORD, parameter.VAR_POSITIONAL) or (name, parameter.name) == LONG:
                 continue
             for value in HOSTILE:
                 if value == "a network" and re.search(WORKS_AS[value], str(parameter.annotation)):

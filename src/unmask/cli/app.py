@@ -18,7 +18,7 @@ from cyclopts import App, CycloptsError
 
 from unmask import __version__
 from unmask.cli import process
-from unmask.cli.command import DASH, command
+from unmask.cli.command import command, hidden
 from unmask.errors import InputError
 from unmask.signature import FAMILIAR, Option, options, summary
 from unmask.verbs import VERBS, verb
@@ -69,6 +69,7 @@ def main_app(words: Sequence[str]) -> App:
         version_flags=("--version",),
         help_flags=("--help", "-h"),
         help_format="plaintext",
+        suppress_keyboard_interrupt=False,
     )
     called = next((word for word in words if not word.startswith("-")), None)
     names = (*VERBS, LAB)
@@ -94,7 +95,7 @@ def run(words: Sequence[str]) -> int:
 def _run(words: Sequence[str]) -> int:
     try:
         process.prepare()
-        typed = [DASH if word == "-" else word for word in words]
+        typed = [hidden(word) for word in words]
         code = main_app(words)(typed, exit_on_error=False, print_error=False, result_action="return_value")
         process.flush_output()
         return code if isinstance(code, int) else 0

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import inspect
 import os
+import re
 import types
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
@@ -22,7 +23,7 @@ MODEL = "Model"
 """The heading of the options that load a model."""
 NUMBERS = {int: "INT", float: "NUMBER"}
 DASH = "\0"
-"""Stands for the word -, standard input, while cyclopts parses: it takes - for an option."""
+"""Stands for the dash of a word that cyclopts would take for an option: standard input (-), and numbers such as -0.2:0.2."""
 
 
 def command(name: str, function: Callable[..., Any], run: Callable[[dict[str, Any]], Any], extra: Sequence[Option] = ()) -> App:
@@ -32,7 +33,14 @@ def command(name: str, function: Callable[..., Any], run: Callable[[dict[str, An
     """
     listed = [*options(function), *extra]
     own = {option.name for option in extra}
-    app = App(name=name, help=_help(function), help_format="plaintext", version_flags=(), help_flags=("--help", "-h"))
+    app = App(
+        name=name,
+        help=_help(function),
+        help_format="plaintext",
+        version_flags=(),
+        help_flags=("--help", "-h"),
+        suppress_keyboard_interrupt=False,
+    )
 
     def call(*words: Any, **named: Any) -> Any:
         placed = [option.name for option in listed if option.positional]
@@ -50,6 +58,16 @@ def command(name: str, function: Callable[..., Any], run: Callable[[dict[str, An
     call.__annotations__ = {option.name: _parameter(option).annotation for option in listed}
     app.default(call)
     return app
+
+
+def hidden(word: str) -> str:
+    """The word as cyclopts gets it."""
+    return DASH + word[1:] if word == "-" or re.match(r"-\.?\d", word) else word
+
+
+def shown(word: Any) -> Any:
+    """The word as it was typed."""
+    return f"-{word[1:]}" if isinstance(word, str) and word.startswith(DASH) else word
 
 
 def _help(function: Callable[..., Any]) -> str:
@@ -142,7 +160,7 @@ def repeats(option: Option) -> bool:
 
 def value(option: Option, words: Any) -> Any:
     """What was typed, as the function takes it; words that do not fit the type stay as they are, for the function to refuse."""
-    words = ["-" if word == DASH else word for word in words] if isinstance(words, list) else "-" if words == DASH else words
+    words = [shown(word) for word in words] if isinstance(words, list) else shown(words)
     written: Written = option.written
     if written.read:
         return _loaded(written.read)(words)
