@@ -84,6 +84,8 @@ def load_translator(name: str | os.PathLike[str], device: str = "auto", dtype: s
 
 def as_translator(model: Translator) -> PairModel | CausalPairs:
     """The model itself, the one that a function returns, or the one of a folder."""
+    if model is None:
+        raise InputError("model None is not a translator: give a folder of `unmask train --parallel`")
     if isinstance(model, str | os.PathLike):
         return load_translator(model)
     return model if isinstance(model, PairTranslator) else model()
