@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import math
+import shutil
 
 import pytest
 import torch
@@ -14,7 +15,7 @@ from command_runner import invoke
 from unmask.answers.profile import ENOUGH, Sums, hidden_sites, measure
 from unmask.errors import InputError
 from unmask.models.tabular import TabularMLM
-from unmask.tables.profile import Profile
+from unmask.tables.profile import FILE, Profile
 
 V, T = 3, 4
 
@@ -132,3 +133,13 @@ def test_what_is_refused(texts, tmp_path):
     (tmp_path / "texts.txt").write_text("a text\n")
     with pytest.raises(InputError, match="is read by this very command"):
         unmask.dependence(profile=tmp_path / "texts.txt", out=tmp_path / "texts.txt")
+
+
+def test_a_profile_of_other_weights_in_the_folder_is_refused(tiny_folder, tmp_path):
+    """It was used by `score` and `sample` without a word."""
+    folder = tmp_path / "model"
+    shutil.copytree(tiny_folder, folder)
+    (folder / FILE).write_text(json.dumps({"by_distance": [0.5, 0.2], "fingerprint": "other", "texts": 3}))
+    model = unmask.MaskedLM.load(folder, device="cpu")
+    with pytest.raises(InputError, match="the profile was measured on model other"):
+        unmask.Profile.of(model)

@@ -188,3 +188,8 @@ def test_fill_answers_and_constraints(tiny, model):
     assert {c["tokens"][0] for c in said["completions"]} == {"cat", "dog"}
     shown = run("fill", "the [MASK] [MASK] .", *model, *options).stdout
     assert "odds" in shown and "1 : 1" in shown and "dog ran" in shown
+
+
+def test_one_word_is_a_text_and_what_is_written_like_a_path_a_file(model):
+    assert run("score", "cat", *model).exit_code == 0
+    assert "does not exist" in refused("score", "cat.txt", *model)

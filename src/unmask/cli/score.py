@@ -88,7 +88,7 @@ class _Rows:
 
 
 def _texts(inputs: Sequence[str], pairs: Sequence[Path] | None) -> Path | list[str] | None:
-    """A file, standard input, or sentences: not a file, and with a space in it or too long for a path."""
+    """A file, standard input, or sentences."""
     if pairs:
         if inputs:
             raise InputError(f"{inputs[0]!r} and --pairs were both given: give one of the two")
@@ -101,16 +101,15 @@ def _texts(inputs: Sequence[str], pairs: Sequence[Path] | None) -> Path | list[s
     if not files:
         return list(inputs)
     if len(inputs) > 1:
-        raise InputError(f"{files[0]!r} is a file, or one word, among {len(inputs)} texts: give one file, or sentences")
+        raise InputError(f"{files[0]!r} is a file among {len(inputs)} texts: give one file, or sentences")
     return Path("-") if files[0] == "-" else user_path(files[0])
 
 
 def _names_a_file(text: str) -> bool:
-    """Whether a text is a file that exists, or could be the path of one: it has no space, and no part is too long for a name."""
-    could_be = (
-        not any(c.isspace() for c in text.strip()) and max(len(part.encode(errors="replace")) for part in text.split("/")) <= 255
-    )
-    return could_be or os.path.isfile(os.path.expanduser(text))
+    """Whether a text is a file that exists, or is written like the path of one: without a space, with a folder or an ending."""
+    written_so = not any(c.isspace() for c in text.strip()) and ("/" in text or Path(text).suffix != "")
+    short = max(len(part.encode(errors="replace")) for part in text.split("/")) <= 255
+    return (written_so and short) or os.path.isfile(os.path.expanduser(text))
 
 
 def _print_sentences(scores: Scores) -> None:
