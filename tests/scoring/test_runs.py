@@ -261,7 +261,7 @@ def test_sentences_without_a_score_say_why(unmask_score):
     [
         (["nowhere.txt"], "'nowhere.txt' does not exist"),
         ([], "no text was given"),
-        (["a dog", "-"], "is a file, or one word"),
+        (["a dog", "-"], "is a file among"),
         (["a dog", "--score", "pl_word"], "did you mean pll_word"),
         (["a dog", "--format", "parquet"], "Parquet cannot be printed"),
         (["a dog", "--pairs", "x.jsonl"], "both given"),
