@@ -53,7 +53,7 @@ def translate(
     model
         A folder of `unmask train --parallel`.
     kernel
-        A decoder, which takes the likeliest tokens, or a Markov kernel of `sample`; of a causal model greedy or beam; auto is
+        A decoder, always at temperature 0, or a Markov kernel of `sample`; of a causal model greedy or beam; auto is
         mask-predict, of a causal model beam.
     sweeps
         Of a Markov kernel: how often each token is redrawn [default: 10].
