@@ -107,7 +107,7 @@ class PairModel(PairTranslator):
             network, cut = self.model.network, self.layout.source_length - room
             assert isinstance(network, BertMaskedLM)
             model = MaskedLM(network.without_positions(room, room + cut), self.model.tokenizer, name=self.model.name)
-            model.folder = self.model.folder
+            model.folder, model.fingerprint = self.model.folder, self.model.fingerprint  # the same model, so its profile holds
             layout = replace(self.layout, source_length=room, max_length=self.layout.max_length - cut)
             self._rooms[room] = replace(self, model=model, layout=layout)
         return self._rooms[room]
