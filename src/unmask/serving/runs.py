@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 from math import isnan
 from os import PathLike
@@ -37,11 +38,21 @@ class Runs:
         """One run as tables, traces and names of figures, read again each time: it may still be growing."""
         about, folder = self.about[number], self.folders[number]
         shown = _evaluation(folder) if about["kind"] == "evaluate" else _sampling(folder)
-        return {**about, **shown, "figures": [figure.name for figure in self.figures(number)]}
+        return {**about, **shown, "figures": [figure.name for figure in self.figures(number)], "copy": _copy(**about)}
 
     def figures(self, number: int) -> list[Path]:
         """The figures that a run has left, PNG files."""
         return sorted((self.folders[number] / "figures").glob("*.png"))
+
+
+def _copy(kind: str, folder: str, **about: object) -> dict[str, str]:
+    """The same numbers outside of the page."""
+    if kind == "sample":
+        python = f"import unmask\n\nprint(unmask.diagnose({folder!r}).to_dict())"
+        return {"python": python, "command": shlex.join(["unmask", "diagnose", folder])}
+    table = f"{folder}/table.json"
+    python = f'import json\nfrom pathlib import Path\n\nprint(json.loads(Path({table!r}).read_text())["constructions"])'
+    return {"python": python, "command": shlex.join(["python3", "-m", "json.tool", table])}
 
 
 def _evaluation(folder: Path) -> dict[str, Any]:
