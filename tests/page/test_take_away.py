@@ -117,20 +117,6 @@ def test_a_link_and_both_copies(page, tmp_path):
     )
 
 
-def test_a_pin_is_copied_with_its_numbers(page, tmp_path):
-    page.open(TWO)
-    settled(page)
-    page.tab.locator("ol.bars").first.locator("button").nth(1).click()
-    page.tab.wait_for_selector("h3:has-text('given')")
-    given = json.loads(saved(page, "Pin a word", "JSON"))
-    for kind in ("Copy as Python", "Copy as command"):
-        line = copies(page, kind)
-        (tmp_path / "asked.py").write_text(line)
-        printed = run("python asked.py" if kind == "Copy as Python" else line, tmp_path).split()
-        assert printed[1::2] == [token.strip() for token in given["tokens"][:8]]
-        assert [float(p) for p in printed[::2]] == pytest.approx(given["given"][:8], abs=2e-6)
-
-
 RUNS = {
     "three blanks": "#/fill?text=A+man+is+riding+a+horse.&blanks=1,3,5w",
     "dependence": "#/dependence?text=She+drank+tea.&candidates=8",

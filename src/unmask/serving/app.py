@@ -8,6 +8,7 @@ from dataclasses import asdict, fields
 from hashlib import sha256
 from importlib.resources import files
 from inspect import signature
+from json import loads
 from os import PathLike
 from pathlib import Path
 from typing import Annotated, Any
@@ -70,29 +71,8 @@ EVENTS: dict[int | str, dict[str, Any]] = {
 FIGURE: dict[int | str, dict[str, Any]] = {200: {"content": {"image/png": {}}, "description": "A figure."}}
 
 
-def _example(text: str, blanks: str = "", second: str = "") -> dict[str, str]:
-    """A text that a model can read, words to blank, and a second text to compare it with."""
-    return {"text": text, "blanks": blanks, "second": second}
-
-
-ENGLISH = {
-    "fill": _example(text="A woman is reading a book in the park.", blanks="3,5"),
-    "dependence": _example(text="The doctor told her patient to drink less coffee."),
-    "sample": _example(text="The old man walked his dog along the river.", blanks="1,2,3,4,5,6,7"),
-    "score": _example(text="The keys to the cabinet are on the table.", second="The keys to the cabinet is on the table."),
-}
-HEAVY = (
-    "EVQLVESGGGLVQPGGSLRLSCAASGFTFSSYAMSWVRQAPGKGLEWVSAISGSGGSTYYADSVKGRFTISRDNSKNTLYLQMNSLRAEDTAVYYCAKDGRYYGSSYFDYWGQGTLVTVSS"
-)
-"""The variable domain of a human heavy chain; the residues after CAK are its most variable loop."""
-LOOP = "98,99,100,101,102,103,104,105"
-PROTEIN = {
-    "fill": _example(text=HEAVY, blanks="101,102"),
-    "mutants": _example(text=HEAVY, blanks="101,102"),
-    "dependence": _example(text=HEAVY, blanks=LOOP),
-    "sample": _example(text=HEAVY, blanks=LOOP),
-    "score": _example(text=HEAVY, second=HEAVY.replace("SSYAMS", "SSYWMS")),
-}
+EXAMPLES: list[dict[str, dict[str, str]]] = loads((PAGE / "examples.json").read_text(encoding="utf-8"))
+"""Of each view a text, the words to blank, and a second text to compare it with: in English, and of a protein."""
 Number = Annotated[int, PathParameter(ge=0, le=10_000, description="from 0")]
 JobName = Annotated[str, PathParameter(min_length=1, max_length=40, description="the id of the event `job`")]
 
@@ -232,7 +212,9 @@ def _add_copy(app: FastAPI, name: str, questions: Questions, copies: Copies) -> 
     async def copy(asked: Any) -> dict[str, str]:
         """The same question as a line of Python and as a command, which print its answer."""
         values = asked.model_dump()
-        return copies.compared(values) if name == "fill" and questions.tabled(values) else copies.of(name, values)
+        if name == "fill" and questions.tabled(values):
+            return copies.of("compare", {**values, "top": None})
+        return copies.of(name, values)
 
     copy.__annotations__["asked"], copy.__name__ = limits.request(name), f"{name}_copy"
     app.post(f"/api/{name}/copy")(copy)
@@ -243,11 +225,6 @@ def _json(answer: Any) -> Response:
 
 
 def _add_runs(app: FastAPI, jobs: Jobs, known: Runs) -> None:
-    @app.get("/api/runs")
-    async def runs() -> list[dict[str, Any]]:
-        """The runs that were named on the command line."""
-        return known.about
-
     @app.get("/api/runs/{number}")
     async def run(number: Number, request: Request) -> Response:
         """One run as tables and traces."""
@@ -342,7 +319,7 @@ def _facts(entry: Any, *names: str) -> dict[str, Any]:
 
 def examples_for(words: TextTokenizer) -> dict[str, dict[str, str]]:
     """By view: the first set whose every text the tokenizer reads without an unknown token."""
-    for examples in (ENGLISH, PROTEIN):
+    for examples in EXAMPLES:
         texts = [text for one in examples.values() for text in (one["text"], one["second"]) if text]
         if all(_reads(words, text) for text in texts):
             return examples

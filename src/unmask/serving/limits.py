@@ -46,6 +46,7 @@ MOST_EXACT_TOKENS = 10
 """Of a text whose orders are enumerated; the orders of longer ones are sampled: a page waits for seconds."""
 
 Text = Annotated[str, Len(1, LONGEST_TEXT)]
+Content = Annotated[str, Len(1, MOST_BATCH_BYTES)]
 Name = Annotated[str, Len(1, 40)]
 Candidates = Annotated[int, Interval(ge=2, le=MOST_CANDIDATES)]
 Completions = Annotated[int, Interval(ge=1, le=MOST_COMPLETIONS)]
@@ -101,10 +102,7 @@ QUESTIONS: dict[str, Question] = {
         {"text": BLANKED, "candidates": 64, "cells": 14},
         more={
             "cells": (int, Field(14, ge=2, le=MOST_CELLS, description="Tokens along each edge of the map of two blanks.")),
-            "pin": (
-                Pin | None,
-                Field(None, description="A token held in one of two blanks: the map has the other's distribution."),
-            ),
+            "pin": (Pin | None, Field(None, description="A token held in one of two blanks; the map has the other's law.")),
         },
     ),
     "dependence": Question(
@@ -136,11 +134,8 @@ QUESTIONS: dict[str, Question] = {
         {"content": "The keys are on the table.\nThe keys is on the table.\n"},
         {"score": [DEFAULT_SCORE]},
         {
-            "content": (
-                Annotated[str, Len(1, MOST_BATCH_BYTES)],
-                Field(description="Texts, one per line; or what a .csv, .tsv, .jsonl or .fasta holds."),
-            ),
-            "name": (Annotated[str, Len(1, 200)], Field("list.txt", description="Of the file: its ending says how it is read.")),
+            "content": (Content, Field(description="Texts, one per line; or what a .csv, .tsv, .jsonl or .fasta holds.")),
+            "name": (Text, Field("list.txt", description="Of the file: its ending says how it is read.")),
         },
     ),
     "sample": Question(

@@ -131,9 +131,7 @@ class Questions:
         joints and sizes are the choices that would not be refused: value, label, and for joints their meaning.
         """
         searched, cloze = self._reads(asked)
-        blanks = len(self._typed.findall(asked["text"])) if cloze is None else len(cloze.block)
-        limits.refuse_more(blanks, limits.MOST_BLANKS, "the text has {} blanks", f"blank fewer {self.noun}s")
-        lengths = searched and cloze is None
+        blanks, lengths = self._blanks(asked["text"]), searched and cloze is None
         name = SEARCHED if searched else named(asked["joint"] or DEFAULT, "joint").name
         usual = SEARCHED if lengths or self._reads({**asked, "joint": None})[0] else DEFAULT
         labels = {one.name: one.label for one in CONSTRUCTIONS.values()} | {SEARCHED: "chain rule over all orders"}
@@ -146,8 +144,8 @@ class Questions:
             vocabulary = len(self.model.regular_ids)
             fits = [n for n in (*SIZES, vocabulary) if n <= vocabulary and pass_count([n] * blanks) <= limits.MOST_PASSES]
             sizes += [["exact", "every token (exact)"] if n == vocabulary else [str(n), f"{n} each"] for n in fits]
-        first = QUICK if not searched and asked["candidates"] is None and not asked["exact"] else None
-        first = first if first and first < len(self.model.regular_ids) and blanks == 2 else None
+        quick = blanks == 2 and asked["candidates"] is None and not asked["exact"] and QUICK < len(self.model.regular_ids)
+        first = QUICK if quick and not searched else None
         return {"joint": name, "joints": joints, "sizes": sizes, "meaning": named(name).meaning, "first": first}
 
     def _reads(self, asked: Values) -> tuple[bool, Cloze | None]:
@@ -156,6 +154,11 @@ class Questions:
         joint = None if asked["joint"] is None else named(asked["joint"], "joint").name
         searched, cloze = searches(self.model, asked["text"], joint, grid, Search())
         return searched, cloze if searched else cloze or self.model.cloze(asked["text"])
+
+    def _blanks(self, text: str) -> int:
+        count = len(self._typed.findall(text))
+        limits.refuse_more(count, limits.MOST_BLANKS, "the text has {} blanks", f"blank fewer {self.noun}s")
+        return count
 
     def tabled(self, asked: Values) -> bool:
         """Whether the joint of the blanks is a table, which `unmask.compare` prints with every construction."""
@@ -168,8 +171,7 @@ class Questions:
         Of two blanks or more over a table also every construction (of an exact joint, the chosen one and the product), and of two
         blanks the map, with a token pinned if asked.
         """
-        blanks = len(self._typed.findall(asked["text"]))
-        limits.refuse_more(blanks, limits.MOST_BLANKS, "the text has {} blanks", f"blank fewer {self.noun}s")
+        blanks = self._blanks(asked["text"])
         searched, cloze = self._reads(asked)
         if not searched and cloze is not None and len(cloze.block) > 1:
             return self._compared(asked, cloze, progress)
@@ -187,8 +189,10 @@ class Questions:
         compared = self._comparison(asked, name, cloze, progress)
         described = [
             {
-                **{"name": one, "label": named(one).label, "best": _completions(self._filling(compared, one, 1))[0]},
-                **{key: value for key, value in vars(row).items() if value is not None},
+                "name": one,
+                "label": named(one).label,
+                "best": _completions(self._filling(compared, one, 1))[0],
+                **_given(vars(row)),
             }
             for one, row in compared.descriptions.items()
         ]
@@ -197,8 +201,8 @@ class Questions:
             raise InputError(f"a token is pinned in one of two blanks, and the text has {joint.sites}: unpin it")
         pinned = (pin["blank"], pin["token"]) if pin else None
         cells = len(self.model.regular_ids) if len(self.model.regular_ids) <= SMALL else asked["cells"]
-        sizes = " × ".join(f"{n:,}" for n in joint.shape)
-        held = f"hold {percent_at_least(compared.candidates_mass)} of the independent blanks’ mass"
+        sizes, held = " × ".join(f"{n:,}" for n in joint.shape), percent_at_least(compared.candidates_mass)
+        note = f"{sizes} tokens considered; they hold {held} of the independent blanks’ mass, and every number is given that"
         return {
             "text": compared.text,
             "joint": name,
@@ -208,7 +212,7 @@ class Questions:
             "compatibility": compared.compatibility,
             "blanks": joint.sites,
             "summary": dependence_in_words(joint, compared.compatibility),
-            "note": f"{sizes} tokens considered; they {held}, and every number is given that the blanks lie among them.",
+            "note": f"{note} the blanks lie among them.",
             "warning": not_converged(compared.joints.values()) or "",
             "constructions": described,
             "completions": _completions(self._filling(compared, name, asked["top"])),
@@ -239,7 +243,6 @@ class Questions:
 
     def _candidates(self, cloze: Cloze, asked: Values) -> int | None:
         """The candidates of each blank as the verb will be given them; refuses a joint that is too large to be served."""
-        limits.refuse_more(len(cloze.block), limits.MOST_BLANKS, "the text has {} blanks", f"blank fewer {self.noun}s")
         with self._turn:  # the default follows the speed of the model itself, which is measured while no other job has a batch
             plan = plan_candidates(self._alone, cloze, asked["candidates"], asked["exact"], force=True)
         what = f"{len(plan.sizes)} blanks of {plan.size:,} candidates take {{}} passes"
@@ -266,15 +269,15 @@ class Questions:
             if len(joints) > DRAWN:
                 joints.pop(min(joints, key=lambda pair: joints[pair][0]))
 
-        others, shown = asked["others"], None if progress is None else _first(progress, "choosing candidates")
-        if shown:
-            shown(0, 0, "")
-        (found,) = dependences([text], self.model, None, asked["joint"], others, size, False, None, None, True, shown, look)
+        if progress:
+            progress(0, 0, "choosing candidates")
+        options = (None, asked["joint"], asked["others"], size, False, None, None, True, progress, look)
+        (found,) = dependences([text], self.model, *options)
         stands = [ids[position] for position in found.positions] if self.model.mask_id not in ids else []
         pairs = [self._pair(found, i, j, value, joints.get((i, j)), stands) for i, j, value in found.pairs()]
-        fitting = [n for n in PAIR_SIZES if count * pass_count([n] * 2) <= limits.MOST_PASSES]
-        note = self._held(found, pairs, count)
-        return {**found.to_dict(), "pairs": pairs, "measured": len(pairs), "count": count, "note": note, "sizes": fitting}
+        sizes = [n for n in PAIR_SIZES if count * pass_count([n] * 2) <= limits.MOST_PASSES]
+        counts = {"measured": len(pairs), "count": count, "note": self._held(found, pairs, count), "sizes": sizes}
+        return {**found.to_dict(), "pairs": pairs, **counts}
 
     def _pair(self, found: Any, i: int, j: int, value: float, drawn: tuple[float, Joint] | None, stands: list[int]) -> Answer:
         mass = float(found.mass[i, j])
@@ -334,12 +337,12 @@ class Questions:
         with _file(asked["name"], asked["content"]) as path:
             head = asked["content"].lstrip().partition("\n")[0]
             options = {"score": asked["score"], **self._orders(asked["score"])}
-            if any(f"{good}" in head and f"{bad}" in head for good, bad in PAIRS):
+            if any(good in head and bad in head for good, bad in PAIRS):
                 compared = self._result("score", {"pairs": path, **options}, progress=progress)
                 limits.refuse_more(len(compared), limits.MOST_ROWS, "the file has {} pairs", COMMAND)
                 every = [row for row in compared.accuracy if row["level"] == "all" and row["pairs"]]
                 right = [f"{row['accuracy']:.1%} of {row['pairs']} pairs right by {row['score']}." for row in every]
-                return _table([_without(row, "set", "phenomenon", "reason") | _reason(row) for row in compared.pairs], right)
+                return _table([{k: v for k, v in row.items() if k not in ("set", "phenomenon")} for row in compared.pairs], right)
             texts = [self.sequence(item.text) for item in items_of(path) if item.text.strip()]
         limits.refuse_more(len(texts), limits.MOST_ROWS, "the list has {} texts", f"give fewer, or {COMMAND}")
         if not texts:
@@ -347,7 +350,7 @@ class Questions:
         if any(self._typed.search(text) for text in texts):
             return self._filled(texts, progress)
         scores = self._result("score", {"texts": texts, **options}, progress=progress)
-        rows = [{"text": row["text"], **{name: row[name] for name in asked["score"]}, **_reason(row)} for row in scores.rows]
+        rows = [{name: row[name] for name in ("text", *asked["score"], "reason")} for row in scores.rows]
         return _table(rows, [f"{len(rows):,} texts."])
 
     def _filled(self, texts: list[str], progress: Progress | None) -> Answer:
@@ -389,26 +392,13 @@ def _given(values: Values) -> Answer:
     return {name: value for name, value in values.items() if value is not None}
 
 
-def _without(row: Values, *names: str) -> Answer:
-    return {name: value for name, value in row.items() if name not in names}
-
-
-def _reason(row: Values) -> Answer:
-    return {"reason": row["reason"]} if row["reason"] else {}
-
-
 def _as_mask(typed: re.Match[str]) -> str:
     return typed[0] if typed[0].startswith(("[WORD", "[GAP")) else "[MASK]"
 
 
 def _table(rows: list[Answer], lines: list[str]) -> Answer:
-    columns = list(dict.fromkeys(name for row in rows for name in row))
+    columns = list(dict.fromkeys(name for row in rows for name, value in row.items() if name != "reason" or value))
     return {"columns": columns, "rows": [[row.get(name) for name in columns] for row in rows], "lines": lines}
-
-
-def _first(progress: Progress, what: str) -> Progress:
-    """`progress`, which says `what` before anything is counted."""
-    return lambda done, total, counted="": progress(done, total, counted or what)
 
 
 def _plainly(summary: str) -> str:
