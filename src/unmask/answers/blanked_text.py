@@ -19,7 +19,7 @@ from unmask.cloze import Cloze
 from unmask.errors import InputError
 from unmask.formats import percent_at_least
 from unmask.models.masked_lm import MaskedLM
-from unmask.models.text.words import alphabet_ids, alphabet_tokens
+from unmask.models.text.blanks import alphabet_ids, alphabet_tokens
 from unmask.results import Result
 from unmask.runs.progress import Progress
 from unmask.tables.candidates import CandidatePlan, find_candidates, plan_candidates

@@ -45,8 +45,7 @@ from unmask.formats import percent_at_least, percent_at_most
 from unmask.joints.chain_search import Also, ChainSearch, Found, log_mean_over_orders, search_fillings
 from unmask.joints.registry import SEARCHED
 from unmask.models.masked_lm import MaskedLM
-from unmask.models.text.blanks import Blank, TextReading, has_several_lengths, read_blanks, reading_with, readings_of
-from unmask.models.text.words import WordMarks
+from unmask.models.text.blanks import Blank, TextReading, WordMarks, has_several_lengths, read_blanks, reading_with, readings_of
 from unmask.results import Result
 from unmask.runs.progress import Enough, Progress
 from unmask.tables.exploration import State, Variant

@@ -39,10 +39,10 @@ from torch import Tensor, nn
 
 from unmask.errors import InputError, UnmaskWarning
 from unmask.models.encoder.bert import ACTIVATIONS, BertMaskedLM, BertShape
-from unmask.models.function_network import FunctionNetwork
+from unmask.models.heads import FunctionNetwork
 from unmask.models.load import Model, loaded_anew
 from unmask.models.masked_lm import MaskedLM
-from unmask.models.weights import LeftOut
+from unmask.models.source import LeftOut
 from unmask.results import Result
 from unmask.runs.files import user_path
 from unmask.runs.lines import plain_texts, source_name
@@ -237,8 +237,8 @@ def _head(model: MaskedLM) -> str:
 
 def concerns(model: MaskedLM, found: OnTexts | None) -> Iterator[str]:
     """One sentence for each thing that looks wrong."""
-    if model.missing_input:
-        yield model.missing_input
+    if model.caution:
+        yield model.caution
     if not any(model.words.around()):
         yield "nothing is put before and after a text: most models were trained with a start and an end token (post_processor)"
     entropy = _masked_entropy(model)
