@@ -17,7 +17,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import unmask
-from unmask.answers.asking import FEW, Grid
+from unmask.answers.blanked_text import FEW, Grid
 from unmask.answers.chain_filling import ChainFilling, searches
 from unmask.answers.comparison import Comparison
 from unmask.answers.dependence import dependences
