@@ -27,7 +27,7 @@ from unmask.cloze import Cloze
 from unmask.errors import InputError, UnmaskWarning
 from unmask.formats import percent_at_least
 from unmask.models.masked_lm import MaskedLM
-from unmask.models.text.words import alphabet_ids, alphabet_tokens
+from unmask.models.text.blanks import alphabet_ids, alphabet_tokens
 from unmask.runs.progress import Progress
 from unmask.tables.candidates import CandidatePlan, find_candidates, plan_candidates
 from unmask.tables.revealing import regular_tokens

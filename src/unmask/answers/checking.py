@@ -20,10 +20,10 @@ from unmask.answers.asking import worse_than_uniform
 from unmask.answers.on_texts import OnTexts, measure, texts_of
 from unmask.errors import UnmaskWarning
 from unmask.models.encoder.bert import BertMaskedLM
-from unmask.models.function_network import FunctionNetwork
+from unmask.models.heads import FunctionNetwork
 from unmask.models.load import Model, loaded_anew
 from unmask.models.masked_lm import MaskedLM
-from unmask.models.weights import LeftOut
+from unmask.models.source import LeftOut
 from unmask.results import Result
 from unmask.runs.progress import Progress
 
@@ -205,8 +205,8 @@ def _head(model: MaskedLM) -> str:
 
 def concerns(model: MaskedLM, found: OnTexts | None) -> Iterator[str]:
     """One sentence for each thing that looks wrong."""
-    if model.missing_input:
-        yield model.missing_input
+    if model.caution:
+        yield model.caution
     if not any(model.words.around()):
         yield "nothing is put before and after a text: most models were trained with a start and an end token (post_processor)"
     entropy = _masked_entropy(model)

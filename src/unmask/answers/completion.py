@@ -30,8 +30,7 @@ from unmask.answers.search import Search
 from unmask.cloze import Cloze
 from unmask.errors import InputError
 from unmask.models.masked_lm import MaskedLM
-from unmask.models.text.blanks import Blank, TextReading
-from unmask.models.text.words import WordMarks
+from unmask.models.text.blanks import Blank, TextReading, WordMarks
 from unmask.results import Result
 
 if TYPE_CHECKING:
