@@ -43,7 +43,7 @@ def test_a_small_model_learns_the_dictionary_and_the_order(masked: Path, causal:
 
 @pytest.mark.parametrize("name", [name for name, kernel in KERNELS.items() if not kernel.corrects])
 def test_every_decoder_and_kernel_translates(masked: Path, name: str) -> None:
-    steps = {"decoding_steps": 2} if "decoding_steps" in KERNELS[name].options else {}
+    steps = {"passes": 2} if "passes" in KERNELS[name].options else {}
     steps = {"sweeps": 2, "start": "mask-predict@1"} if name in MARKOV else steps
     found = translated(masked, kernel=name, **steps, lengths=2)
     assert share_right(found.texts, TARGETS) > 0.6
@@ -55,8 +55,8 @@ def test_a_model_that_learned_to_correct_its_own_output_revises_it_and_one_that_
     masked: Path, refined: Path
 ) -> None:
     with pytest.warns(UnmaskWarning, match="trained on blanks only"):
-        lost = translated(masked, kernel="revise", decoding_steps=4, lengths=2)
-    found = translated(refined, kernel="revise", decoding_steps=4, lengths=2)
+        lost = translated(masked, kernel="revise", passes=4, lengths=2)
+    found = translated(refined, kernel="revise", passes=4, lengths=2)
     assert share_right(found.texts, TARGETS) > 0.9 and share_right(lost.texts, TARGETS) < 0.2
     assert share_right(translated(refined).texts, TARGETS) > 0.9
 
@@ -231,17 +231,17 @@ def test_what_is_read_is_not_written_over_and_words_that_cannot_be_spelled_are_t
     link.symlink_to(file)
     for out in (file, link):
         with pytest.raises(InputError, match="is read by this very command"):
-            flat.translate(file, model=masked, device="cpu", out=out)
+            flat.translate(file, model=masked, device="cpu", save=out)
         with pytest.raises(InputError, match="is read by this very command"):
-            flat.translate(["kalo."], model=masked, device="cpu", reference=file, out=out)
+            flat.translate(["kalo."], model=masked, device="cpu", reference=file, save=out)
     assert file.read_text().startswith("kalo.")
     before = {path: path.read_bytes() for path in masked.iterdir() if path.is_file()}
     for name in ("config.json", "new.jsonl"):
-        done = invoke(["translate", str(file), "--model", str(masked), "--out", str(masked / name)])
+        done = invoke(["translate", str(file), "--model", str(masked), "--save", str(masked / name)])
         assert done.exit_code == 2 and done.stderr.startswith("error: out ") and done.stderr.count("\n") == 1
     assert {path: path.read_bytes() for path in masked.iterdir() if path.is_file()} == before
     with pytest.raises(InputError, match="did not write"):
-        flat.translate(["kalo."], model=masked, device="cpu", out=file)
+        flat.translate(["kalo."], model=masked, device="cpu", save=file)
     with pytest.warns(UnmaskWarning, match="1 of 2 sources have words that the model cannot spell .* the first in line 2"):
         flat.translate(file, model=masked, device="cpu")
 

@@ -110,7 +110,7 @@ def test_four_changes_and_lists_and_objects(letters):
     "options", [{"positions": "all"}, {"positions": [1, 4], "changes": 2}, {"positions": "1-4", "changes": 2}]
 )
 def test_figures_and_tables_are_left(letters, tmp_path, options):
-    found = unmask.mutants(SEQUENCE, model=letters, out=tmp_path / "m.parquet", figure=tmp_path / "m.png", **options)
+    found = unmask.mutants(SEQUENCE, model=letters, save=tmp_path / "m.parquet", figure=tmp_path / "m.png", **options)
     assert pandas.read_parquet(tmp_path / "m.parquet").equals(found.to_frame())
     assert (tmp_path / "m.png").stat().st_size > 5_000
 

@@ -40,7 +40,7 @@ def _answer(verb: str, show: Callable[[Any, Console], None], given: dict[str, An
     """
     json = given.pop("json", False)
     text, file = given.pop("text", given.pop("sequence", None)), given.pop("file", None)
-    for name in ("figure", "out"):
+    for name in ("figure", "save"):
         if name in given:
             output_file(name, given[name], (file, STANDARD_INPUT if text == "-" else None))
     found = _read_texts(text, file)
@@ -206,7 +206,7 @@ def _show_mutants(found: Mutants, console: Console) -> None:
     rows = ([name, *(f"{values[i]:.3f}" for values in best.numbers.values())] for i, name in enumerate(best.names))
     terminal.print_table(console, ["log-prob.", "effect", "singles", "epistasis", "interaction"], rows, first="mutant")
     if len(best) < len(found):
-        console.print(f"\nthe {len(best)} of largest {found.by}; --out and --json have all")
+        console.print(f"\nthe {len(best)} of largest {found.by}; --save and --json have all")
 
 
 def _show_measured(found: Measured, console: Console) -> None:

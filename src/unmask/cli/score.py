@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 def score(given: dict[str, Any]) -> int:
     """Print scores: as rows of a file, as tables of sentences, or as accuracies of pairs; 1 if a text lacks a score."""
-    json, words, pairs = given.pop("json", False), given.pop("texts", []), given.get("pairs")
+    json, words, pairs = given.pop("json", False), given.pop("texts", []), given.get("minimal_pairs")
     out, rows, format = given.get("out"), given.get("rows", "texts"), given.get("format", "jsonl")
     texts = _texts(words, pairs)
     from_file = isinstance(texts, Path)
@@ -91,10 +91,10 @@ def _texts(inputs: Sequence[str], pairs: Sequence[Path] | None) -> Path | list[s
     """A file, standard input, or sentences."""
     if pairs:
         if inputs:
-            raise InputError(f"{inputs[0]!r} and --pairs were both given: give one of the two")
+            raise InputError(f"{inputs[0]!r} and --minimal-pairs were both given: give one of the two")
         return None
     if not inputs:
-        raise InputError("no text was given: give a file, - for standard input, sentences, or --pairs")
+        raise InputError("no text was given: give a file, - for standard input, sentences, or --minimal-pairs")
     if not all(text.strip() for text in inputs):
         raise InputError("a text is empty: give a file, - for standard input, or sentences")
     files = [text for text in inputs if text == "-" or _names_a_file(text)]

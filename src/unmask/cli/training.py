@@ -38,8 +38,8 @@ def translate(given: dict[str, Any]) -> None:
 
     with terminal.progress() as report:
         translations = unmask.translate(**given, progress=report)
-    if "out" not in given:
+    if "save" not in given:
         print(translations.lines(), end="")
     if translations.figures is not None:
-        screen = terminal.console() if "out" in given else terminal.messages()
+        screen = terminal.console() if "save" in given else terminal.messages()
         screen.print(str(translations.figures), soft_wrap=True, highlight=False)
