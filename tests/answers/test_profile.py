@@ -122,7 +122,7 @@ def test_what_is_refused(texts, tmp_path):
         "positions was given with profile": {"profile": texts, "positions": [1, 2]},
         "text was given with profile": {"profile": texts, "text": "A [MASK] [MASK]."},
         "no text was given: give a text": {},
-        "sentences, seed and out are about a profile": {"text": "A [MASK] [MASK].", "seed": 3},
+        "sentences, seed and save are about a profile": {"text": "A [MASK] [MASK].", "seed": 3},
         "has no text of two known tokens": {"profile": ["  ", "a"]},
         "fewer than 20 pairs of hidden neighbours": {"profile": texts[:2]},
         "sentences 0 is out of range": {"profile": texts, "sentences": 0},

@@ -191,6 +191,6 @@ def test_own_files_are_replaced(place: Path, tiny_folder: Path) -> None:
     for name in ("effects.parquet", "effects.png"):
         (place / "project" / f"link-{name}").symlink_to(place / "project" / name)
         for path in (place / "project" / name, place / "project" / name, place / "project" / f"link-{name}"):
-            unmask.mutants("the cat", "cat2dog", **{"figure" if name.endswith("png") else "out": path}, **options)
+            unmask.mutants("the cat", "cat2dog", **{"figure" if name.endswith("png") else "save": path}, **options)
         assert (place / "project" / name).stat().st_size > 100 and (place / "project" / f"link-{name}").is_symlink()
     assert (place / "project" / "thesis.txt").read_text() == "years of work"

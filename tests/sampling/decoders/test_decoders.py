@@ -128,9 +128,7 @@ def test_revision_predicts_every_token_from_the_whole_text_until_nothing_changes
     wanted = revised_by_hand(target.model, 8)
     still = next((s for s in range(1, 8) if wanted[s] == wanted[s - 1]), 7)
     for steps in (1, 2, 8):
-        state, passes = decode(
-            of(Revise, target, passes=steps, decoding_temperature=0.0), 1, ChainStreams(0, [0]).at(0, 0)
-        )
+        state, passes = decode(of(Revise, target, passes=steps, decoding_temperature=0.0), 1, ChainStreams(0, [0]).at(0, 0))
         assert state.ids[0].tolist() == wanted[steps - 1]
         assert passes.tolist() == [min(steps, still + 1)]
 
