@@ -14,7 +14,7 @@ from functools import partial
 from math import isnan
 from operator import attrgetter
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from unmask.cli import process, terminal
 from unmask.cli.terminal import marked, nats, number, percent, print_heading, print_table, shape
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from unmask.runs.progress import Progress
     from unmask.sampling.run.diagnostics import Diagnosis
     from unmask.sampling.run.result import SampleRun
-    from unmask.scoring.results import PairScores, Scores
+    from unmask.scoring.score import PairScores, Scores
     from unmask.tables.profile import Profile
     from unmask.variants.measured import Measured
     from unmask.variants.mutants import Mutants
@@ -129,7 +129,7 @@ def _read_texts(text: str | None, file: Path | None) -> tuple[list[str], bool]:
 
 
 def _show_filling(filling: Filling | ChainFilling, console: Console) -> None:
-    from unmask.answers.asking import mass_in_words
+    from unmask.answers.blanked_text import mass_in_words
     from unmask.answers.chain_filling import ChainFilling
 
     more: dict[str, Callable[[Any], str]] = {}
@@ -166,7 +166,7 @@ def _show_filling(filling: Filling | ChainFilling, console: Console) -> None:
 
 
 def _show_comparison(comparison: Comparison, console: Console) -> None:
-    from unmask.answers.asking import mass_in_words
+    from unmask.answers.blanked_text import mass_in_words
 
     joint, known = next(iter(comparison.joints.values())), comparison.cloze.gold is not None
     print_heading(console, comparison.text)
@@ -227,9 +227,11 @@ def _show_profile(profile: Profile) -> None:
 
 
 def _show_variants(result: Mutants | Measured, console: Console) -> None:
+    import unmask
+
     print_heading(console, result.sequence)
-    if not hasattr(result, "by"):
-        return _show_measured(cast("Measured", result), console)
+    if not isinstance(result, unmask.Mutants):
+        return _show_measured(result, console)
     console.print(f"{len(result):,} mutants; {result.joint} joint; {len(result.alphabet)} tokens per residue; in nats\n")
     best = result.best()
     rows = ([name, *(f"{values[i]:.3f}" for values in best.numbers.values())] for i, name in enumerate(best.names))
@@ -480,7 +482,7 @@ def score(options: dict[str, Any]) -> int:
     with terminal.progress() as report:
         import unmask
         from unmask.scoring.registry import DEFAULT, chosen
-        from unmask.scoring.results import LineWriter, RowShape, check_format
+        from unmask.scoring.score import LineWriter, RowShape, check_format
 
         check_format(format, rows, on_stream=out is None)
         write: Callable[[Mapping[str, Any]], None] | None = None
