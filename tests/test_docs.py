@@ -117,7 +117,7 @@ def test_blocks_that_are_not_run_could_be(document, monkeypatch):
         for command, _ in commands(block) if block.reason else ():
             for words in simple_commands(command):
                 SHOWN["parse"](words)
-            earlier += "\n" + " ".join(re.findall(r"(?:--(?:out|figure|work|run)|>>?) (\S+)", command))
+            earlier += "\n" + " ".join(re.findall(r"(?:--(?:out|save|figure|work)|>>?) (\S+)", command))
             read = {file for word in command.split() if "://" not in word for file in FILE.findall(word.rpartition("=")[2])}
             unknown = {file for file in read - explained if file not in earlier + TABLE and not (ROOT / file).exists()}
             assert not unknown, f"{command}: say where {', '.join(sorted(unknown))} comes from"
