@@ -29,8 +29,7 @@ from torch.nn import functional as F
 
 from unmask.errors import InputError
 from unmask.models.encoder.bert import BertMaskedLM, BertShape
-from unmask.models.hugging_face import load_causal
-from unmask.models.loading import load_checkpoint
+from unmask.models.loading import load_causal, load_checkpoint
 from unmask.models.source import Source
 from unmask.runs.fingerprint import fingerprint
 from unmask.training.packing import PackedText

@@ -28,10 +28,8 @@ from tokenizers import Tokenizer
 from unmask.errors import InputError, UnmaskError, UnmaskWarning
 from unmask.models.batching import is_out_of_memory
 from unmask.models.encoder.bert import BertMaskedLM, BertShape
-from unmask.models.source import first_line
-from unmask.models.text.vocabulary import vocabulary_hash
-from unmask.models.text.word_pieces import config_to_save, load_word_pieces, special_id
-from unmask.models.weights import as_safetensors
+from unmask.models.source import as_safetensors, first_line
+from unmask.models.text.vocabulary import config_to_save, load_word_pieces, special_id, vocabulary_hash
 from unmask.results import Result
 from unmask.runs.files import as_json, read_bytes, read_object, reading, user_path, write_atomically, write_json, writing
 from unmask.runs.progress import Progress
