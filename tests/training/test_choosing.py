@@ -140,7 +140,7 @@ def reversed_pairs(count: int, seed: int = 0) -> tuple[list[str], list[str]]:
 
 def share_right(model: Path) -> float:
     sources, wanted = reversed_pairs(40, seed=1)
-    found = flat.translate(sources, model=model, lengths=1, kernel="mask-predict", decoding_steps=4, device="cpu").texts
+    found = flat.translate(sources, model=model, lengths=1, kernel="mask-predict", passes=4, device="cpu").texts
     return sum(a == b for a, b in zip(found, wanted, strict=True)) / len(wanted)
 
 
