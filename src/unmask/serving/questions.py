@@ -319,7 +319,7 @@ class Questions:
             if any(good in head and bad in head for good, bad in PAIRS):
                 count = sum(1 for _ in pairs_of(path))
                 limits.refuse_more(count, limits.MOST_ROWS, "the file has {} pairs", COMMAND)
-                compared = self._result("score", {"pairs": path, **options}, progress=progress)
+                compared = self._result("score", {"minimal_pairs": path, **options}, progress=progress)
                 every = [row for row in compared.accuracy if row["level"] == "all" and row["pairs"]]
                 right = [f"{row['accuracy']:.1%} of {row['pairs']} pairs right by {row['score']}." for row in every]
                 return _table([{k: v for k, v in row.items() if k not in ("set", "phenomenon")} for row in compared.pairs], right)
