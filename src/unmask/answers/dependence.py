@@ -41,9 +41,8 @@ from unmask.models.text.text_tokenizer import refuse_hopeless, shortened
 from unmask.results import Result
 from unmask.runs.progress import Enough, Progress
 from unmask.tables.candidates import MAX_PASSES, NEIGHBOURS, SMALL_VOCABULARY, likely_tokens
-from unmask.tables.questions import grouped
 from unmask.tables.revealing import regular_tokens
-from unmask.tables.unary import pass_count, tables_of
+from unmask.tables.unary import grouped, pass_count, tables_of
 
 if TYPE_CHECKING:
     import pandas

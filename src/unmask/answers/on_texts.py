@@ -38,7 +38,7 @@ from unmask.models.masked_lm import MaskedLM
 from unmask.runs.files import user_path
 from unmask.runs.lines import plain_texts, source_name
 from unmask.runs.progress import Progress
-from unmask.tables.questions import of_one_key
+from unmask.tables.unary import of_one_key
 
 MOST_POSITIONS = 2_000
 DOUBT_POSITIONS = 100

@@ -33,8 +33,8 @@ from unmask.runs.lines import plain_texts, source_name
 from unmask.runs.outputs import output_file
 from unmask.runs.progress import Progress
 from unmask.tables.profile import Profile
-from unmask.tables.questions import of_one_key
 from unmask.tables.revealing import Conditionals, logit_rows, regular_tokens
+from unmask.tables.unary import of_one_key
 
 USUAL_CANDIDATES = 16
 NEAR, MOST_OTHERS = 4, 16

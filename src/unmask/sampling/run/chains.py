@@ -29,7 +29,7 @@ from unmask.sampling.kernels.kernel import ChainState, Kernel, StepInfo
 from unmask.sampling.run.result import COUNTS, Mark, OtherTerms, Snapshot, SweepRows
 from unmask.sampling.settings import Keeps, SampleSettings
 from unmask.sampling.target import Target, blank_template
-from unmask.tables.kept import kept_with_first
+from unmask.tables.revealing import kept_with_first
 
 ROW_BYTES = 300
 TOKEN_BYTES = 12
