@@ -18,7 +18,7 @@ from typing import Any
 from unmask.models.load import load
 from unmask.models.masked_lm import MaskedLM
 from unmask.scoring.registry import SCORES
-from unmask.scoring.results import PairScores
+from unmask.scoring.score import PairScores
 from unmask.verbs.score import score
 
 PHENOMENA = {

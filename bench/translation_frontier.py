@@ -31,7 +31,7 @@ from torch import Tensor
 from translation_table import bootstrap, lines
 
 import unmask
-from unmask.answers.profile import profile_of
+from unmask.answers.dependence import profile_of
 from unmask.evaluation.frontier import SEQUENTIAL, Point, against_best, cells
 from unmask.runs.fingerprint import content_hash
 from unmask.sampling.decoders.revealing import RevealingDecoder, law

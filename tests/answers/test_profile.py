@@ -12,7 +12,7 @@ import torch
 
 import unmask
 from command_runner import invoke
-from unmask.answers.profile import ENOUGH, Sums, hidden_sites, measure
+from unmask.answers.dependence import ENOUGH, Sums, hidden_sites, measure
 from unmask.errors import InputError
 from unmask.models.tabular import TabularMLM
 from unmask.tables.profile import FILE, Profile

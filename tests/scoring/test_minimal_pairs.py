@@ -11,7 +11,7 @@ from scipy.stats import binomtest
 import unmask
 from unmask.errors import InputError
 from unmask.scoring.registry import chosen
-from unmask.scoring.results import RowShape, compare_pairs, share, wilson
+from unmask.scoring.score import RowShape, compare_pairs, share, wilson
 from unmask.scoring.texts import Item, SentencePair
 
 PAIRS = [

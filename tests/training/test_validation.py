@@ -20,7 +20,7 @@ from test_run import SMALL
 import flat
 from command_runner import invoke
 from unmask.errors import InputError, UnmaskWarning
-from unmask.models.text.word_pieces import special_id
+from unmask.models.text.vocabulary import special_id
 from unmask.training.corpus import Held, Parallel, Prepared, held_out_source, prepare, prepare_parallel, sources
 from unmask.training.encoder import PackedBert
 from unmask.training.masking import FixedRate

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from unmask.models.encoder.bert import BertMaskedLM
 from unmask.models.tabular import TabularMLM
-from unmask.models.text.word_pieces import joined
+from unmask.models.text.vocabulary import joined
 from unmask.sampling import registry
 from unmask.sampling.decoders.ancestral import Ancestral
 from unmask.sampling.decoders.decoder import decode

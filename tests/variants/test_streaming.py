@@ -13,9 +13,8 @@ from pyarrow import parquet
 import unmask
 from unmask.errors import InputError
 from unmask.models.tabular import TabularMLM
-from unmask.variants import streaming
-from unmask.variants.contexts import Contexts
-from unmask.variants.streaming import chunk_size, kept_scores, refuse_many
+from unmask.variants import contexts as streaming
+from unmask.variants.contexts import Contexts, chunk_size, kept_scores, refuse_many
 
 LOAD = partial(TabularMLM.random, 3, 5, 4)
 ARGUMENTS = ((0, 2, 1, 0, 1), (4, 0, 2, 1), ("pll", "any_order", "singles", "pairs:mrf", "epistasis"), (0, 1, 2), 3, 1)

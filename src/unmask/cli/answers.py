@@ -77,7 +77,7 @@ def _read_texts(text: str | None, file: Path | None) -> str | list[str]:
 
 
 def _show_filling(filling: Filling | ChainFilling, console: Console) -> None:
-    from unmask.answers.asking import mass_in_words
+    from unmask.answers.blanked_text import mass_in_words
     from unmask.answers.chain_filling import ChainFilling
 
     more: dict[str, Callable[[Any], str]] = {}
@@ -113,7 +113,7 @@ def _show_filling(filling: Filling | ChainFilling, console: Console) -> None:
 
 
 def _show_comparison(comparison: Comparison, console: Console) -> None:
-    from unmask.answers.asking import mass_in_words
+    from unmask.answers.blanked_text import mass_in_words
 
     joint = next(iter(comparison.joints.values()))
     terminal.print_heading(console, comparison.text)

@@ -14,7 +14,7 @@ from unmask.formats import down, up
 from unmask.runs.files import user_path
 
 if TYPE_CHECKING:
-    from unmask.scoring.results import PairScores, Scores
+    from unmask.scoring.score import PairScores, Scores
 
 
 def score(given: dict[str, Any]) -> int:
@@ -29,7 +29,7 @@ def score(given: dict[str, Any]) -> int:
     with terminal.progress(quiet=json, lines=out is not None) as report:
         import unmask
         from unmask.scoring.registry import DEFAULT, chosen
-        from unmask.scoring.results import LineWriter, RowShape, check_format
+        from unmask.scoring.score import LineWriter, RowShape, check_format
 
         check_format(format, rows, on_stream=out is None)
         seen = _Rows()

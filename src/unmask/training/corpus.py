@@ -41,7 +41,7 @@ import torch
 from tokenizers import Tokenizer
 
 from unmask.errors import InputError, UnmaskWarning
-from unmask.models.text.word_pieces import load_word_pieces, special_id, train_tokenizer
+from unmask.models.text.vocabulary import load_word_pieces, special_id, train_tokenizer
 from unmask.runs.files import parse_json, read_json, user_path, write_atomically, write_json, writing
 from unmask.runs.fingerprint import content_hash, file_hash, fingerprint
 from unmask.runs.lines import numbered_lines, text_lines

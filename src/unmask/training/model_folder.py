@@ -16,12 +16,9 @@ from torch import nn
 
 from unmask.errors import InputError
 from unmask.models.encoder.bert import BertMaskedLM, BertShape
-from unmask.models.hugging_face import load_causal
-from unmask.models.loading import load_checkpoint
-from unmask.models.source import Source
-from unmask.models.text.vocabulary import vocabulary_hash
-from unmask.models.text.word_pieces import config_to_save, special_id
-from unmask.models.weights import as_safetensors
+from unmask.models.loading import load_causal, load_checkpoint
+from unmask.models.source import Source, as_safetensors
+from unmask.models.text.vocabulary import config_to_save, special_id, vocabulary_hash
 from unmask.runs.files import write_atomically, write_json
 from unmask.runs.fingerprint import fingerprint
 from unmask.training.corpus import Prepared

@@ -25,7 +25,7 @@ from tokenizers import Tokenizer
 from torch import Tensor
 
 from unmask.errors import InputError
-from unmask.models.text.word_pieces import CONTINUES, special_id
+from unmask.models.text.vocabulary import CONTINUES, special_id
 
 _SEGMENTS_PER_COPY = 200_000
 

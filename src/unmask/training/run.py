@@ -27,7 +27,7 @@ from unmask.errors import InputError, UnmaskError, UnmaskWarning
 from unmask.models.batching import is_out_of_memory
 from unmask.models.encoder.bert import BertMaskedLM
 from unmask.models.source import first_line
-from unmask.models.text.word_pieces import load_word_pieces
+from unmask.models.text.vocabulary import load_word_pieces
 from unmask.results import Result
 from unmask.runs.files import as_json, read_bytes, read_object, reading, user_path, write_atomically, write_json, writing
 from unmask.runs.progress import Progress

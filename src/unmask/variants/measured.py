@@ -29,7 +29,7 @@ import numpy as np
 import torch
 from jaxtyping import Bool, Float, Int
 
-from unmask.answers.asking import look_at_first
+from unmask.answers.checking import look_at_first
 from unmask.errors import InputError
 from unmask.formats import excerpt
 from unmask.models.load import Model, as_model, model_name, on_device
@@ -40,11 +40,10 @@ from unmask.runs.outputs import answer_file, output_folder
 from unmask.runs.progress import Progress
 from unmask.scoring.registry import chosen_of_variants
 from unmask.signature import checked
-from unmask.variants.contexts import Contexts
+from unmask.variants.contexts import Contexts, kept_scores, refuse_many
 from unmask.variants.mutants import PARQUET
 from unmask.variants.parsing import Parent, Variants, read_variants, residue_ids
 from unmask.variants.ranking import Ranking
-from unmask.variants.streaming import kept_scores, refuse_many
 
 if TYPE_CHECKING:
     import pandas
@@ -136,8 +135,6 @@ class Measured(Result):
 
     def figure(self) -> Figure:
         """Every score with its interval."""
-        from unmask.variants.plots import measured_figure
-
         return measured_figure(self)
 
     def __repr__(self) -> str:
@@ -398,3 +395,21 @@ def interval(values: Float[np.ndarray, "B s"]) -> Float[np.ndarray, "2 s"]:
     """From the 2.5 to the 97.5 percentile; NaN resamples are left out, and a column of them has no interval."""
     known = np.where(np.isnan(values).all(0), 0.0, values)
     return np.where(np.isnan(values).all(0), np.nan, np.nanpercentile(known, [2.5, 97.5], axis=0))
+
+
+def measured_figure(found: Measured) -> Figure:
+    """Every score with its interval, the best at the top."""
+    from unmask.figures import Figure
+
+    rows = found.scores[::-1]
+    figure = Figure(figsize=(6.5, min(24.0, max(3.2, 1.4 + 0.24 * len(rows)))), layout="constrained")
+    panel = figure.subplots()
+    for place, row in enumerate(rows):
+        colour = "0.3" if row["score"] == FEWER else "#0072B2"
+        panel.plot([row["low"], row["high"]], [place, place], color=colour, linewidth=2)
+        panel.plot(row["value"], place, "o", color=colour, markersize=5)
+    panel.set_yticks(range(len(rows)), [row["score"] for row in rows], fontsize=8, parse_math=False)
+    panel.axvline(0.5 if found.statistic == "auc" else 0.0, color="0.7", linewidth=1, zorder=0)
+    panel.set_xlabel(f"{STATISTICS[found.statistic]} with {found.column}", parse_math=False)
+    figure.suptitle(f"{len(found):,} variants at {len(found.places)} sites", fontsize=10)
+    return figure

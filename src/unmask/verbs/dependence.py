@@ -94,7 +94,7 @@ def dependence(
         }
         for name in (name for name, used in unused.items() if used):
             raise InputError(f"{name} was given with profile, which does not use it: leave it out")
-        from unmask.answers.profile import written_profile
+        from unmask.answers.dependence import written_profile
 
         yield written_profile(model, profile, sentences, candidates, seed, out, progress)
         return

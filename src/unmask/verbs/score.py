@@ -14,7 +14,7 @@ from unmask.signature import Written, checked
 from unmask.verbs.shared import Engine, PathLike, Workers
 
 if TYPE_CHECKING:
-    from unmask.scoring.results import PairScores, Scores
+    from unmask.scoring.score import PairScores, Scores
 
     Texts = str | Path | Iterable[str | Mapping[str, Any]]
     Pairs = PathLike | Iterable[PathLike | Mapping[str, Any]]
@@ -85,8 +85,7 @@ def score(
     True
     """
     from unmask.runs.outputs import run_output
-    from unmask.scoring.results import RowShape, check_format
-    from unmask.scoring.score import KIND, Run, score_items
+    from unmask.scoring.score import KIND, RowShape, Run, check_format, score_items
     from unmask.scoring.texts import items_again, pairs_of
 
     shape = RowShape(chosen(score), rows, unit)

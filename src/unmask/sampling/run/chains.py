@@ -16,7 +16,7 @@ from torch import Tensor
 
 from unmask.errors import InputError
 from unmask.models.masked_lm import MaskedLM
-from unmask.models.text.words import alphabet_ids
+from unmask.models.text.blanks import alphabet_ids
 from unmask.sampling import registry
 from unmask.sampling.decoders.ancestral import Ancestral
 from unmask.sampling.decoders.decoder import Decoder, DecodeState, decode
