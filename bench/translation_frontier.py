@@ -79,7 +79,7 @@ class Case:
         """What `unmask.translate` is given."""
         if self.bound is not None:
             return {"kernel": KERNELS[self.decoder](**{KERNELS[self.decoder].bound: self.bound})}
-        return {"kernel": KERNELS[GREEDY.get(self.decoder, self.decoder)](decoding_steps=self.passes or longest)}
+        return {"kernel": KERNELS[GREEDY.get(self.decoder, self.decoder)](passes=self.passes or longest)}
 
 
 def laws(passes: Sequence[int]) -> list[Case]:

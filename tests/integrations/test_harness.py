@@ -118,7 +118,7 @@ def test_tasks_have_the_numbers_of_score(tasks, model):
     bits = -sum(texts) / log(2) / sum(len(text.encode()) for text in TEXTS)
     assert found["results"]["our_rolling"]["bits_per_byte,none"] == pytest.approx(bits, rel=1e-4)
 
-    greedy = unmask.Confidence(decoding_steps=3, decoding_temperature=0)
+    greedy = unmask.Confidence(passes=3, decoding_temperature=0)
     filled = unmask.sample(f"{QUESTIONS[0]} [MASK] [MASK] [MASK]", model=model, kernel=greedy, chains=1, sweeps=1)
     written = [one[0][0] for one in responses["our_writing"]]
     assert f"{QUESTIONS[0]} {written[0]}" == filled.to_frame()["text"][0].split(".")[0].strip()

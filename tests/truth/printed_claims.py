@@ -14,7 +14,7 @@ from rich.console import Console
 import unmask
 from drawn_models import every_filling
 from unmask.answers import chain_filling
-from unmask.cli.answers import _show_filling
+from unmask.cli.printing import _show_filling
 
 NUMBER = r"([0-9][0-9,.]*(?:e[+-]?[0-9]+)?)"
 SUMMARY = re.compile(

@@ -410,7 +410,7 @@ def written_profile(
     progress: Progress | None,
 ) -> Profile:
     """Measure a profile and write it to `out`."""
-    file = None if out is None else output_file("out", out, (data, model), (b'{\n  "by_distance"',))
+    file = None if out is None else output_file("save", out, (data, model), (b'{\n  "by_distance"',))
     profile = measure_profile(as_model(model), data, sentences, candidates, seed, progress)
     if file is not None:
         profile.save(file)

@@ -229,7 +229,7 @@ def score_law(
     (score,) = scores
     n, k = batch.sites.shape
     passes = Passes(model, keeps="logits")
-    method = entry_of(score.decoder)(**({} if score.passes is None else {"decoding_steps": score.passes}))
+    method = entry_of(score.decoder)(**({} if score.passes is None else {"passes": score.passes}))
     by_site, special = torch.zeros((2, n, k), dtype=torch.float64, device=model.device)
     for rows, target in _alike(model, batch):
         decoder = method.on(target, passes)

@@ -333,7 +333,7 @@ class DecoderLaw(Score):
     @property
     def definition(self) -> str:  # type: ignore[override]
         entry = KERNELS[self.decoder]
-        number = self.passes if self.passes or entry.bound else entry().decoding_steps  # type: ignore[attr-defined]
+        number = self.passes if self.passes or entry.bound else entry().passes  # type: ignore[attr-defined]
         one, several = ("set", "sets") if entry.one_by_one else ("pass", "passes")
         passes = f"the default {entry.bound}" if number is None else f"{number} {one if number == 1 else several}"
         return (

@@ -606,7 +606,7 @@ class PairScores(_Scored):
             NAME_correct: 1 if the good sentence has the better score, 0.5 for a tie, 0 if the bad one has, None if one has none
 
     >>> pair = {"sentence_good": "The keys are here.", "sentence_bad": "The keys is here."}
-    >>> unmask.score(pairs=[pair]).accuracy[-1]["accuracy"]
+    >>> unmask.score(minimal_pairs=[pair]).accuracy[-1]["accuracy"]
     1.0
     """
 

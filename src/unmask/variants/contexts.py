@@ -371,7 +371,7 @@ def kept_scores(
         "list": whole.hexdigest()[:16],
     }
     same = {"model": "weights"}
-    with RunFolder(run, KIND, settings, model=model.fingerprint, same_content=same, option="run") as folder:
+    with RunFolder(run, KIND, settings, model=model.fingerprint, same_content=same) as folder:
         return _scores_in_folder(folder, contexts, variants, workers, load, progress)
 
 

@@ -131,7 +131,7 @@ class Measured(Result):
     @checked
     def write(self, path: str | PathLike[str]) -> None:
         """All variants, their values and scores to a Parquet file, with the numbers of `to_dict` in its metadata."""
-        write_table(answer_file("out", path, PARQUET, 1), self.to_frame(), about=self.to_dict())
+        write_table(answer_file("save", path, PARQUET, 1), self.to_frame(), about=self.to_dict())
 
     def figure(self) -> Figure:
         """Every score with its interval."""
@@ -160,10 +160,10 @@ def measure(
 ) -> Measured:
     """Read the list, score its variants, and compare the scores with the values."""
     wanted, on_ray = chosen_of_variants(ranking.scores, joint), ranking.engine == "ray"
-    if on_ray and ranking.run is None:
-        raise InputError("engine ray needs a run folder, where its workers' scores are kept: give one")
-    if ranking.run is not None:
-        _check_folder(ranking.run, (model, alphabet, measured))
+    if on_ray and ranking.out is None:
+        raise InputError("engine ray needs an out folder, where its workers' scores are kept: give one")
+    if ranking.out is not None:
+        _check_folder(ranking.out, (model, alphabet, measured))
     lm = as_model(on_device(model, "cpu") if on_ray else model)
     allowed = residue_ids(lm, alphabet)
     parent = Parent(lm, sequence, allowed)
@@ -174,21 +174,21 @@ def measure(
     tokens = torch.tensor(allowed)[cells]
     refuse_many(contexts, tokens, force)
     look_at_first(lm, [parent.ids])
-    if ranking.run is None:
+    if ranking.out is None:
         scores = contexts.scores(tokens, progress)
     else:
         workers = ray_workers(ranking.workers, getattr(model, "keywords", {}).get("device", "auto")) if on_ray else None
         load = on_device(model, workers.device) if workers else None
-        scores = kept_scores(ranking.run, contexts, model_name(model), tokens, workers, load, progress)
+        scores = kept_scores(ranking.out, contexts, model_name(model), tokens, workers, load, progress)
     effects = {name: (values[:-1] - values[-1]).numpy() for name, values in scores.items()}
     return compared(sequence, variants.names(parent), variants, effects, joint, ranking.better, ranking.seed)
 
 
 def _check_folder(run: str | PathLike[str], reads: Sequence[object]) -> None:
     """Refuse a folder that holds something else; needs no model, and writes nothing."""
-    folder = output_folder("run", run, reads)
+    folder = output_folder("out", run, reads)
     if folder.is_dir() and any(folder.glob("[!.]*")) and not (folder / "settings.json").is_file():
-        raise InputError(f"folder {str(folder)!r} is not empty and holds no run: choose another --run folder")
+        raise InputError(f"folder {str(folder)!r} is not empty and holds no run: choose another --out folder")
 
 
 def compared(

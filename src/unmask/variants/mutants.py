@@ -143,7 +143,7 @@ class Mutants(Result):
     @checked
     def write(self, path: str | PathLike[str]) -> None:
         """All mutants and their numbers to a Parquet file."""
-        write_table(answer_file("out", path, PARQUET, 1), self.to_frame())
+        write_table(answer_file("save", path, PARQUET, 1), self.to_frame())
 
     def figure(self) -> Figure:
         """A heat map: effects of single changes by place and token; of multiple ones, epistasis."""
