@@ -143,7 +143,7 @@ def test_conditionals(client, tiny, masking):
         assert [log_prob for _, log_prob in one["likeliest"]] == pytest.approx(log_q.topk(12).values.tolist(), abs=1e-5)
 
 
-@pytest.mark.parametrize("kernel", ["mh", "gibbs", "tempering", "ancestral"])
+@pytest.mark.parametrize("kernel", ["mh", "gibbs", "ancestral"])
 def test_a_chain_is_the_one_of_unmask_sample(client, tiny, events, kernel):
     """Token for token: the steps add up to the texts, and the texts are those of the function."""
     body = {"template": "the [MASK] [MASK] on the [MASK] .", "kernel": kernel, "chains": 2, "sweeps": 5, "seed": 3}

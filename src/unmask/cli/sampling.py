@@ -58,12 +58,10 @@ def _print_diagnosis(diagnosis: Diagnosis) -> None:
             f"{_number(diagnosis.passes_per_step)} per step; accepted {diagnosis.acceptance:.1%}, changed {diagnosis.novelty:.1%}"
         )
     if diagnosis.scoring_passes:
-        rates.append(f"{diagnosis.scoring_passes:,} more to score and compare the samples")
+        rates.append(f"{diagnosis.scoring_passes:,} more to score the samples")
     console.print("; ".join(rates))
     for line in position_lines(diagnosis):
         console.print(line)
-    if diagnosis.swaps:
-        console.print(f"swaps accepted along the ladder: {', '.join(f'{share:.0%}' for share in diagnosis.swaps)}")
     if diagnosis.functionals:
         heads, rows = ["mean", "sd", "R-hat", "ESS bulk", "ESS tail", "ESS per\n1000 passes"], []
         for f in diagnosis.functionals:
@@ -71,9 +69,7 @@ def _print_diagnosis(diagnosis: Diagnosis) -> None:
             shown = [_number(x, 3 if i == 2 else 2 if i in (0, 1, 5) else 0) for i, x in enumerate(numbers)]
             rows.append([f"{f.length}, {f.name}", *shown])
         terminal.print_table(console, heads, rows, first="tokens, functional")
-    several = ", ".join(f"distinct-{n} {_number(value)}" for n, value in diagnosis.distinct.items())
-    console.print(f"self-BLEU {_number(diagnosis.self_bleu)}, {several}, unique texts {diagnosis.unique:.1%}")
-    console.print(f"equal neighbours {_percent(diagnosis.stutter)}, samples among the starts {_percent(diagnosis.in_starts)}")
+    console.print(f"unique texts {diagnosis.unique:.1%}, equal neighbours {_percent(diagnosis.stutter)}")
     if diagnosis.judge is not None:
         scores = [
             f"{_nats(diagnosis.judge['samples'])} nats per token for the {'texts' if not diagnosis.functionals else 'last texts'}"

@@ -82,7 +82,7 @@ def _sampling(folder: Path) -> dict[str, Any]:
     functionals = [
         [f.name, f.length, round(f.mean, 3), round(f.sd, 3), _rounded(f.r_hat), _rounded(f.ess_bulk)] for f in found.functionals
     ]
-    kept = ("kernel", "energy", "chains", "draws", "passes", "acceptance", "novelty", "self_bleu", "unique")
+    kept = ("kernel", "energy", "chains", "draws", "passes", "acceptance", "novelty", "stutter", "unique")
     return {
         "about": {name: getattr(found, name) for name in kept},
         "verdict": found.verdict,
