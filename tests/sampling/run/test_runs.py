@@ -24,7 +24,7 @@ from unmask.sampling.run.advance import draw_samples
 from unmask.sampling.run.result import load_run
 from unmask.sampling.target import Energy, energies
 
-SMALL = {"chains": 5, "sweeps": 4, "length": (4, 6), "candidates": 3, "decoding_steps": 3, "seed": 7}
+SMALL = {"chains": 5, "sweeps": 4, "length": (4, 6), "decoding_steps": 3, "seed": 7}
 
 
 def same(one, other):
@@ -118,6 +118,7 @@ def test_more_sweeps_of_the_same_settings_go_on(tiny, tmp_path):
 SCRIPT = """
 import sys
 from unmask.models.masked_lm import MaskedLM
+from unmask.sampling.run.advance import draw_samples
 from unmask.sampling.settings import SampleSettings
 model = MaskedLM.load(sys.argv[1], device="cpu")
 draw_samples(SampleSettings(chains=3, sweeps=25, length=(6,), seed=3), model, sys.argv[2], seconds_between_checkpoints=0.05)
