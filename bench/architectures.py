@@ -31,7 +31,7 @@ from torch import Tensor
 from transformers import AutoConfig, AutoModelForMaskedLM
 
 from unmask.cloze import Cloze
-from unmask.models.encoder.head import widen_output
+from unmask.models.heads import widen_output
 from unmask.models.masked_lm import MaskedLM
 from unmask.scoring.batch import TextBatch, score_batch
 from unmask.scoring.registry import PLL
@@ -40,17 +40,11 @@ from unmask.tables.unary import tables_of
 BERT = {"hidden_size": 768, "num_hidden_layers": 12, "num_attention_heads": 12, "intermediate_size": 3072}
 LARGE = {"hidden_size": 1024, "num_hidden_layers": 24, "num_attention_heads": 16, "intermediate_size": 4096}
 ESM = {"hidden_size": 640, "num_hidden_layers": 30, "num_attention_heads": 20, "intermediate_size": 2560}
-RELATIVE = {"relative_attention": True, "pos_att_type": ["p2c", "c2p"], "position_buckets": 256, "share_att_key": True}
 SHAPES: dict[str, tuple[str, int, dict[str, Any]]] = {
     "bert-base": ("bert", 28_996, BERT),
     "modernbert-base": ("modernbert", 50_368, {**BERT, "num_hidden_layers": 22, "intermediate_size": 1152}),
     "esm2-150m": ("esm", 33, {**ESM, "token_dropout": True, "position_embedding_type": "rotary", "mask_token_id": 4}),
     "roberta-base": ("roberta", 50_265, {**BERT, "max_position_embeddings": 514}),
-    "deberta-v3-base": (
-        "deberta-v2",
-        128_100,
-        {**BERT, **RELATIVE, "norm_rel_ebd": "layer_norm", "position_biased_input": False},
-    ),
     "bert-large": ("bert", 28_996, LARGE),
 }
 QUICK = {"hidden_size": 256, "num_hidden_layers": 6, "num_attention_heads": 8, "intermediate_size": 768}

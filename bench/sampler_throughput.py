@@ -45,7 +45,7 @@ def model_of(name: str, device: str, dtype: str) -> MaskedLM:
         return MaskedLM.load(None if name == "bundled" else name, device=device, dtype=dtype)
     from gpu_pair import network_of, tokenizer_of
 
-    from unmask.models.encoder.head import widen_output
+    from unmask.models.heads import widen_output
     from unmask.models.loading import resolve_device, resolve_dtype
 
     network = network_of("base", 28996, 8.0).to(resolve_device(device), resolve_dtype(dtype)).eval()
@@ -83,7 +83,7 @@ def bare_rate(model: MaskedLM, length: int, rows: int, seconds: float, predicted
 
 def rate_at_blanks(model: MaskedLM, settings: SampleSettings, seconds: float) -> float:
     """Rows per second of the network alone, at as many positions as the steps of mask-predict have blanks."""
-    length, steps = settings.length[0], MaskPredict().decoding_steps
+    length, steps = settings.length[0], MaskPredict().passes
     blanks = [blanks_left(length, step, steps) for step in range(steps)]
     rates = [bare_rate(model, length, 1024, seconds / steps, count) for count in blanks if count]
     return len(rates) / sum(1 / rate for rate in rates)

@@ -27,7 +27,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from unmask.models.encoder.head import widen_output
+from unmask.models.heads import widen_output
 from unmask.models.loading import resolve_device, resolve_dtype
 from unmask.models.masked_lm import MaskedLM
 from unmask.tables.lattice import random_orders

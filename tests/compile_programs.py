@@ -45,7 +45,7 @@ class Scaled:
 def launches() -> list[Callable[[], object]]:
     """One of each program."""
     from unmask.joints.triton import rehearsal
-    from unmask.models.encoder.layers import Relative, Turn
+    from unmask.models.encoder.layers import Turn
     from unmask.models.encoder.triton_programs import add_norm, linear_activated, long_attention, short_attention, turned
     from unmask.sampling.engine import triton_programs as drawing
     from unmask.sampling.engine.randomness import Asked
@@ -53,8 +53,6 @@ def launches() -> list[Callable[[], object]]:
 
     half = {"dtype": torch.float16}
     states, norm, inner = torch.zeros(2, 16, 64, **half), nn.LayerNorm(64, **half), nn.Linear(64, 256, **half)
-    distance = nn.Linear(64, 64, **half)
-    relative = Relative(nn.Embedding(64, 64, **half), None, distance, distance, torch.clone, 32)
     sites, logits = torch.zeros(3, dtype=torch.long), torch.zeros(3, 50)
     allowed, uniform = torch.ones(1, 50, dtype=torch.bool), torch.zeros(3, dtype=torch.float64)
     of_pairs = rehearsal.launches(37, CPU)
@@ -63,9 +61,7 @@ def launches() -> list[Callable[[], object]]:
         lambda: add_norm(Scaled(), states, states, before=True),
         lambda: short_attention(states, states, states, 2),
         lambda: short_attention(states, states[..., :32], states[..., :32], 2, Turn(states[0, :, :32], states[0, :, :32]), 8),
-        lambda: short_attention(states, states, states, 2, relative=relative),
         lambda: long_attention(states, states, states, 2, 8),
-        lambda: long_attention(states, states, states, 2, relative=relative),
         lambda: turned(states, Turn(states[0, :, :32], states[0, :, :32])),
         lambda: linear_activated(inner, "gelu", states),
         lambda: linear_activated(inner, "swish", states, gates=True),

@@ -65,12 +65,11 @@ OUTCOMES: dict[str, str] = {
     "works": """
         albert bert big_bird camembert convbert data2vec-text deberta-v2 distilbert electra ernie esm esmc eurobert flaubert
         funnel gte ibert jina_embeddings_v3 longformer luke megatron-bert mobilebert modernbert mpnet nomic_bert nystromformer
-        perceiver rembert roberta roberta-prelayernorm roformer squeezebert ultrabert xlm-roberta xlm-roberta-xl yoso
+        perceiver rembert roberta roberta-prelayernorm roformer squeezebert ultrabert xlm-roberta xlm-roberta-xl xmod yoso
     """,
     "works, but not in half precision, where its code in transformers fails": "deberta fnet reformer",
-    "works, if the language is named (`--lang`)": "xlm xmod",
-    "works, with a warning: it was trained with boxes, images, tables or shapes, which a text does not have": """
-        layoutlm modernvbert neomme roc_bert tapas ultravbert
+    "works, with a warning: it was trained with boxes, images, tables, shapes or languages, which a text does not have": """
+        layoutlm modernvbert neomme roc_bert tapas ultravbert xlm
     """,
     "refused: an encoder-decoder": "bart mbart mvp",
     "refused: transformers has its attention only as a CUDA kernel, and gives zeros without it": "mra",
@@ -83,7 +82,7 @@ REFUSED_SETTINGS: dict[tuple[str, str], tuple[dict[str, Any], str]] = {
         "num_landmarks 4 and segment_means_seq_len 8",
     ),
     ("`xlm`, `flaubert` with `causal` true", "it does not look ahead"): ({"causal": True}, "with causal true"),
-    ("`xmod` without `default_language`", "`--lang` must name a language"): ({"default_language": None}, "default_language"),
+    ("`xmod` without `default_language`", "its pass fails"): ({"default_language": None}, "Input language unknown"),
     ("`yoso` with `use_expectation` false", "its attention is drawn at random"): ({"use_expectation": False}, "use_expectation"),
 }
 """Settings that are refused and why, as that page says it; what makes the setting, and what the message must have."""

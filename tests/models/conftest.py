@@ -44,7 +44,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "deberta-v2": BERT_SHAPE | {"pos_att_type": ["p2c", "c2p"], "relative_attention": True, "position_buckets": 8},
 }
 ARCHITECTURES = [kind for kind in SETTINGS if kind in CONFIG_MAPPING]
-WITHOUT_FAST_PATH = ["deberta"]
+WITHOUT_FAST_PATH = ["deberta", "deberta-v2"]
 
 
 def word_tokenizer() -> PreTrainedTokenizerFast:

@@ -56,7 +56,7 @@ def test_out_of_memory_on_a_gpu_halves_the_batch(checkpoint):
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
 @pytest.mark.parametrize("width", [320, 768])
 def test_gelu_within_the_product_is_the_product_and_then_gelu(width, dtype):
-    from unmask.models.encoder.fused_linear import MANY, linear_then
+    from unmask.models.encoder.layers import MANY, linear_then
 
     torch.manual_seed(0)
     module = torch.nn.Linear(width, 4 * width, device="cuda", dtype=dtype).requires_grad_(False)
@@ -70,7 +70,7 @@ def test_gelu_within_the_product_is_the_product_and_then_gelu(width, dtype):
 
 @pytest.mark.parametrize("activation", [functional.gelu, torch.nn.SiLU()])
 def test_gates_within_the_product_are_the_product_and_then_the_gates(activation):
-    from unmask.models.encoder.fused_linear import MANY, gated
+    from unmask.models.encoder.layers import MANY, gated
 
     torch.manual_seed(0)
     module = torch.nn.Linear(768, 2304, device="cuda", dtype=torch.bfloat16).requires_grad_(False)

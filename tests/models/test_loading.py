@@ -13,8 +13,7 @@ from transformers import AutoConfig, AutoModel, AutoModelForCausalLM, BertForTok
 
 from small_models import reconfigure, refusal
 from unmask.errors import InputError, ModelError, UnmaskWarning
-from unmask.models.hugging_face import read_network
-from unmask.models.loading import warn_if_slow
+from unmask.models.loading import read_network, warn_if_slow
 from unmask.models.masked_lm import MaskedLM
 from unmask.models.source import Source, english_model_path
 

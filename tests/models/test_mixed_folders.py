@@ -18,9 +18,9 @@ import flat
 import unmask
 from small_models import reconfigure, refusal
 from unmask.errors import UnmaskWarning
-from unmask.models.hugging_face import load_causal
+from unmask.models.loading import load_causal
 from unmask.models.masked_lm import MaskedLM
-from unmask.models.weights import as_safetensors, noted_vocabulary
+from unmask.models.source import as_safetensors, noted_vocabulary
 
 
 def silently(folder, load=MaskedLM.load):

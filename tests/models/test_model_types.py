@@ -28,7 +28,6 @@ pytestmark = pytest.mark.models
 OUTCOME_OF = {kind: outcome for outcome, kinds in tiny_types.OUTCOMES.items() for kind in kinds.split()}
 WORKING = [kind for kind, outcome in OUTCOME_OF.items() if outcome.startswith("works")]
 REFUSED = [kind for kind, outcome in OUTCOME_OF.items() if outcome.startswith("refused")]
-LANG = {"xlm": "en", "xmod": "de_DE"}
 CLOSE = 1e-12
 TEXTS = ["the cat sat on the mat .", "a dog ran .", "a small bird sang in the old tree .", "the dog ran ."]
 
@@ -38,10 +37,8 @@ class DirectHead:
 
     position_by_position = False
 
-    def __init__(self, network: Any, lang: str | None) -> None:
+    def __init__(self, network: Any) -> None:
         self.network, self.encoder, self.kept = network, network.base_model, {}
-        config = network.config
-        self.lang = None if lang is None else config.lang2id[lang] if hasattr(config, "lang2id") else config.languages.index(lang)
 
     def __call__(self, ids: Tensor, positions: Tensor) -> Tensor:
         return torch.stack([self.whole(row)[places] for row, places in zip(ids, positions, strict=True)])
@@ -49,14 +46,8 @@ class DirectHead:
     def whole(self, row: Tensor) -> Tensor:
         key = tuple(row.tolist())
         if key not in self.kept:
-            if self.lang is None:
-                language = {}
-            elif self.network.config.model_type == "xmod":
-                language = {"lang_ids": torch.tensor([self.lang])}
-            else:
-                language = {"langs": torch.full_like(row[None], self.lang)}
             with torch.no_grad():
-                self.kept[key] = copy.deepcopy(self.network)(input_ids=row[None], **language).logits[0]
+                self.kept[key] = copy.deepcopy(self.network)(input_ids=row[None]).logits[0]
         return self.kept[key]
 
 
@@ -67,9 +58,9 @@ def both(request, tmp_path_factory):
     folder = tiny_types.tiny_folder(kind, tmp_path_factory.mktemp(kind))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UnmaskWarning)
-        ours, reference = (MaskedLM.load(folder, dtype="float64", lang=LANG.get(kind), device="cpu") for _ in range(2))
+        ours, reference = (MaskedLM.load(folder, dtype="float64", device="cpu") for _ in range(2))
     network = AutoModelForMaskedLM.from_pretrained(folder, dtype=torch.float64).eval()
-    reference.head, reference.encoder = DirectHead(network, LANG.get(kind)), None
+    reference.head, reference.encoder = DirectHead(network), None
     return kind, folder, ours, reference
 
 
@@ -183,13 +174,11 @@ def test_check(both):
     kind, folder, _, reference = both
     with warnings.catch_warnings():
         warnings.simplefilter("error", RuntimeWarning)
-        found = unmask.check(partial(unmask.load, folder, dtype="float64", lang=LANG.get(kind), device="cpu"), data=TEXTS)
+        found = unmask.check(partial(unmask.load, folder, dtype="float64", device="cpu"), data=TEXTS)
     expected = unmask.check(reference, data=TEXTS)
     assert 0 < found.passes_per_second < inf
     assert_same([found.on_texts.nats, found.on_texts.special_mass], [expected.on_texts.nats, expected.on_texts.special_mass])
     assert any("and is given none" in line for line in found.concerns) == ("warning" in OUTCOME_OF[kind])
-    if kind == "xlm":
-        assert any("name it with lang, one of de, en, fr" in line for line in unmask.check(folder).concerns)
 
 
 @pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
@@ -205,6 +194,6 @@ def test_half_precision(both, dtype):
                 MaskedLM.load(folder, dtype=dtype, device="cpu")
             assert "\n" not in str(caught.value)
             return
-        half = MaskedLM.load(folder, dtype=dtype, lang=LANG.get(kind), device="cpu").logits(ids, places)
+        half = MaskedLM.load(folder, dtype=dtype, device="cpu").logits(ids, places)
     apart = (log_q.exp() * (half.double().log_softmax(-1) - log_q).abs()).sum(-1).max()
     assert half.dtype == torch.float32 and float(apart) < (0.5 if dtype == "bfloat16" else 0.1)

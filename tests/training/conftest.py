@@ -9,7 +9,7 @@ import pytest
 from made_up import made_up_lines
 from tokenizers import Tokenizer
 
-from unmask.models.text.word_pieces import train_tokenizer
+from unmask.models.text.vocabulary import train_tokenizer
 from unmask.training.packing import Vocabulary
 
 

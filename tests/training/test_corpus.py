@@ -164,7 +164,7 @@ def test_lengths_and_holdout_depend_on_the_line_alone() -> None:
 def _tokenizer() -> Tokenizer:
     from made_up import made_up_lines
 
-    from unmask.models.text.word_pieces import train_tokenizer
+    from unmask.models.text.vocabulary import train_tokenizer
 
     global _cached
     if _cached is None:

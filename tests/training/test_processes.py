@@ -56,10 +56,11 @@ def trainer_of(**options: Any) -> Trainer:
 def gradient(trainer: Trainer, processes: Processes) -> tuple[float, torch.Tensor, int]:
     """Loss and gradient of one process' part of a step, and the number of asked positions in it."""
     trainer.processes = processes
-    trainer.slots = trainer._slots(-(-trainer.plan.rows // processes.size))
-    text = PackedText.of(torch.from_numpy(trainer.plan.batch(0).ids), trainer.vocabulary)
+    rows = -(-trainer.plan.rows // processes.size)
+    trainer.slots = trainer.objective.slots(rows, trainer.packed.length, trainer.packed.tokens_per_segment)
+    text = PackedText.of(torch.from_numpy(trainer.plan.batch(0)), trainer.vocabulary)
     trainer.model.zero_grad()
-    loss, _ = trainer._losses(text, torch.Generator().manual_seed(7))
+    loss = trainer._loss(text, torch.Generator().manual_seed(7))
     loss.backward()
     found = torch.cat([p.grad.flatten().double() for p in trainer.parameters if p.grad is not None])
     task = trainer.objective.task(text, trainer.vocabulary, torch.Generator().manual_seed(7))

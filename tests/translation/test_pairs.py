@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from unmask.models.encoder.bert import BertMaskedLM
 from unmask.models.tabular import TabularMLM
-from unmask.models.text.word_pieces import joined
+from unmask.models.text.vocabulary import joined
 from unmask.sampling import registry
 from unmask.sampling.decoders.decoder import Ancestral, decode
 from unmask.sampling.decoders.revealing import EntropyBound, under_bound
@@ -20,10 +20,8 @@ from unmask.sampling.engine.randomness import ChainStreams
 from unmask.sampling.enumeration import target_law, transition_matrix
 from unmask.sampling.kernels.metropolis import MetropolisHastings, ProductBlock, SequentialBlock
 from unmask.sampling.target import Energy, Target, energy_terms
-from unmask.training.encoder import PackedBert
-from unmask.training.masking import UniformRate
-from unmask.training.model_folder import new_model
-from unmask.training.objectives import CausalTasks, MaskedTasks
+from unmask.training.encoder import PackedBert, new_model
+from unmask.training.objectives import CausalTasks, MaskedTasks, UniformRate
 from unmask.training.packing import PackedText, Vocabulary
 from unmask.training.settings import TrainSettings
 from unmask.translation.beam_search import CausalPairs, beam_search

@@ -58,7 +58,7 @@ from unmask.models.batching import at_most, halving, is_out_of_memory, release_m
 from unmask.models.conditional_model import ConditionalModel
 from unmask.models.load import Model, as_model, model_name, model_on_ray
 from unmask.models.masked_lm import MaskedLM
-from unmask.models.text.words import alphabet_ids
+from unmask.models.text.blanks import alphabet_ids
 from unmask.runs.engine import Workers, each
 from unmask.runs.files import as_json, read_bytes, write_atomically, writing
 from unmask.runs.fingerprint import content_hash

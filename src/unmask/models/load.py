@@ -37,7 +37,6 @@ def load(
     dtype: str = "auto",
     *,
     rename: Annotated[Mapping[str, str] | None, Written("OLD=NEW")] = None,
-    lang: str | None = None,
     shift: bool = False,
     mask_token: str | None = None,
 ) -> MaskedLM:
@@ -56,8 +55,6 @@ def load(
         auto, float32, bfloat16, float16 or float64; auto is float32 everywhere, also for weights stored in half precision.
     rename
         A tensor of the checkpoint that the model has under another name.
-    lang
-        Language of the texts (XLM, X-MOD).
     shift
         Logits predict the next position's token, as in some diffusion language models.
     mask_token
@@ -70,7 +67,7 @@ def load(
     from unmask.models.source import LOADING, english_model_path, state_of
 
     where = str(english_model_path() if name is None else name)
-    reading = {"rename": rename, "lang": lang, "shift": shift, "mask_token": mask_token}
+    reading = {"rename": rename, "shift": shift, "mask_token": mask_token}
     with LOADING:
         key = (state_of(where), resolve_device(device), resolve_dtype(dtype), repr(reading))
         if key not in _loaded:
@@ -83,11 +80,11 @@ def load(
 
 def load_anew(name: Any = None, device: Any = "auto", dtype: Any = "auto", **reading: Any) -> MaskedLM:
     """`load`, without looking at what is loaded already; device and dtype may be torch's own objects."""
-    from unmask.models.encoder.head import widen_output
+    from unmask.models.heads import widen_output
     from unmask.models.loading import load_checkpoint, resolve_device, resolve_dtype, warn_if_slow, warn_of_pair_model
     from unmask.models.masked_lm import MaskedLM
     from unmask.models.source import english_model_path
-    from unmask.models.text.loading import warn_of_few_tokens
+    from unmask.models.text.vocabulary import warn_of_few_tokens
 
     known = inspect.signature(load).parameters
     for option in reading:
@@ -100,10 +97,10 @@ def load_anew(name: Any = None, device: Any = "auto", dtype: Any = "auto", **rea
     )
     warn_if_slow(resolve_device(device), resolve_dtype(dtype))
     widen_output(network)
-    model = MaskedLM(network, tokenizer, None, str(name or "the bundled model"), reading.get("lang"), reading.get("shift", False))
+    model = MaskedLM(network, tokenizer, None, str(name or "the bundled model"), reading.get("shift", False))
     model.folder = Path(where) if Path(where).is_dir() else None
-    if model.missing_input:
-        warnings.warn(model.missing_input, UnmaskWarning, stacklevel=3)
+    if model.caution:
+        warnings.warn(model.caution, UnmaskWarning, stacklevel=3)
     warn_of_few_tokens(tokenizer, model.input_size, model.name)
     return model
 

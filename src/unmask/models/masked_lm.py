@@ -17,24 +17,17 @@ from torch import Tensor, nn
 
 from unmask import checks
 from unmask.cloze import Cloze
-from unmask.errors import ModelError
+from unmask.errors import InputError, ModelError
 from unmask.models.batching import RowBatches, RowCost, default_budget, passes
 from unmask.models.conditional_model import ConditionalModel
-from unmask.models.encoder.architectures import find_encoder
-from unmask.models.encoder.encoder import Encoder, Substitution, agree, has_padding, plain_logits, shared_logits
-from unmask.models.encoder.fused_linear import HALF_TYPES
-from unmask.models.encoder.head import head_of
-from unmask.models.function_network import FunctionHead, FunctionNetwork, ShiftedHead, WholeRowCost, refuse_causal
+from unmask.models.encoder.encoder import Encoder, Substitution, agree, find_encoder, has_padding, plain_logits, shared_logits
+from unmask.models.encoder.layers import HALF_TYPES
+from unmask.models.heads import FunctionNetwork, WholeRowCost, caution, head_of, refuse_causal, refuse_type
 from unmask.models.load import load_anew
-from unmask.models.loading import (
-    input_size,
-    longest_text,
-    resolve_device,
-)
-from unmask.models.model_types import missing_input, refuse_no_mask, refuse_no_tokenizer, refuse_outside, refuse_unusable
+from unmask.models.loading import input_size, longest_text, resolve_device
 from unmask.models.text.blanks import cloze_of
-from unmask.models.text.loading import refuse_foreign_tokenizer, with_mask
 from unmask.models.text.text_tokenizer import TextTokenizer, refuse_too_long
+from unmask.models.text.vocabulary import refuse_foreign_tokenizer, with_mask
 from unmask.runs.fingerprint import fingerprint
 from unmask.signature import checked
 
@@ -52,7 +45,6 @@ class MaskedLM(ConditionalModel):
     tokenizer       its tokenizer, of transformers
     memory_budget   bytes for the activations of one batch of rows [default: half of a GPU's free memory, 512 MiB on a CPU]
     name            what messages call it
-    lang            the language of the texts, for XLM and X-MOD
     shift           whether logits at position t - 1 predict the token at t, as in some diffusion language models
 
     >>> model = unmask.MaskedLM.load()
@@ -67,7 +59,6 @@ class MaskedLM(ConditionalModel):
         tokenizer: Any,
         memory_budget: int | None = None,
         name: str = "the model",
-        lang: str | None = None,
         shift: bool = False,
     ) -> None:
         refuse_unusable(network, tokenizer, name)
@@ -79,18 +70,16 @@ class MaskedLM(ConditionalModel):
         self.max_length = longest_text(network, tokenizer)
         self.input_size = input_size(network)
         refuse_foreign_tokenizer(tokenizer, self.input_size, name)
-        self.shift, calls = shift, isinstance(network, FunctionNetwork)
-        self.head: Any = FunctionHead(network) if isinstance(network, FunctionNetwork) else head_of(network, name, lang)
-        self.head = ShiftedHead(self.head) if shift else self.head
-        self.lang, self.missing_input = lang, missing_input(network.config, name, lang)
+        self.shift, self.head = shift, head_of(network, name, shift)
+        self.caution = caution(network.config, name, self.dtype)
         self.vocab_size = self.head.logits_width(tokenizer.mask_token_id)
         self.words = TextTokenizer(tokenizer, self.vocab_size)
         self.mask_id, self.special_ids = self.words.mask_id, self.words.special_ids
         if not self.regular_ids:
             raise ModelError(f"the tokenizer of {name} has only special tokens: use the one that the model was trained with")
         self.batches = RowBatches(memory_budget or default_budget(self.device))
-        self.cost = (WholeRowCost if calls else RowCost).of(network, self.vocab_size)
-        self.encoder = None if shift or calls else find_encoder(network)
+        self.cost = (WholeRowCost if isinstance(network, FunctionNetwork) else RowCost).of(network, self.vocab_size)
+        self.encoder = None if shift else find_encoder(network)
         self._checked_lengths: set[int] = set()
         self._checked_for_one: set[int] = set()
 
@@ -144,8 +133,8 @@ class MaskedLM(ConditionalModel):
 
     @cached_property
     def fingerprint(self) -> str:
-        """Identifies the model: its weights, tokenizer, `lang` and `shift`; a function by its logits of a few texts, too."""
-        further = [self.words.serialised() + (self.lang or ""), *(["shift"] if self.shift else [])]
+        """Identifies the model: its weights, tokenizer and `shift`; a function by its logits of a few texts, too."""
+        further = [self.words.serialised(), *(["shift"] if self.shift else [])]
         if isinstance(self.network, FunctionNetwork):
             probed = {"probed": self.network.probed(self.mask_id)}
             return fingerprint(self.network.state_dict() | probed, *further, str(self.mask_id))
@@ -315,7 +304,42 @@ class MaskedLM(ConditionalModel):
         """Whether the fast path gives the logits `slow(head)` of the network's own forward pass."""
 
         def wide() -> Tensor:
-            network = copy.deepcopy(self.network).float()
-            return slow(head_of(network, self.name, self.lang))
+            return slow(head_of(copy.deepcopy(self.network).float(), self.name))
 
         return agree(fast, slow(self.head), self.dtype, type(self.network).__name__, wide)
+
+
+def refuse_unusable(network: Any, tokenizer: Any, name: str) -> None:
+    """Raise if the two are not a model and a tokenizer of transformers, or of our own, or if the type is refused."""
+    if not all(hasattr(network, part) for part in ("config", "base_model", "get_input_embeddings")):
+        raise InputError(f"network {checks.shown(network)} is not one of transformers: give what from_pretrained returns")
+    refuse_no_tokenizer(tokenizer)
+    refuse_no_mask(tokenizer)
+    refuse_type(network.config, name)
+
+
+def refuse_no_tokenizer(tokenizer: object) -> None:
+    """Raise for what is not a tokenizer."""
+    if not all(hasattr(tokenizer, name) for name in ("mask_token_id", "all_special_ids", "get_vocab", "convert_ids_to_tokens")):
+        raise InputError(f"tokenizer {checks.shown(tokenizer)} is not one of transformers: give what from_pretrained returns")
+
+
+def refuse_no_mask(tokenizer: object) -> None:
+    """Raise for a tokenizer without a mask token."""
+    if getattr(tokenizer, "mask_token_id", None) is None:
+        raise ModelError(
+            f"tokenizer {type(tokenizer).__name__} has no mask token: give that of a masked language model, or mask_id"
+        )
+
+
+def refuse_outside(ids: Tensor, positions: Tensor, input_size: int) -> None:
+    """Raise for token ids and positions that are not there; those on a GPU are not looked at, since that would wait for it."""
+    for name, given in (("ids", ids), ("positions", positions)):
+        if given.dim() != 2 or given.is_floating_point() or given.is_complex() or given.dtype == torch.bool:
+            raise InputError(f"{name} {checks.shown(given)} are not rows of whole numbers: give a tensor such as [[3, 4]]")
+    for what, given, size in (("token id", ids, input_size), ("position", positions, ids.shape[1])):
+        if given.device.type == "cpu" and given.numel():
+            for value in given.aminmax():
+                checks.whole(what, value, 0, size - 1)
+    if len(ids) != len(positions):
+        raise InputError(f"{len(ids)} texts and {len(positions)} rows of positions were given: give one row for each text")

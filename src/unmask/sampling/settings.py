@@ -70,7 +70,7 @@ class Start:
         object.__setattr__(self, "init", start_texts(self.init))
         object.__setattr__(self, "allow", allowed_tokens(self.allow))
         if self.alphabet != ():
-            from unmask.models.text.words import alphabet_tokens
+            from unmask.models.text.blanks import alphabet_tokens
 
             object.__setattr__(self, "alphabet", alphabet_tokens(self.alphabet))
         if self.init and self.random_start:

@@ -24,8 +24,8 @@ from unmask.errors import InputError, UnmaskError
 from unmask.joints.registry import CONSTRUCTIONS, DEFAULT, SEARCHED
 from unmask.models.load import model_name
 from unmask.models.masked_lm import MaskedLM
+from unmask.models.text.blanks import WordMarks
 from unmask.models.text.text_tokenizer import TextTokenizer
-from unmask.models.text.words import WordMarks
 from unmask.runs.files import as_json, read_bytes
 from unmask.runs.progress import Enough
 from unmask.sampling.registry import KERNELS

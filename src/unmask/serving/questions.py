@@ -13,7 +13,7 @@ from collections.abc import Hashable, Mapping
 from math import comb, prod
 from typing import Any
 
-from unmask.answers.asking import Grid
+from unmask.answers.blanked_text import Grid
 from unmask.answers.chain_filling import ChainFilling, searches
 from unmask.answers.comparison import Comparison
 from unmask.answers.filling import Filling

@@ -27,7 +27,7 @@ from unmask.errors import InputError
 from unmask.models.encoder.bert import BertMaskedLM, KeyCache
 from unmask.models.loading import read_own_bert
 from unmask.models.source import Source
-from unmask.models.text.word_pieces import Spelling
+from unmask.models.text.vocabulary import Spelling
 from unmask.runs.progress import Progress
 from unmask.translation.pairs import PairLayout, read_layout
 from unmask.translation.recipe import PairTranslator

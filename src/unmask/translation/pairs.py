@@ -28,8 +28,8 @@ from torch.nn import functional
 from unmask.errors import InputError
 from unmask.models.encoder.bert import BertEncoder, BertMaskedLM
 from unmask.models.loading import PAIR_FILE, WEIGHTS, is_pair_model
+from unmask.models.source import read_file, refuse_whole_numbers
 from unmask.models.text.vocabulary import vocabulary_hash
-from unmask.models.weights import read_file, refuse_whole_numbers
 from unmask.runs.files import read_object, write_atomically, write_json
 from unmask.runs.fingerprint import file_hash
 

@@ -17,7 +17,7 @@ from typing import Any
 
 from unmask.errors import InputError, UnmaskWarning
 from unmask.models.text.text_tokenizer import refuse_hopeless
-from unmask.models.text.word_pieces import UNKNOWN, Spelling
+from unmask.models.text.vocabulary import UNKNOWN, Spelling
 from unmask.results import Result
 from unmask.runs.files import as_json, user_path, write_atomically
 from unmask.runs.lines import STANDARD_INPUT, source_name, text_lines

@@ -25,11 +25,11 @@ from torch import Tensor
 
 from unmask.errors import InputError, UnmaskWarning
 from unmask.models.encoder.bert import BertMaskedLM
-from unmask.models.encoder.head import widen_output
+from unmask.models.heads import widen_output
 from unmask.models.loading import load_network, resolve_device, resolve_dtype
 from unmask.models.masked_lm import MaskedLM
 from unmask.models.source import Source as Folder
-from unmask.models.text.word_pieces import Spelling
+from unmask.models.text.vocabulary import Spelling
 from unmask.runs.engine import Workers, each
 from unmask.runs.files import user_path
 from unmask.runs.progress import Progress

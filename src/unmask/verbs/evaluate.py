@@ -79,7 +79,7 @@ def evaluate(
     2
     """
     from unmask.evaluation.measure import KIND, evaluated
-    from unmask.models.text.words import alphabet_tokens
+    from unmask.models.text.blanks import alphabet_tokens
     from unmask.runs.outputs import run_output
 
     constructions = [construction.name for construction in all_named(joints)]

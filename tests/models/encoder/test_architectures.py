@@ -8,8 +8,7 @@ from dataclasses import replace
 import pytest
 import torch
 
-from unmask.models.encoder.architectures import ARCHITECTURES, find_encoder
-from unmask.models.encoder.encoder import Encoder, Substitution
+from unmask.models.encoder.encoder import ARCHITECTURES, Encoder, Substitution, find_encoder
 from unmask.models.masked_lm import MaskedLM
 
 TEXT = [2, 5, 7, 4, 13, 4, 14, 6, 9, 11, 30, 31, 32, 33, 20, 3]
@@ -60,9 +59,6 @@ def test_every_type_agrees_with_transformers(make_network, make_word_tokenizer, 
         ("eurobert", {"num_key_value_heads": 1, "attention_bias": True, "mlp_bias": True}),
         ("gte", {"type_vocab_size": 0}),
         ("esmc", {"num_attention_heads": 2}),
-        ("deberta-v2", {"share_att_key": True, "norm_rel_ebd": "layer_norm", "position_biased_input": False}),
-        ("deberta-v2", {"pos_att_type": ["c2p"], "position_buckets": -1}),
-        ("deberta-v2", {"pos_att_type": ["p2c"], "position_buckets": 4}),
     ],
 )
 def test_other_settings_of_a_type(make_network, make_word_tokenizer, kind, changes):
@@ -99,9 +95,6 @@ def wrongly(encoder: Encoder, what: str) -> Encoder:
     if what == "base":
         layers = [replace(x, rotary=replace(x.rotary, module=Faster(x.rotary.module, x.rotary.name))) for x in encoder.layers]
         return replace(encoder, layers=tuple(layers))
-    if what == "distances":
-        layers = [replace(x, relative=replace(x.relative, span=x.relative.span - 1)) for x in encoder.layers]
-        return replace(encoder, layers=tuple(layers))
     if what == "window":
         return replace(
             encoder, layers=tuple(replace(x, window=None if x.window is None else x.window + 1) for x in encoder.layers)
@@ -124,7 +117,6 @@ WRONG = [
     ("roberta-prelayernorm", "first norm"),
     ("eurobert", "first norm"),
     ("nomic_bert", "no gates"),
-    ("deberta-v2", "distances"),
 ]
 
 
@@ -145,11 +137,6 @@ def test_a_wrong_description_is_caught_and_given_up(make_network, make_word_toke
                 got = torch.cat([logits for _, logits in model.substitutions(TEXT, VARY, values, PREDICT)])
         assert model.encoder is None and "using the forward pass" in caplog.text, run
         torch.testing.assert_close(got.log_softmax(-1), exact, atol=5e-5, rtol=0)
-
-
-@pytest.mark.parametrize("changes", [{"conv_kernel_size": 3}, {"embedding_size": 16}, {"relative_attention": False}])
-def test_a_deberta_of_other_parts_has_no_fast_path(make_network, changes):
-    assert find_encoder(make_network("deberta-v2", **changes)) is None
 
 
 @pytest.mark.parametrize("rope", ["dynamic", "longrope"])

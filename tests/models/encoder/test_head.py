@@ -7,8 +7,8 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from unmask.models.encoder import head
-from unmask.models.encoder.head import BIAS_COLUMNS, Float32Output, extended
+from unmask.models import heads as head
+from unmask.models.heads import BIAS_COLUMNS, Float32Output, extended
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])

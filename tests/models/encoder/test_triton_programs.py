@@ -17,8 +17,8 @@ if not os.environ.get("TRITON_INTERPRET"):
 from transformers.models.eurobert.modeling_eurobert import EuroBertRMSNorm
 
 from unmask.models import batching
-from unmask.models.encoder import fused_linear, triton_programs
-from unmask.models.encoder.layers import Relative, Turn
+from unmask.models.encoder import layers, triton_programs
+from unmask.models.encoder.layers import Turn
 from unmask.models.encoder.triton_programs import add_norm, linear_activated, long_attention, short_attention, turned
 from unmask.models.masked_lm import MaskedLM
 
@@ -76,27 +76,6 @@ def test_long_attention_keeps_to_its_window(length: int, window: int | None, mon
     expected = attention(queries, keys, values, 4, near)
     torch.testing.assert_close(long_attention(queries, keys, values, 4, window), expected, rtol=1e-4, atol=1e-5)
     assert (long_attention(queries, keys, values, 4, 4) - expected).abs().max() > 0.01
-
-
-@pytest.mark.parametrize("length", [5, 21])
-def test_attention_adds_what_distances_do(length: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    torch.manual_seed(length)
-    heads, width = 4, 64
-    queries, keys, values = torch.randn(3, 3, length, width)
-    maps = [nn.Linear(width, width).requires_grad_(False) for _ in range(2)]
-    relative = Relative(nn.Embedding(64, width).requires_grad_(False), None, *maps, torch.clone, 32)
-    by_definition = torch.empty(3, heads, length, length)
-    for i in range(length):
-        for j in range(length):
-            at = relative.table.weight[i - j + 32]
-            parts = queries[:, i] * maps[0](at) + keys[:, j] * maps[1](at)
-            by_definition[:, :, i, j] = parts.unflatten(-1, (heads, -1)).sum(-1) / (3 * width / heads) ** 0.5
-    expected = attention(queries / 3**0.5, keys, values, heads, by_definition)
-    monkeypatch.setattr(triton_programs, "TILE", 16)
-    for attend in (short_attention, long_attention):
-        found = attend(queries, keys, values, heads, relative=relative)
-        torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-5)
-        assert (attend(queries, keys, values, heads) - expected).abs().max() > 0.1
 
 
 def test_turned_is_a_product_of_complex_numbers() -> None:
@@ -174,7 +153,7 @@ def test_a_network_runs_by_programs(make_network, make_word_tokenizer, fast_arch
     with torch.no_grad():
         exact = network(input_ids=rows).logits[:, [5, 6]].log_softmax(-1)
         monkeypatch.setattr(batching, "TRITON_DEVICES", {"cuda", "cpu"})
-        monkeypatch.setattr(fused_linear, "MANY", 1)
+        monkeypatch.setattr(layers, "MANY", 1)
         monkeypatch.setattr(triton_programs, "serves", lambda *_: True)
         network.half()
         launched = [counted(monkeypatch, name) for name in ("short_attention", "add_norm", "linear_activated")]

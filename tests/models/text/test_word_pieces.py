@@ -9,7 +9,7 @@ import sys
 from hypothesis import given
 from hypothesis import strategies as st
 
-from unmask.models.text.word_pieces import SPECIAL_TOKENS, train_tokenizer
+from unmask.models.text.vocabulary import SPECIAL_TOKENS, train_tokenizer
 
 LINES = st.lists(st.text("aabbcdé .", min_size=1, max_size=30), min_size=1, max_size=12)
 
@@ -35,7 +35,7 @@ def test_frequent_words_become_one_token_and_rare_letters_stay_out() -> None:
 def test_other_processes_with_other_hash_seeds_learn_the_same_tokenizer() -> None:
     program = """if True:
         import hashlib, random
-        from unmask.models.text.word_pieces import train_tokenizer
+        from unmask.models.text.vocabulary import train_tokenizer
         draw = random.Random(0)
         words = ["".join(draw.choices("abcdefgh", k=draw.randint(1, 6))) for _ in range(800)]
         lines = [" ".join(draw.choices(words, k=12)) + "." for _ in range(300)]

@@ -8,9 +8,8 @@ from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors
 from transformers import PreTrainedTokenizerFast
 
 from unmask.errors import InputError
-from unmask.models.text.blanks import read_blanks, readings_of
+from unmask.models.text.blanks import WordMarks, alphabet_ids, alphabet_tokens, read_blanks, readings_of
 from unmask.models.text.text_tokenizer import TextTokenizer
-from unmask.models.text.words import WordMarks, alphabet_ids, alphabet_tokens
 
 
 def sentence_piece():

@@ -24,7 +24,7 @@ from unmask.sampling.run.advance import draw_samples
 from unmask.sampling.run.result import load_run
 from unmask.sampling.target import Energy, energies
 
-SMALL = {"chains": 5, "sweeps": 4, "length": (4, 6), "decoding_steps": 3, "seed": 7}
+SMALL = {"chains": 5, "sweeps": 4, "length": (4, 6), "passes": 3, "seed": 7}
 
 
 def same(one, other):

@@ -7,16 +7,17 @@ with F(a) = W_2 act(W_1 a), or gated, W_2 (act(G a) * U a). A network with norms
 of the half that makes its argument, so N' is the next layer's, or the network's last. Both kinds are then one computation on a
 `Stream` (r, h): what is added to, and what is read. With norms after, both are the same.
 
-A layer runs at every token, at some of them, at one of each text, or at new tokens that attend to a cache of keys and values.
-It does so by fused operations, if there are any (oneDNN on a CPU, Triton on a GPU), or by torch's plain ones: the reference
-that the fused ones are checked against.
+A layer runs at every token, at some of them, at one of each text, or at new tokens that attend to a cache of keys and values, by
+torch's plain operations (the reference) or by fused ones. On a CPU the plain `linear` writes the bias, then the product, then
+reads all of it again for the activation, which costs as much as the product itself. torch carries oneDNN's fused products for
+its compiler; they are called here directly, on the module's own weights. On a GPU, Triton programs do the same in half precision.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import lru_cache, partial
+from functools import partial
 from typing import Any, NamedTuple
 
 import torch
@@ -24,7 +25,107 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 from torch.nn import functional
 
-from unmask.models.encoder.fused_linear import MANY, gated, half_precision_on_gpu, linear_plus, linear_then, rows_of
+from unmask.models.batching import triton_wanted
+
+FUSED_TYPES = (torch.float32, torch.bfloat16)
+HALF_TYPES = (torch.float16, torch.bfloat16)
+MANY = 2**14
+"""Rows from which a program of ours is faster on a GPU than two operations."""
+
+
+class Rows(NamedTuple):
+    """Some of a linear map's rows."""
+
+    weight: Tensor
+    bias: Tensor | None
+
+
+def rows_of(modules: Sequence[nn.Linear], number: int, of: int = 3) -> Rows:
+    """Map `number` of `of`, which are modules of their own or equal parts of one."""
+    if len(modules) == of:
+        return Rows(modules[number].weight, modules[number].bias)
+    size = modules[0].out_features // of
+    part, bias = slice(number * size, (number + 1) * size), modules[0].bias
+    return Rows(modules[0].weight[part], None if bias is None else bias[part])
+
+
+def linear_then(module: nn.Linear, activation: Callable[[Tensor], Tensor], x: Tensor, fused: bool = True) -> Tensor:
+    """activation(module(x))."""
+    name = _fused_name(activation) if fused else None
+    if name is not None and _has_program(module, x):
+        return programs().linear_activated(module, name, x)
+    if name is None or not _fusible(module.weight, x):
+        return activation(module(x))
+    activated: Tensor = torch.ops.mkldnn._linear_pointwise(x, module.weight, module.bias, name, [], "none")
+    return activated
+
+
+def gated(modules: Sequence[nn.Linear], activation: Callable[[Tensor], Tensor], x: Tensor, fused: bool = True) -> Tensor:
+    """activation(G x) * (U x), the two maps of their own or halves of one."""
+    name = _fused_name(activation) if fused else None
+    if name is not None and _has_program(modules[0], x):
+        whole = len(modules) == 1
+        opened = programs().linear_activated(modules[0], name, x, gates=whole)
+        return opened if whole else opened.mul_(modules[1](x))
+    gate, up = (rows_of(modules, number, 2) for number in range(2))
+    if name is None or not _fusible(gate.weight, x):
+        first, second = [module(x) for module in modules] if len(modules) == 2 else modules[0](x).chunk(2, -1)
+        return activation(first) * second
+    opened = torch.ops.mkldnn._linear_pointwise(x, gate.weight, gate.bias, name, [], "none")
+    product: Tensor = torch.ops.mkldnn._linear_pointwise.binary(x, opened, up.weight, up.bias, "mul")
+    return product
+
+
+def linear_plus(module: nn.Linear | Rows, x: Tensor, residual: Tensor | None = None, fused: bool = True) -> Tensor:
+    """module(x) + residual."""
+    if not fused or not _fusible(module.weight, x):
+        product = functional.linear(x, module.weight, module.bias)
+        return product if residual is None else product.add_(residual)
+    if residual is None:
+        total: Tensor = torch.ops.mkldnn._linear_pointwise(x, module.weight, module.bias, "none", [], "none")
+    else:
+        total = torch.ops.mkldnn._linear_pointwise.binary(x, residual, module.weight, module.bias, "add")
+    return total
+
+
+def _fused_name(activation: Callable[[Tensor], Tensor]) -> str | None:
+    plain = getattr(activation, "act", activation)
+    if isinstance(activation, nn.ReLU):
+        return "relu"
+    if type(activation).__name__ in ("SiLU", "SiLUActivation"):
+        return "swish"
+    if plain is functional.gelu or (isinstance(activation, nn.GELU) and activation.approximate == "none"):
+        return "gelu"
+    return None
+
+
+def half_precision_on_gpu(x: Tensor) -> bool:
+    """Whether the programs of `triton_programs` work on this tensor."""
+    return x.dtype in HALF_TYPES and triton_wanted(x)
+
+
+def programs() -> Any:
+    """`triton_programs`, imported when a GPU needs it."""
+    from unmask.models.encoder import triton_programs
+
+    return triton_programs
+
+
+def _has_program(module: nn.Linear, x: Tensor) -> bool:
+    """Whether there are rows enough on a GPU that a program with an activation within is made for."""
+    return x.numel() >= MANY * x.shape[-1] and half_precision_on_gpu(x) and programs().serves(module, x)
+
+
+def _fusible(weight: Tensor, x: Tensor) -> bool:
+    return (
+        x.device.type == "cpu"
+        and x.dtype in FUSED_TYPES
+        and x.dtype == weight.dtype
+        and torch.backends.mkldnn.is_available()
+        and hasattr(torch.ops.mkldnn, "_linear_pointwise")
+        and (x.dtype != torch.bfloat16 or torch.ops.mkldnn._is_mkldnn_bf16_supported())
+    )
+
 
 KINDS = (16, 32, 64)
 SHORT = KINDS[-1]
@@ -68,75 +169,6 @@ class Rotary:
 
 
 @dataclass(frozen=True)
-class Relative:
-    """Disentangled attention: scores that depend on contents and on the distance between them (DeBERTa).
-
-        score_ij = (q_i . k_j + q_i . P_(i-j) + k_j . R_(i-j)) / sqrt(parts e)
-
-    with P = W_k' D and R = W_q' D for a table D of distances, far ones in buckets; `parts` counts the terms that a network has.
-    A text of T tokens has 2T - 1 distances. The products q_i . P_d with all of them are line i of a matrix. That of (i, j) lies
-    one column further left on each line, so the term of all pairs is the same memory read with another step.
-
-    table, norm   D, and what it is read through
-    key, query    the maps that make P and R of it; None: the network has no such term
-    """
-
-    table: nn.Embedding
-    norm: nn.Module | None
-    key: nn.Linear | None
-    query: nn.Linear | None
-    bucket: Callable[[Tensor], Tensor]
-    span: int
-
-    def scale(self, width: int) -> float:
-        """What scores are multiplied by, with the root in float32 as the network has it."""
-        parts = 1 + (self.key is not None) + (self.query is not None)
-        return 1 / float(torch.sqrt(torch.tensor(width, dtype=torch.float32) * parts))
-
-    def terms(
-        self, queries: Float[Tensor, "n T d"], keys: Float[Tensor, "n T d"], heads: int
-    ) -> tuple[Float[Tensor, "h n T u"], Float[Tensor, "h n T u"]]:
-        """q_i . P_(i-j), columns by j - i, and k_j . R_(i-j), columns by i - j, not scaled."""
-        distances, length = self._distances(keys.shape[1], keys), keys.shape[1]
-        found = []
-        for x, linear, rows in ((queries, self.key, distances.flip(0)), (keys, self.query, distances)):
-            if linear is None:
-                found.append(x.new_zeros(()).expand(heads, len(x), length, len(rows)))
-                continue
-            table = linear(rows).unflatten(-1, (heads, -1)).permute(1, 2, 0)
-            per_head = x.flatten(0, 1).unflatten(-1, (heads, -1)).transpose(0, 1)
-            found.append(torch.bmm(per_head, table).unflatten(1, (-1, length)))
-        return found[0], found[1]
-
-    def bias(self, queries: Float[Tensor, "n T d"], keys: Float[Tensor, "n T d"], heads: int) -> Float[Tensor, "n h T T"]:
-        """The scaled terms of all pairs (i, j)."""
-        by_query, by_key = (skewed(term) for term in self.terms(queries, keys, heads))
-        total = by_query + by_key.transpose(2, 3)
-        return total.transpose(0, 1).mul_(self.scale(queries.shape[2] // heads))
-
-    def of_one(
-        self, query: Float[Tensor, "n d"], keys: Float[Tensor, "n T d"], places: Int[Tensor, " n"], heads: int
-    ) -> Float[Tensor, "n h T"]:
-        """The scaled terms of the tokens at `places` with all keys."""
-        length = keys.shape[1]
-        columns = places[:, None] - torch.arange(length, device=keys.device) + length - 1
-        distances, total = self._distances(length, keys), keys.new_zeros(())
-        if self.key is not None:
-            table = self.key(distances).unflatten(-1, (heads, -1)).permute(1, 2, 0)
-            all_of_them = torch.bmm(query.unflatten(-1, (heads, -1)).transpose(0, 1), table).transpose(0, 1)
-            total = total + all_of_them.gather(2, columns[:, None].expand(-1, heads, -1))
-        if self.query is not None:
-            product = keys * functional.embedding(columns, self.query(distances))
-            total = total + product.unflatten(-1, (heads, -1)).sum(-1).transpose(1, 2)
-        return total * self.scale(keys.shape[2] // heads)
-
-    def _distances(self, length: int, like: Tensor) -> Float[Tensor, "u d"]:
-        """D at distances from 1 - T to T - 1."""
-        rows: Tensor = self.table(_rows(self.bucket, self.span, length, like.device))
-        return rows if self.norm is None else self.norm(rows)
-
-
-@dataclass(frozen=True)
 class Layer:
     """One layer's modules, and how they are put together.
 
@@ -159,7 +191,6 @@ class Layer:
     rotary: Rotary | None = None
     window: int | None = None
     key_norms: tuple[nn.Module, nn.Module] | None = None
-    relative: Relative | None = None
     shrink: float = 1.0
     fused: bool = True
 
@@ -184,19 +215,15 @@ class Layer:
         """softmax(Q K^T / sqrt(e)) V per head, over the keys that are `seen` and within the window."""
         length, window = keys.shape[1], self.window if self.window is not None and self.window < keys.shape[1] - 1 else None
         width, scale = queries.shape[2] // self.heads, None
-        programs = self.fused and seen is None and half_precision_on_gpu(queries) and width in HEAD_WIDTHS
-        if programs and length <= SHORT:
-            from unmask.models.encoder.triton_programs import short_attention
-
-            return short_attention(queries, keys, values, self.heads, turn, window, self.relative)
+        on_gpu = self.fused and seen is None and half_precision_on_gpu(queries) and width in HEAD_WIDTHS
+        if on_gpu and length <= SHORT:
+            return programs().short_attention(queries, keys, values, self.heads, turn, window)
         if turn is not None:
             if self._early(queries):
                 queries, scale = queries * width**-0.5, 1.0
             queries, keys = self._turned(queries, turn), self._turned(keys, turn)
-        if programs and (window is not None or self.relative is not None):
-            from unmask.models.encoder.triton_programs import long_attention
-
-            return long_attention(queries, keys, values, self.heads, window, self.relative)
+        if on_gpu and window is not None:
+            return programs().long_attention(queries, keys, values, self.heads, window)
         query, key, value = (x.unflatten(-1, (-1, width)).transpose(1, 2) for x in (queries, keys, values))
         if key.shape[1] < self.heads:
             key, value = (x.repeat_interleave(self.heads // x.shape[1], 1) for x in (key, value))
@@ -205,9 +232,6 @@ class Layer:
             places = torch.arange(length, device=keys.device)
             near = (places[:, None] - places).abs() <= window
             mask = near if mask is None else mask & near
-        if self.relative is not None:
-            bias, scale = self.relative.bias(queries, keys, self.heads), self.relative.scale(width)
-            mask = bias if mask is None else bias.masked_fill(~mask, -torch.inf)
         return functional.scaled_dot_product_attention(query, key, value, mask, scale=scale).transpose(1, 2).flatten(2)
 
     def at(
@@ -279,7 +303,7 @@ class Layer:
         query = functional.linear(here, *rows_of(self.projections, 0))
         width = query.shape[-1] // self.heads
         scale = width**-0.5
-        if turn is None and self.key_norms is None and self.relative is None:
+        if turn is None and self.key_norms is None:
             absorbed = torch.bmm(
                 query.unflatten(-1, (self.heads, -1)).transpose(0, 1) * scale, self._per_head(rows_of(self.projections, 1)[0])
             )
@@ -292,13 +316,10 @@ class Layer:
                 query, scale = query * scale, 1.0
             own = Turn(turn.cos[places], turn.sin[places])
             query, key = self._turned(query.unsqueeze(0), own).squeeze(0), self._turned(key, turn)
-        bias = None if self.relative is None else self.relative.of_one(query, key, places, self.heads)
-        scale = scale if self.relative is None else self.relative.scale(width)
         query, key = query.unflatten(-1, (self.heads, 1, width)), key.unflatten(-1, (-1, width)).transpose(1, 2)
         if key.shape[1] < self.heads:
             key = key.repeat_interleave(self.heads // key.shape[1], 1)
-        scores = torch.matmul(query * scale, key.transpose(2, 3)).squeeze(2)
-        return scores if bias is None else scores + bias
+        return torch.matmul(query * scale, key.transpose(2, 3)).squeeze(2)
 
     def _early(self, queries: Tensor) -> bool:
         return self.rotary is not None and self.rotary.early and queries.dtype == torch.float64
@@ -306,9 +327,7 @@ class Layer:
     def _turned(self, x: Float[Tensor, "n t d"], turn: Turn) -> Float[Tensor, "n t d"]:
         """Each head (x_1, x_2) of each token turned: (x_1 cos - x_2 sin, x_2 cos + x_1 sin)."""
         if self.fused and half_precision_on_gpu(x):
-            from unmask.models.encoder.triton_programs import turned
-
-            return turned(x, turn)
+            return programs().turned(x, turn)
         cos, sin = turn.cos.unsqueeze(-2), turn.sin.unsqueeze(-2)
         half, dtype = cos.shape[-1] // 2, x.dtype
         x = x.float() if self.rotary and self.rotary.narrow or dtype != torch.float64 else x
@@ -330,28 +349,10 @@ class Layer:
     def _added(self, norm: nn.Module, linear: nn.Linear, x: Tensor, residual: Tensor) -> Stream:
         """residual + linear(x), and norm of it."""
         if self.fused and half_precision_on_gpu(x):
-            from unmask.models.encoder.triton_programs import add_norm
-
-            return Stream(*add_norm(norm, linear(x), residual, self.before, self.shrink))
+            return Stream(*programs().add_norm(norm, linear(x), residual, self.before, self.shrink))
         if self.shrink == 1.0:
             total = linear_plus(linear, x, residual, self.fused)
         else:
             total = residual + linear_plus(linear, x, fused=self.fused) / self.shrink
         normed = norm(total)
         return Stream(total if self.before else normed, normed)
-
-
-@lru_cache(1024)
-def _rows(bucket: Callable[[Tensor], Tensor], span: int, length: int, device: torch.device) -> Int[Tensor, " u"]:
-    steps = bucket(torch.arange(1 - length, length)).long()
-    return (steps + span).clamp(0, 2 * span - 1).to(device)
-
-
-def skewed(term: Float[Tensor, "h n T u"]) -> Float[Tensor, "h n T T"]:
-    """[i, j] of columns that are numbered by j - i."""
-    heads, n, length, columns = term.shape
-    if term.stride(-1) == 0:
-        return term[..., :length]
-    term = term.contiguous()
-    steps = (n * length * columns, length * columns, columns - 1, 1)
-    return term.as_strided((heads, n, length, length), steps, term.storage_offset() + length - 1)

@@ -3,8 +3,7 @@
 Attention of many short texts, softmax(Q K^T / sqrt(d)) V, has one program per text and head, with everything in registers.
 Kernels made for long texts work on tiles of 64 or 128 tokens; a sentence has 16, so most of their work is on padding. Rotary
 positions turn queries and keys as they are loaded. For longer texts they are a program of their own, and so is attention within a
-window, which leaves out the tiles that no token sees, or with terms for distances, which torch's kernels would have to be given
-for all pairs of tokens.
+window, which leaves out the tiles that no token sees.
 
 The norm of x + r, the end of both halves of a layer, takes one pass over memory. Written out, the sum is stored and read
 again: five passes over the states instead of three, which costs as much as a fifth of the layer's matrix products.
@@ -33,7 +32,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from triton.tools.tensor_descriptor import TensorDescriptor
 
-from unmask.models.encoder.layers import SHORT, Relative, Turn
+from unmask.models.encoder.layers import SHORT, Turn
 
 PROGRAM = {"TALL": 128, "WIDE": 256, "DEEP": 64, "TOGETHER": 8, "num_warps": 8, "num_stages": 3}
 """A tile has TALL x WIDE numbers, computed with DEEP terms of each at a time; TOGETHER lines of tiles go column by column, so
@@ -54,7 +53,6 @@ def short_attention(
     heads: int,
     turn: Turn | None = None,
     window: int | None = None,
-    relative: Relative | None = None,
 ) -> Float[Tensor, "n T d"]:
     """Attention of every text over itself, queries and keys turned by `turn`; the three may be slices of one tensor."""
     if keys.stride() != values.stride():
@@ -64,24 +62,20 @@ def short_attention(
     out = torch.empty((n, length, width), dtype=queries.dtype, device=queries.device)
     head_width = width // heads
     cos, sin = (queries, queries) if turn is None else turn
-    scale, by_query, by_key = head_width**-0.5, queries, queries
-    if relative is not None:
-        scale = relative.scale(head_width)
-        by_query, by_key = (term.contiguous() for term in relative.terms(queries, keys, heads))
     _attend[(n, heads)](
-        queries, keys, values, out, cos, sin, by_query, by_key, queries.stride(0), queries.stride(1), keys.stride(0),
-        keys.stride(1), out.stride(0), out.stride(1), length, SHORT if window is None else window, scale,
+        queries, keys, values, out, cos, sin, queries.stride(0), queries.stride(1), keys.stride(0),
+        keys.stride(1), out.stride(0), out.stride(1), length, SHORT if window is None else window, head_width**-0.5,
         TOKENS=max(16, triton.next_power_of_2(length)), WIDTH=head_width, SHARING=width // keys.shape[2], TURNED=turn is not None,
-        RELATIVE=relative is not None, num_warps=1 if length <= 32 else 4,
+        num_warps=1 if length <= 32 else 4,
     )  # fmt: skip
     return out
 
 
 @triton.jit(do_not_specialize=["length", "window"])
 def _attend(
-    queries, keys, values, out, cos, sin, by_query, by_key, text_stride, token_stride, key_text_stride, key_token_stride,
+    queries, keys, values, out, cos, sin, text_stride, token_stride, key_text_stride, key_token_stride,
     out_text_stride, out_token_stride, length, window, scale,
-    TOKENS: tl.constexpr, WIDTH: tl.constexpr, SHARING: tl.constexpr, TURNED: tl.constexpr, RELATIVE: tl.constexpr,
+    TOKENS: tl.constexpr, WIDTH: tl.constexpr, SHARING: tl.constexpr, TURNED: tl.constexpr,
 ):  # fmt: skip
     text, head = tl.program_id(0).to(tl.int64), tl.program_id(1)
     token, feature = tl.arange(0, TOKENS), tl.arange(0, WIDTH)
@@ -103,13 +97,6 @@ def _attend(
         k = (k.to(tl.float32) * c + k_other.to(tl.float32) * s).to(v.dtype)
     seen = inside[None, :] & (tl.abs(token[:, None] - token[None, :]) <= window)
     score = tl.dot(q, tl.trans(k))
-    if RELATIVE:
-        term = (head * tl.num_programs(0) + text) * length * (2 * length - 1) + length - 1
-        both = inside[:, None] & inside[None, :]
-        forth = token[:, None] * (2 * length - 2) + token[None, :]
-        score += tl.load(by_query + term + forth, both, 0.0).to(tl.float32)
-        back = token[None, :] * (2 * length - 2) + token[:, None]
-        score += tl.load(by_key + term + back, both, 0.0).to(tl.float32)
     score = tl.where(seen, score * scale, float("-inf"))
     weight = tl.exp(score - tl.max(score, 1)[:, None])
     weight = weight / tl.sum(weight, 1)[:, None]
@@ -124,30 +111,25 @@ def long_attention(
     values: Float[Tensor, "n T k"],
     heads: int,
     window: int | None = None,
-    relative: Relative | None = None,
 ) -> Float[Tensor, "n T d"]:
-    """Attention of every text over what is near, or with what distances add."""
+    """Attention of every text over what is near."""
     queries, keys, values = (x if x.stride(-1) == 1 else x.contiguous() for x in (queries, keys, values))
     n, length, width = queries.shape
     out = torch.empty((n, length, width), dtype=queries.dtype, device=queries.device)
     head_width = width // heads
-    scale, by_query, by_key = head_width**-0.5, queries, queries
-    if relative is not None:
-        scale = relative.scale(head_width)
-        by_query, by_key = (term.contiguous() for term in relative.terms(queries, keys, heads))
     _attend_long[(n * triton.cdiv(length, TILE), heads)](
-        queries, keys, values, out, by_query, by_key, queries.stride(0), queries.stride(1), keys.stride(0), keys.stride(1),
-        values.stride(0), values.stride(1), n, length, length if window is None else window, scale * LOG2_E,
-        TILE=TILE, WIDTH=head_width, SHARING=width // keys.shape[2], RELATIVE=relative is not None, num_warps=4, num_stages=2,
+        queries, keys, values, out, queries.stride(0), queries.stride(1), keys.stride(0), keys.stride(1),
+        values.stride(0), values.stride(1), length, length if window is None else window, head_width**-0.5 * LOG2_E,
+        TILE=TILE, WIDTH=head_width, SHARING=width // keys.shape[2], num_warps=4, num_stages=2,
     )  # fmt: skip
     return out
 
 
-@triton.jit(do_not_specialize=["n", "length", "window"])
+@triton.jit(do_not_specialize=["length", "window"])
 def _attend_long(
-    queries, keys, values, out, by_query, by_key, text_stride, token_stride, key_text_stride, key_token_stride,
-    value_text_stride, value_token_stride, n, length, window, scale,
-    TILE: tl.constexpr, WIDTH: tl.constexpr, SHARING: tl.constexpr, RELATIVE: tl.constexpr,
+    queries, keys, values, out, text_stride, token_stride, key_text_stride, key_token_stride,
+    value_text_stride, value_token_stride, length, window, scale,
+    TILE: tl.constexpr, WIDTH: tl.constexpr, SHARING: tl.constexpr,
 ):  # fmt: skip
     tiles = (length + TILE - 1) // TILE
     text, start, head = (tl.program_id(0) // tiles).to(tl.int64), tl.program_id(0) % tiles * TILE, tl.program_id(1)
@@ -157,7 +139,6 @@ def _attend_long(
     )
     of_key = keys + text * key_text_stride + head // SHARING * WIDTH + feature[None, :]
     of_value = values + text * value_text_stride + head // SHARING * WIDTH + feature[None, :]
-    term = (head * n + text) * length * (2 * length - 1) + length - 1
     highest = tl.full((TILE,), float("-inf"), tl.float32)
     total = tl.zeros((TILE,), tl.float32)
     mixed = tl.zeros((TILE, WIDTH), tl.float32)
@@ -167,12 +148,6 @@ def _attend_long(
         k = tl.load(of_key + j[:, None] * key_token_stride, inside[:, None], 0.0)
         v = tl.load(of_value + j[:, None] * value_token_stride, inside[:, None], 0.0)
         score = tl.dot(q, tl.trans(k))
-        if RELATIVE:
-            both = (i[:, None] < length) & inside[None, :]
-            score += tl.load(by_query + term + i[:, None] * (2 * length - 2) + j[None, :], both, 0.0).to(tl.float32)
-            both = (i[None, :] < length) & inside[:, None]
-            back = tl.load(by_key + term + j[:, None] * (2 * length - 2) + i[None, :], both, 0.0)
-            score += tl.trans(back).to(tl.float32)
         seen = inside[None, :] & (tl.abs(i[:, None] - j[None, :]) <= window)
         score = tl.where(seen, score * scale, float("-inf"))
         higher = tl.maximum(highest, tl.max(score, 1))

@@ -28,7 +28,7 @@ from torch import Tensor
 from unmask import checks
 from unmask.errors import InputError, UnmaskWarning
 from unmask.models.source import first_line
-from unmask.models.text.vocabulary import are_letters
+from unmask.models.text.vocabulary import are_letters, core_of
 
 Read = TypeVar("Read")
 BLANK = "[MASK]"
@@ -346,11 +346,6 @@ def _attempt(read: Callable[[str], Read], text: str) -> Read | InputError:
         return read(text)
     except InputError as error:
         return error
-
-
-def core_of(tokenizer: Any) -> Tokenizer | None:
-    """The tokenizer of the library `tokenizers` that does the work; None for one that is written in Python."""
-    return getattr(tokenizer, "backend_tokenizer", None)
 
 
 def shortened(text: str) -> str:

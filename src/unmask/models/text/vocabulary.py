@@ -1,11 +1,9 @@
-"""Tokenizers made of files alone, without importing transformers: a folder's tokenizer.json, or a list of tokens.
+"""The tokenizer of a checkpoint, refused if it cannot be the one that the model was trained with; and that of a new model.
 
-tokenizer.json states the whole rule; tokenizer_config.json names the special tokens and may overrule three options of BERT's
-normaliser. `read_folder_tokenizer` is strict: for any unrecognised setting it gives None, and the caller asks transformers
-instead.
-
-A vocabulary file has one token per line, and the number of the line, from 0, is its id. It does not say how a text is cut into
-tokens. Three rules can be made of it:
+A wrong tokenizer gives numbers without complaint. So a file that states the whole rule (tokenizer.json) is read as it is, without
+transformers if every setting is recognised (tokenizer_config.json names the special tokens and may overrule three options of
+BERT's normaliser). A vocabulary file (vocab.txt: one token per line, whose number from 0 is its id) states no rule, and is read
+only if one follows from it. The result is checked against the vocabulary file, its mask token and its capitals. The rules are
 
     letters        all tokens are single characters: every character is a token
     word pieces    BERT's rule: words and punctuation, then the longest pieces ("play", "##ing"). Text is lowered if no
@@ -13,20 +11,31 @@ tokens. Three rules can be made of it:
     a pattern      a regular expression whose matches are the tokens, as for chemical formulas; it must be given
 
 The special tokens are found by their names, in square or angle brackets.
+
+A model that `unmask` trains has a cased WordPiece: every word starts as its characters, all but the first marked by ##, and the
+most frequent pair of neighbouring pieces is joined wherever it occurs, until the vocabulary is full or no pair is left. The
+trainer breaks ties by the ids of the pieces, and would number the ## pieces in a random order. Here they have their ids before
+it starts, so equal texts give an equal tokenizer in any process.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Collection, Mapping, Sequence
+import warnings
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from copy import deepcopy
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors
+from tokenizers.trainers import WordPieceTrainer
 
-from unmask.errors import InputError, ModelError
-from unmask.models.source import Source, first_line
+from unmask import checks
+from unmask.errors import InputError, ModelError, UnmaskWarning
+from unmask.models.source import Source, first_line, noted_vocabulary, quiet_transformers
 from unmask.runs.fingerprint import content_hash
 
 NAMES = ("bos", "eos", "unk", "sep", "pad", "cls", "mask")
@@ -293,3 +302,419 @@ def _core(ids: dict[str, int], regular: list[str], unknown: str | None, pattern:
             raise InputError(f"pattern {pattern!r} is not a regular expression ({first_line(error)}): correct it") from None
         core.pre_tokenizer = pre_tokenizers.Sequence([pre_tokenizers.WhitespaceSplit(), split])
     return core
+
+
+FILES_WITH_A_RULE = ("tokenizer.json", "vocab.json", "merges.txt", "*.model", "*.bpe")
+BYTES = "PerceiverTokenizer"
+"""The class of transformers that needs no file."""
+LETTERS = "EsmTokenizer"
+"""The class whose letters are read with names that are not in brackets."""
+WORD_PIECES = (
+    *("BertTokenizer", "ConvBertTokenizer", "DistilBertTokenizer", "ElectraTokenizer", "ErnieTokenizer"),
+    *("LayoutLMTokenizer", "MobileBertTokenizer", "RoCBertTokenizer", "SqueezeBertTokenizer", "TapasTokenizer"),
+)
+"""Classes with BERT's rule for a vocab.txt."""
+MOST_FILLED = 100_000
+"""Ids between the tokenizer's last one and the mask's."""
+PADDED_TO = (64, 128)
+FEW_UNUSED, SHARE_UNUSED = 8, 0.02
+"""Embeddings without a token that need no word: up to a multiple that is fast, or as few as published models have."""
+ADVICE = "make tokenizer.json with the rule that the model was trained with (docs/bring-your-own-model.md)"
+
+
+def core_of(tokenizer: Any) -> Tokenizer | None:
+    """The tokenizer of the library `tokenizers` that does the work; None for one that is written in Python."""
+    return getattr(tokenizer, "backend_tokenizer", None)
+
+
+def load_tokenizer(source: Source, mask_token: str | None = None) -> Any:
+    """The tokenizer of a folder or a hub name; refused if it cannot be the model's. `mask_token`: its mask, if it names none."""
+    tokenizer = with_mask(_load(source, mask_token), mask_token=mask_token)
+    if tokenizer.mask_token_id is None:
+        raise ModelError(
+            f"the tokenizer of {source.name!r} has no mask token: use a masked language model's tokenizer, or name the mask "
+            "token (--mask-token)"
+        )
+    if mask_token is None:
+        _refuse_other_mask(tokenizer, source)
+    if tokenizer(2 * tokenizer.mask_token, verbose=False)["input_ids"].count(tokenizer.mask_token_id) != 2:
+        raise ModelError(f"the tokenizer of {source.name!r} does not read {tokenizer.mask_token!r} as its mask token: {ADVICE}")
+    refuse_other_vocabulary(tokenizer, source)
+    _refuse_lost_capitals(tokenizer, source)
+    return tokenizer
+
+
+def _load(source: Source, mask_token: str | None) -> Any:
+    if source.local:
+        kind = source.config.get("model_type")
+        found = read_folder_tokenizer(source.folder) if kind == "bert" else None
+        if found is None and not any(any(source.folder.glob(pattern)) for pattern in FILES_WITH_A_RULE):
+            found = _from_vocabulary(source, _class_of(tokenizer_config(source), str(kind)))
+        if found is not None:
+            return found
+    return _by_transformers(source, mask_token)
+
+
+def _by_transformers(source: Source, mask_token: str | None) -> Any:
+    """The tokenizer that transformers makes of a folder or a hub name, or the folder's tokenizer.json as it is.
+
+    A class of transformers (BertTokenizer, AlbertTokenizer) keeps the vocabulary of tokenizer.json and rebuilds the rest; a
+    regular expression that cuts chemical formulas would be lost. If the class has replaced the file's rule by one of another
+    kind, or fails on it, the file is read as it is.
+    """
+    from transformers import AutoTokenizer
+
+    tokenizer: Any = None
+    failed = ""
+    with quiet_transformers():
+        try:
+            tokenizer = AutoTokenizer.from_pretrained(source.name, local_files_only=source.files_only, trust_remote_code=False)
+        except Exception as error:
+            failed = first_line(error)
+    path = source.folder / "tokenizer.json"
+    if source.local and path.is_file():
+        built = core_of(tokenizer)
+        try:
+            if tokenizer is None or (built and _kinds(json.loads(path.read_text("utf-8"))) != _kinds(json.loads(built.to_str()))):
+                mask = {} if mask_token is None else {"mask_token": mask_token}
+                return as_it_is(Tokenizer.from_file(str(path)), {**tokenizer_config(source), **mask})
+        except Exception as error:
+            tokenizer, failed = None, first_line(error)
+    if tokenizer is None:
+        remedy = "save it again, with save_pretrained" if source.local else "give a model that has one"
+        raise ModelError(f"the tokenizer of {source.name!r} cannot be read ({failed}): {remedy}")
+    return tokenizer
+
+
+def as_it_is(core: Tokenizer, config: Mapping[str, Any]) -> FolderTokenizer:
+    """A tokenizer.json without any change, its special tokens named by `config` or by their usual spellings."""
+    named = special_tokens(core.get_vocab(), given_special_tokens(config))
+    core.add_special_tokens(list(named.values()))
+    return FolderTokenizer(core, named, config)
+
+
+def _kinds(rule: Mapping[str, Any]) -> list[str]:
+    """The kinds of model, pre-tokenizers and normalisers of a tokenizer.json, in order."""
+    found: list[str] = [str(rule["model"].get("type"))]
+    for name in ("pre_tokenizer", "normalizer"):
+        waiting = [rule.get(name)]
+        while waiting:
+            part = waiting.pop(0)
+            if isinstance(part, dict):
+                found.append(f"{name} {part['type']}")
+                waiting = [*part.get("pretokenizers", []), *part.get("normalizers", []), *waiting]
+    return found
+
+
+def vocabulary_file(folder: Path) -> Path | None:
+    """The vocab.txt of a folder, or of the one above it."""
+    beside, above = folder / "vocab.txt", folder.resolve().parent / "vocab.txt"
+    if beside.is_file() or not above.is_file():
+        return beside if beside.is_file() else None
+    copy = "if it is the model's, copy it beside the weights"
+    warnings.warn(f"folder {str(folder)!r} has no tokenizer, and {str(above)!r} is used: {copy}", UnmaskWarning, stacklevel=2)
+    return above
+
+
+def _class_of(config: Mapping[str, Any], kind: str) -> str:
+    """The class that tokenizer_config.json names, or else that transformers has for the architecture; empty if neither does."""
+    named = config.get("tokenizer_class")
+    if not named and kind != "bert":
+        from transformers.models.auto.tokenization_auto import TOKENIZER_MAPPING_NAMES
+
+        named = TOKENIZER_MAPPING_NAMES.get(kind)
+    return str(named or ("BertTokenizer" if kind == "bert" else "")).removesuffix("Fast")
+
+
+def _from_vocabulary(source: Source, rule: str) -> FolderTokenizer | None:
+    """The tokenizer of a bare vocab.txt, or None if the class `rule` of transformers has its own rule for it."""
+    path = vocabulary_file(source.folder)
+    if rule == BYTES:
+        return None
+    if path is None:
+        raise ModelError(f"folder {source.name!r} has no tokenizer: put tokenizer.json (or vocab.txt) beside the weights")
+    config = tokenizer_config(source)
+    tokens = read_vocabulary(path)
+    if rule not in WORD_PIECES and (rule == LETTERS or not are_letters(tokens)):
+        if _reads_vocabularies(rule):
+            return None
+        kind = source.config.get("model_type")
+        raise ModelError(f"{str(path)!r} does not say how a text is cut, and nor does the architecture {kind}: {ADVICE}")
+    given, lower = given_special_tokens(config), config.get("do_lower_case")
+    tokenizer = tokenizer_from_vocabulary(tokens, None, lower, given, config.get("model_max_length"))
+    normaliser = tokenizer.backend_tokenizer.normalizer
+    if isinstance(normaliser, normalizers.BertNormalizer):
+        normaliser.strip_accents = config.get("strip_accents")
+        normaliser.handle_chinese_chars = config.get("tokenize_chinese_chars", True)
+        tokenizer.backend_tokenizer.normalizer = normaliser
+    return tokenizer
+
+
+def _reads_vocabularies(rule: str) -> bool:
+    """Whether a class of transformers makes a tokenizer of a vocab.txt alone."""
+    from transformers.models.auto.tokenization_auto import tokenizer_class_from_name
+
+    made: Any = tokenizer_class_from_name(rule) if rule else None
+    return {"vocab.txt"} == set(getattr(made, "vocab_files_names", {}).values()) - {"tokenizer.json"}
+
+
+def _refuse_other_mask(tokenizer: Any, source: Source) -> None:
+    """[MASK] put beside a vocabulary that has <mask>, which the model never saw; or another mask than the one that ESM zeroes."""
+    vocabulary = tokenizer.get_vocab()
+    stated = source.config.get("mask_token_id")
+    if source.config.get("token_dropout") and isinstance(stated, int) and stated != tokenizer.mask_token_id:
+        raise ModelError(
+            f"config.json of {source.name!r} says mask_token_id {stated}, and {tokenizer.mask_token!r} of its tokenizer has id "
+            f"{tokenizer.mask_token_id}: use the tokenizer that the model was trained with, or correct mask_token_id"
+        )
+    core = core_of(tokenizer)
+    named = given_special_tokens(tokenizer_config(source)).get("mask") if source.local else None
+    if core is not None and named == tokenizer.mask_token and named in core.get_vocab(with_added_tokens=False):
+        return
+    for spelling in SPELLINGS["mask"]:
+        if spelling in vocabulary and vocabulary[spelling] != tokenizer.mask_token_id:
+            raise ModelError(
+                f"the tokenizer of {source.name!r} takes {tokenizer.mask_token!r} (id {tokenizer.mask_token_id}) for its mask, "
+                f"but its vocabulary has {spelling!r} (id {vocabulary[spelling]}): name it as mask_token in tokenizer_config.json"
+            )
+
+
+def refuse_other_vocabulary(tokenizer: Any, source: Source) -> None:
+    """A vocabulary file beside the weights that gives other ids, or weights that were trained with another vocabulary."""
+    if not source.local:
+        return
+    listed = _listed_ids(source.folder)
+    known = tokenizer.get_vocab()
+    trained = noted_vocabulary(source.folder)
+    if trained is not None and vocabulary_hash(known) != trained:
+        raise ModelError(
+            f"the tokenizer of {source.name!r} has other tokens, or other ids, than the model was trained with: put its "
+            "tokenizer.json back"
+        )
+    other = [(token, i) for token, i in listed.items() if token and known.get(token) != i]
+    if other:
+        token, i = other[0]
+        raise ModelError(
+            f"the tokenizer of {source.name!r} is not that of its vocabulary file, for {len(other):,} of {len(listed):,} tokens: "
+            f"{token!r} is {i} there and {known.get(token)} in the tokenizer, which has {len(known):,} tokens; {ADVICE}"
+        )
+
+
+def _listed_ids(folder: Path) -> dict[str, int]:
+    """The tokens and ids of a vocab.txt or vocab.json beside the weights."""
+    if (folder / "vocab.txt").is_file():
+        return {token: i for i, token in enumerate(read_vocabulary(folder / "vocab.txt"))}
+    try:
+        found = json.loads((folder / "vocab.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    flat = isinstance(found, dict) and all(isinstance(i, int) for i in found.values())
+    return found if flat else {}
+
+
+def _refuse_lost_capitals(tokenizer: Any, source: Source) -> None:
+    """A tokenizer that lowers the text, over a vocabulary with capitals: most of it could never occur."""
+    regular = [t for t in sorted(tokenizer.get_vocab()) if t not in tokenizer.all_special_tokens and not is_bracketed(t)]
+    capital = [t for t in regular if t.isalpha() and t.isascii() and t != t.lower()]
+    if len(capital) < max(3, 0.05 * len(regular)):
+        return
+    text = " ".join(capital[:50])
+    upper, lower = (tokenizer(t, add_special_tokens=False, verbose=False)["input_ids"] for t in (text, text.lower()))
+    if upper == lower:
+        raise ModelError(
+            f"the tokenizer of {source.name!r} lowers the text, but {len(capital):,} of {len(regular):,} tokens have capitals: "
+            'write "do_lower_case": false in tokenizer_config.json (or "lowercase": false in tokenizer.json)'
+        )
+
+
+def refuse_foreign_tokenizer(tokenizer: Any, embeddings: int, name: str, used: Sequence[str] = ("mask",)) -> None:
+    """Raise when the tokenizer has a token that a model of `embeddings` tokens does not know.
+
+    `used`: the special tokens that a text needs. A model may lack the others.
+    """
+    ignored = set(tokenizer.all_special_ids) - {getattr(tokenizer, f"{special}_token_id") for special in used}
+    beyond = sorted((i, token) for token, i in tokenizer.get_vocab().items() if i >= embeddings and i not in ignored)
+    if beyond:
+        raise ModelError(
+            f"{len(beyond)} tokens of the tokenizer of {name!r}, {beyond[0][1]!r} first, are unknown to the model, which has "
+            f"{embeddings}: use the tokenizer that the model was trained with"
+        )
+
+
+def warn_of_few_tokens(tokenizer: Any, embeddings: int, name: str) -> None:
+    """Warn when the tokenizer has far fewer tokens than the model: it may be another model's."""
+    tokens = len(set(tokenizer.get_vocab().values()))
+    padded = any(embeddings == -(-tokens // multiple) * multiple for multiple in PADDED_TO)
+    if embeddings - tokens > max(FEW_UNUSED, SHARE_UNUSED * embeddings) and not padded:
+        warnings.warn(
+            f"the tokenizer of {name!r} has {tokens:,} tokens and the model {embeddings:,} embeddings: if it is another model's, "
+            "the numbers mean nothing; unmask check --data with texts of your own shows it",
+            UnmaskWarning,
+            stacklevel=4,
+        )
+
+
+def with_mask(tokenizer: Any, mask_id: int | None = None, mask_token: str | None = None) -> Any:
+    """The tokenizer, or a copy with this mask token; an id that it has no token for gets one.
+
+    Diffusion language models often have a mask token that their tokenizer does not name.
+    """
+    if mask_id is None and mask_token is None:
+        return tokenizer
+    if mask_id is not None:
+        mask_id = checks.whole("mask_id", mask_id, 0, checks.MOST_TOKENS)
+    vocabulary = tokenizer.get_vocab()
+    if mask_token is not None and mask_token not in vocabulary:
+        raise InputError(
+            f"mask_token {mask_token!r} is not a token of the tokenizer: name one that is, or give mask_id in Python"
+        )
+    copied = deepcopy(tokenizer)
+    if mask_token is None:
+        mask_token = next((token for token, i in vocabulary.items() if i == mask_id), None) or _token_for(copied, mask_id)
+    if hasattr(copied, "add_special_tokens"):
+        copied.add_special_tokens({"mask_token": mask_token})
+    else:
+        copied.backend_tokenizer.add_special_tokens([mask_token])
+        copied = FolderTokenizer(copied.backend_tokenizer, {**copied.named, "mask": mask_token}, copied.config)
+    return copied
+
+
+def _token_for(tokenizer: Any, mask_id: int | None) -> str:
+    """A new token at `mask_id`, with special ones that no text has before it."""
+    core = getattr(tokenizer, "backend_tokenizer", None)
+    size = len(tokenizer) if core is None else core.get_vocab_size(with_added_tokens=True)
+    if core is None or mask_id is None or not 0 <= mask_id - size <= MOST_FILLED:
+        raise InputError(
+            f"mask_id {mask_id} has no token, and the tokenizer has {size}: give the id of a token, or from {size} on"
+        )
+    core.add_special_tokens([f"[UNUSED{i}]" for i in range(size, mask_id)] + ["[MASK]"])
+    if core.token_to_id("[MASK]") != mask_id:
+        raise InputError(f"mask_id {mask_id} has no token, and [MASK] is another: give its id, {core.token_to_id('[MASK]')}")
+    return "[MASK]"
+
+
+SPECIAL_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
+MOST_LETTERS = 256
+"""Of the alphabet, and at most a third of the vocabulary, since it holds each letter twice: alone and inside words."""
+LONGEST_WORD = 100
+"""Characters; a longer word is unknown."""
+CONTINUES = "##"
+"""Before a piece that continues a word."""
+UNKNOWN = "[UNK]"
+INSIDE_WORDS = re.compile(r"(?<=\w) ([-'’/]) (?=\w)")
+QUOTED = re.compile(r'" ([^"]*?) "')
+
+
+def train_tokenizer(lines: Callable[[], Iterable[str]], vocab_size: int) -> Tokenizer:
+    """A cased WordPiece tokenizer of at most `vocab_size` tokens, the special ones first (ids 0 to 4).
+
+    `lines` is called twice: to count letters, and to learn the pieces.
+    """
+    letters = _alphabet(lines(), min(MOST_LETTERS, vocab_size // 3))
+    split = pre_tokenizers.BertPreTokenizer()
+    continuing = [CONTINUES + letter for letter in letters if len(split.pre_tokenize_str("a" + letter)) == 1]
+    trainer = WordPieceTrainer(
+        vocab_size=vocab_size,
+        special_tokens=[*SPECIAL_TOKENS, *continuing],
+        initial_alphabet=letters,
+        limit_alphabet=len(letters),
+        show_progress=False,
+    )
+    learned = _tokenizer({})
+    learned.train_from_iterator(lines(), trainer)
+    tokenizer = _tokenizer(learned.get_vocab(with_added_tokens=False))
+    tokenizer.decoder = decoders.WordPiece(prefix=CONTINUES)
+    tokenizer.add_special_tokens(list(SPECIAL_TOKENS))
+    tokenizer.post_processor = processors.TemplateProcessing(
+        single="[CLS] $A [SEP]",
+        pair="[CLS] $A [SEP] $B:0 [SEP]:0",
+        special_tokens=[(token, special_id(tokenizer, token)) for token in ("[CLS]", "[SEP]")],
+    )
+    return tokenizer
+
+
+def _tokenizer(vocabulary: dict[str, int]) -> Tokenizer:
+    tokenizer = Tokenizer(models.WordPiece(vocabulary, unk_token=UNKNOWN, max_input_chars_per_word=LONGEST_WORD))
+    tokenizer.normalizer = _normalizer()
+    tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    return tokenizer
+
+
+def _alphabet(lines: Iterable[str], most: int) -> list[str]:
+    """The `most` frequent letters of the normalised lines, in alphabetical order; of equally frequent ones the first."""
+    counts: Counter[str] = Counter()
+    for line in lines:
+        counts.update(line)
+    normalizer = _normalizer()
+    letters = [letter for letter in counts if normalizer.normalize_str(letter).strip() == letter]
+    return sorted(sorted(letters, key=lambda letter: (-counts[letter], letter))[:most])
+
+
+def load_word_pieces(path: Path) -> Tokenizer:
+    """A tokenizer.json (or the folder that holds one) with the special tokens that training needs."""
+    file = path / "tokenizer.json" if path.is_dir() else path
+    if not file.is_file():
+        raise InputError(f"no tokenizer at {path}: give a tokenizer.json or a model folder that holds one")
+    try:
+        tokenizer = Tokenizer.from_file(str(file))
+    except Exception as error:
+        raise InputError(f"{file} is not a tokenizers file ({error}): give a tokenizer.json") from None
+    missing = [t for t in SPECIAL_TOKENS if tokenizer.token_to_id(t) is None]
+    if missing:
+        raise InputError(f"the tokenizer at {file} lacks {', '.join(missing)}: training needs {', '.join(SPECIAL_TOKENS)}")
+    return tokenizer
+
+
+def special_id(tokenizer: Tokenizer, token: str) -> int:
+    """The id of a special token, which `load_word_pieces` and `train_tokenizer` guarantee."""
+    token_id = tokenizer.token_to_id(token)
+    assert token_id is not None
+    return token_id
+
+
+def config_to_save(max_length: int, causal: bool) -> dict[str, object]:
+    """The content of tokenizer_config.json for AutoTokenizer; a causal model's names its first and last token too."""
+    names = {f"{token[1:-1].lower()}_token": token for token in SPECIAL_TOKENS}
+    ends = {"bos_token": "[CLS]", "eos_token": "[SEP]"} if causal else {}
+    return {"tokenizer_class": "PreTrainedTokenizerFast", "model_max_length": max_length, **names, **ends}
+
+
+def _normalizer() -> normalizers.Normalizer:
+    return normalizers.BertNormalizer(strip_accents=False, lowercase=False)
+
+
+class Spelling:
+    """The tokenizer of a model of pairs, used without special tokens."""
+
+    def __init__(self, folder: Path, core: Tokenizer) -> None:
+        self.folder, self.core = folder, core
+        self.special = core.get_vocab()
+        self.unknown = self.special.get(UNKNOWN)
+
+    @classmethod
+    def read(cls, folder: Path) -> Spelling:
+        """The tokenizer of a model folder."""
+        if not folder.is_dir():
+            raise InputError(f"model {str(folder)!r} is not a folder: give one of `unmask train --parallel`")
+        try:
+            return cls(folder, Tokenizer.from_file(str(folder / "tokenizer.json")))
+        except Exception as error:
+            raise InputError(f"no tokenizer.json that can be read in {str(folder)!r} ({error}): train the model again") from None
+
+    @cached_property
+    def tokenizer(self) -> FolderTokenizer:
+        """The same, with special tokens: the model's own."""
+        return as_it_is(self.core, tokenizer_config(Source(str(self.folder))))
+
+    def encode(self, texts: Sequence[str]) -> list[list[int]]:
+        """Token ids of each text."""
+        return [encoding.ids for encoding in self.core.encode_batch(list(texts), add_special_tokens=False)]
+
+    def text(self, ids: Sequence[int]) -> str:
+        """The sentence that the ids spell."""
+        return joined(self.core.decode(list(ids)))
+
+
+def joined(text: str) -> str:
+    """The text without spaces inside words and quotation marks."""
+    return QUOTED.sub(r'"\1"', INSIDE_WORDS.sub(r"\1", text))

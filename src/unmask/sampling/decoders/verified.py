@@ -65,7 +65,7 @@ class Verified(RevealingDecoder):
         """The decoder that chooses sets."""
         method = registry.KERNELS[self.options.sets]
         own = {field.name for field in fields(method)} & {"profile"}
-        options = {"decoding_steps": self.options.decoding_steps, **{name: getattr(self.options, name) for name in own}}
+        options = {"passes": self.options.passes, **{name: getattr(self.options, name) for name in own}}
         chosen = method(**options)  # type: ignore[arg-type]
         decoder: RevealingDecoder = chosen.on(self.target, self.passes)
         return decoder

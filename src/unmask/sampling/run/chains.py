@@ -15,7 +15,7 @@ from torch import Tensor
 
 from unmask.errors import InputError
 from unmask.models.masked_lm import MaskedLM
-from unmask.models.text.words import alphabet_ids
+from unmask.models.text.blanks import alphabet_ids
 from unmask.sampling import registry
 from unmask.sampling.decoders.decoder import Ancestral, Decoder, DecodeState, decode
 from unmask.sampling.engine.passes import (

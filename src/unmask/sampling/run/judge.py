@@ -18,8 +18,7 @@ import torch
 from numpy.typing import NDArray
 
 from unmask.errors import InputError, UnmaskWarning
-from unmask.models.hugging_face import load_causal
-from unmask.models.loading import resolve_device
+from unmask.models.loading import load_causal, resolve_device
 
 if TYPE_CHECKING:
     from unmask.sampling.run.result import SampleRun
