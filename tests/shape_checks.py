@@ -15,11 +15,9 @@ import jaxtyping
 
 CHECKED = [
     "unmask.models",
-    "unmask.tables.questions",
     "unmask.tables.unary",
     "unmask.tables.candidates",
     "unmask.tables.lattice",
-    "unmask.tables.revealing",
     "unmask.tables.revealing",
     "unmask.answers.blanked_text",
     "unmask.answers.filling",

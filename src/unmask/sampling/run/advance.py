@@ -12,7 +12,7 @@ import os
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, NamedTuple, TypeAlias
 
@@ -26,7 +26,7 @@ from unmask.runs.files import user_path, write_table
 from unmask.runs.folder import refuse_foreign
 from unmask.runs.progress import Progress
 from unmask.sampling.engine.passes import device_bytes
-from unmask.sampling.run.chains import GroupRun, MarkovRun, group_run, groups, passes_of
+from unmask.sampling.run.chains import DecoderRun, GroupRun, MarkovRun, group_run, groups, passes_of
 from unmask.sampling.run.diagnostics import measure
 from unmask.sampling.run.result import (
     COUNTS,
@@ -295,13 +295,19 @@ class Begun:
 
 @dataclass(frozen=True)
 class Move:
-    """One step of one chain: positions redrawn, which of them were offered another token, and which took it."""
+    """One step of one chain: positions redrawn, which of them were offered another token, and which took it.
+
+    confidence   of a decoder: the model's probability of each token when it was chosen
+    rejected     of a decoder that verifies drafts: position and token of those that it did not accept
+    """
 
     positions: list[int]
     tokens: list[str]
     proposed: list[bool]
     changed: list[bool]
     accepted: bool
+    confidence: list[float] | None = None
+    rejected: list[tuple[int, str]] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -353,11 +359,10 @@ def watch(settings: SampleSettings, model: MaskedLM) -> Iterator[Event]:
 
 
 def _steps(run: GroupRun, model: MaskedLM, free: list[int]) -> Iterator[Stepped]:
-    if not isinstance(run, MarkovRun):
-        run.sweep()
-        every, texts = [True] * len(free), run.texts().tolist()
-        yield Stepped(run.done, [Move(free, model.decode([ids[p] for p in free]), every, every, True) for ids in texts])
+    if isinstance(run, DecoderRun):
+        yield from _decoded(run, model, free)
         return
+    assert isinstance(run, MarkovRun)
     for info in run.steps():
         did = zip(run.texts().tolist(), *(part.tolist() for part in info[:4]), strict=True)
         moves = []
@@ -365,6 +370,25 @@ def _steps(run: GroupRun, model: MaskedLM, free: list[int]) -> Iterator[Stepped]
             positions = [free[site] for site in sites]
             moves.append(Move(positions, model.decode([ids[p] for p in positions]), proposed, changed, accepted))
         yield Stepped(run.done + 1, moves)
+
+
+def _decoded(run: DecoderRun, model: MaskedLM, free: list[int]) -> Iterator[Stepped]:
+    """The steps of one decoding that change a text, from blanks on."""
+    before, number = (run.texts() if run.done else run.starts).tolist(), run.done + 1
+    for state in run.steps():
+        now, sure = state.ids.tolist(), state.confidence.tolist()
+        drafts = getattr(state, "drafts", None)
+        moves = []
+        for n, (old, ids) in enumerate(zip(before, now, strict=True)):
+            sites = [site for site, p in enumerate(free) if ids[p] != old[p]]
+            every, drafted = [True] * len(sites), [] if drafts is None else drafts[n].tolist()
+            rejected = [(p, model.decode([x])[0]) for p, x in zip(free, drafted, strict=False) if x >= 0 and ids[p] != x]
+            tokens = model.decode([ids[free[site]] for site in sites])
+            chosen = [free[site] for site in sites]
+            moves.append(Move(chosen, tokens, every, every, True, [sure[n][site] for site in sites], rejected))
+        before = now
+        if any(move.positions or move.rejected for move in moves):
+            yield Stepped(number, moves)
 
 
 def _swept(run: GroupRun, model: MaskedLM, draws: list[list[float]]) -> Swept:

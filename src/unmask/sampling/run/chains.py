@@ -17,7 +17,7 @@ from unmask.errors import InputError
 from unmask.models.masked_lm import MaskedLM
 from unmask.models.text.blanks import alphabet_ids
 from unmask.sampling import registry
-from unmask.sampling.decoders.decoder import Ancestral, Decoder, DecodeState, decode
+from unmask.sampling.decoders.decoder import Ancestral, Decoder, DecodeState, decode, decoding
 from unmask.sampling.engine.passes import (
     GIGABYTE,
     ChainCost,
@@ -334,8 +334,17 @@ class DecoderRun(GroupRun):
         self.state = DecodeState.blank(group.target, len(group.chains))
 
     def sweep(self) -> None:
-        self.state, spent = decode(self.decoder, len(self.group.chains), self.streams.at(self.done + 1, 0), self.group.starts)
-        self.spent += spent
+        for _ in self.steps():
+            pass
+
+    def steps(self) -> Iterator[DecodeState]:
+        """One sweep: the texts at their beginning, and after each step."""
+        rng = self.streams.at(self.done + 1, 0)
+        passes = torch.zeros_like(self.spent)
+        for state, passes in decoding(self.decoder, len(self.group.chains), rng, self.group.starts):  # noqa: B007
+            self.state = state
+            yield state
+        self.spent += passes
         self.done += 1
 
     def texts(self) -> Int[Tensor, "n T"]:
