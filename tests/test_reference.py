@@ -24,7 +24,7 @@ IN_PAGES = {
     "load_translator": TRANSLATED,
     "serve": ("serve.md", "unmask serve --model bert-base-cased --port 8001"),
     "TrainingRun": (
-        "users/trainer.md",
+        "training.md",
         'run = unmask.train(texts, out="crafts-again", optimisation=unmask.Optimisation(steps=40))',
     ),
     "translate": TRANSLATED,

@@ -294,5 +294,5 @@ def test_without_the_harness_the_command_says_what_to_install(monkeypatch):
 
 
 def test_the_page_names_every_setting():
-    page = (ROOT / "docs" / "howto" / "lm-eval.md").read_text()
+    page = (ROOT / "docs" / "lm-eval.md").read_text()
     assert [option.name for option in options(model_args) if f"`{option.name}`" not in page] == []

@@ -27,7 +27,7 @@ tokens see less of a site: I_ij is at most log of their number.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from html import escape
@@ -48,6 +48,7 @@ from unmask.answers.plots import figure_path, save_figure
 from unmask.cloze import Cloze, blanked
 from unmask.errors import InputError
 from unmask.joints.deriving import derive_blocks
+from unmask.joints.joint import Joint
 from unmask.joints.registry import DEFAULT_OF_DEPENDENCE, named
 from unmask.models.conditional_model import ConditionalModel
 from unmask.models.load import Model, as_model
@@ -60,9 +61,8 @@ from unmask.runs.outputs import output_file
 from unmask.runs.progress import Enough, Progress
 from unmask.tables.candidates import MAX_PASSES, NEIGHBOURS, SMALL_VOCABULARY, likely_tokens
 from unmask.tables.profile import Profile
-from unmask.tables.questions import grouped, of_one_key
 from unmask.tables.revealing import Conditionals, logit_rows, regular_tokens
-from unmask.tables.unary import pass_count, tables_of
+from unmask.tables.unary import grouped, of_one_key, pass_count, tables_of
 
 if TYPE_CHECKING:
     import pandas
@@ -70,6 +70,7 @@ if TYPE_CHECKING:
     from unmask.figures import Figure
 
 Others = Literal["masked", "text"]
+Look = Callable[[int, int, Joint], None]
 LARGEST_DOUBLE = 2048
 """Tables of more candidates keep the model's own precision: float64 would take gigabytes."""
 PAIRS_AT_ONCE, CELLS_AT_ONCE = 16, 2**22
@@ -112,11 +113,13 @@ def pair_matrix(
     construction: str = DEFAULT_OF_DEPENDENCE,
     progress: Progress | None = None,
     allowed: Tensor | None = None,
+    look: Look | None = None,
 ) -> PairMatrix:
     """The mutual information of every pair of the cloze's block; `others` are blanks or the cloze's gold tokens.
 
     candidates   how many tokens of each position (all regular ones if there are fewer), or the token ids themselves
     allowed      the token ids allowed at a position; by default all regular ones
+    look         called with the places a < b of each pair and the joint that its number is of
     """
     k = len(cloze.block)
     allowed = regular_tokens(model) if allowed is None else allowed
@@ -138,6 +141,8 @@ def pair_matrix(
                 a, b = some[i]
                 information[a, b] = information[b, a] = max(joint.mutual_information(), 0.0)
                 mass[a, b] = mass[b, a] = exp(blocks[i].log_mass)
+                if look:
+                    look(a, b, joint)
 
     try:
         for start in range(0, len(pairs), at_once):
@@ -289,8 +294,9 @@ def dependences(
     figure: str | PathLike[str] | None,
     force: bool,
     progress: Progress | None,
+    look: Look | None = None,
 ) -> Iterator[Dependence]:
-    """The answers of `dependence`, one by one; everything is checked before the first."""
+    """The answers of `dependence`, one by one; everything is checked before the first. `look`: see `pair_matrix`."""
     named(joint, "joint")
     if exact and candidates is not None:
         raise InputError("exact and candidates were both given: exact takes every regular token, so leave candidates out")
@@ -304,7 +310,7 @@ def dependences(
     look_at_first(lm, (cloze.ids if cloze.gold is None else cloze.filled(cloze.gold) for cloze in clozes))
     for number, (one, cloze, size) in enumerate(zip(texts, clozes, sizes, strict=True), 1):
         beside: Others = others or ("masked" if cloze.gold is None else "text")
-        found = pair_matrix(lm, cloze, size, beside, joint, progress if len(texts) == 1 else None, allowed)
+        found = pair_matrix(lm, cloze, size, beside, joint, progress if len(texts) == 1 else None, allowed, look)
         shown = [cloze.ids[p] for p in cloze.block] if cloze.gold is None else cloze.gold
         tokens = tuple(map(lm.token, shown))
         answer = Dependence(one, tokens, cloze.block, found.information, found.mass, joint, beside, size, found.passes)

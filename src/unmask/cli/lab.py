@@ -66,4 +66,5 @@ def _run(name: str, options: dict[str, Any]) -> None:
         for file in files:
             screen.print(f"{Path(file).suffix[1:]}: {out / file}", soft_wrap=True)
 
-    answered(f"lab.{name}", options, show)
+    every = "NAME.png and NAME.json of every study, and " if name == "all" else ""
+    answered(f"lab.{name}", options, show, plan=f"writes {every}{' and '.join(files)} to {out}")

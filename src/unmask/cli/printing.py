@@ -46,32 +46,32 @@ WIDEST, LISTED, SHOWN = 10, 20, 5
 """Positions whose matrix fits into 80 columns, pairs that are listed instead, texts printed at the end of a run."""
 
 
-def answered(verb: str, options: dict[str, Any], show: Callable[[Any], None], plan: bool = False) -> Any:
+def answered(verb: str, options: dict[str, Any], show: Callable[[Any], None], plan: str | bool = False) -> Any:
     """Call `unmask.<verb>`, print its result, by `show` or (with --json) as JSON, and return it.
 
-    plan   print the first report of the work, too: the settings that were chosen
+    plan   a line to print when the work begins, so after all checks; True: its first report, with the settings that were chosen
     """
     json, leads = options.pop("json", False), process.rank() == 0
     with terminal.progress(quiet=not leads) as report:
         import unmask
 
         if verb != "diagnose":
-            options["progress"] = _with_plan(report) if plan else report
+            options["progress"] = _with_plan(report, plan) if plan else report
         result = attrgetter(verb)(unmask)(**options)
     if leads:
         terminal.print_json(result.to_dict()) if json else show(result)
     return result
 
 
-def _with_plan(report: Progress | None) -> Progress:
+def _with_plan(report: Progress | None, plan: str | bool) -> Progress:
     printed = False
 
     def with_plan(done: int, total: int, what: str = "") -> None:
         nonlocal printed
         if total and not printed:
             if process.rank() == 0:
-                terminal.messages().print(what)
-            printed, what = True, "steps"
+                terminal.messages().print(what if plan is True else plan)
+            printed, what = True, "steps" if plan is True else what
         if report:
             report(done, total, what)
 

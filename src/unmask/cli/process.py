@@ -32,9 +32,10 @@ SHOW_CURSOR = "\x1b[?25h"
 
 
 class _State:
-    """When an interrupt was heard; the command that runs, with its --out; the exit code, once it is over."""
+    """When an interrupt was heard and whether a line said it; the command that runs, with its --out; its exit code at the end."""
 
     heard: float | None = None
+    reported = False
     command: tuple[str, object] = ("", None)
     code: int | None = None
 
@@ -71,7 +72,7 @@ def interrupted() -> bool:
 @contextmanager
 def reported(verb: str, out: object = None) -> Iterator[None]:
     """Reports an interrupt of the command `verb`: one line says how to continue, if `out` is the folder of its run."""
-    _State.command = (verb, out)
+    _State.command, _State.reported = (verb, out), False
     try:
         yield
     except BaseException as error:
@@ -82,12 +83,17 @@ def reported(verb: str, out: object = None) -> Iterator[None]:
         _State.command = ("", None)
 
 
-def _report_interrupt() -> None:
+def _report_interrupt(by_torchrun: bool = False) -> None:
     from unmask.runs.outputs import run_in
 
     verb, out = _State.command
+    if _State.reported:
+        return
     if isinstance(out, str | Path) and run_in(Path(out).expanduser()) == verb and rank() == 0:
         print_line(f"stopped; the work so far is kept in {out}: {RESUME if verb == 'train' else AGAIN}")
+    elif by_torchrun:
+        print_line(f"process {rank()} is stopped by torchrun: another process of the run has ended, or the run was stopped")
+    _State.reported = True
 
 
 def leave_now(code: int = INTERRUPTED) -> None:
@@ -124,6 +130,8 @@ def _interrupted(number: int, frame: FrameType | None) -> None:
     now = time.monotonic()
     if _State.heard is None:
         _State.heard = now
+        if number == signal.SIGTERM and os.environ.get("WORLD_SIZE", "1") != "1":
+            _report_interrupt(by_torchrun=True)  # at once: an error of the process that torchrun lost may be on its way
         if _importing(frame):
             _report_interrupt()
             leave_now()
@@ -206,7 +214,8 @@ def one_line_warnings() -> Iterator[None]:
 
 
 def print_line(line: str) -> None:
-    """Prints a line on standard error, if it is open."""
+    """Prints a line on standard error, if it is open; after an error nothing is said of an interrupt."""
+    _State.reported = _State.reported or line.startswith("error: ")
     with suppress(OSError, ValueError, AttributeError):
         sys.stderr.write(line + "\n")
         sys.stderr.flush()
