@@ -116,21 +116,17 @@ class TextTokenizer:
         """Warn of words that are read as the unknown token, each once."""
         if self.unknown_id not in ids or len(self._named) >= MOST_NAMED:
             return
+        spans = self.spans(prepared)
+        words = [prepared[start:stop] for (start, stop), i in zip(spans or [], ids, strict=False) if i == self.unknown_id]
+        words = words if spans else [f"{sum(i == self.unknown_id for i in ids)} of its words"]
         mark = self.tokenizer.unk_token
-        found = [word for word in self._unknown_words(prepared, ids) if word != mark and word not in self._named]
-        if not found:
+        unknown = [word for word in words if word and word != mark and word not in self._named]
+        if not unknown:
             return
-        self._named.update(found)
-        shown = ", ".join(shortened(word) for word in dict.fromkeys(found[:SHOWN])) + (", ..." if len(found) > SHOWN else "")
+        self._named.update(unknown)
+        shown = ", ".join(shortened(word) for word in dict.fromkeys(unknown[:SHOWN])) + (", ..." if len(unknown) > SHOWN else "")
         further = "; further unknown words are not named" if len(self._named) >= MOST_NAMED else ""
         warnings.warn(f"the model does not know {shown} and reads {mark} instead{further}", UnmaskWarning, stacklevel=4)
-
-    def _unknown_words(self, text: str, ids: Sequence[int]) -> list[str]:
-        """The parts of the text that became the unknown token; only their number if the tokenizer has no spans."""
-        spans = self.spans(text)
-        if spans is None:
-            return [f"{sum(i == self.unknown_id for i in ids)} of its words"]
-        return [text[start:stop] for (start, stop), i in zip(spans, ids, strict=True) if i == self.unknown_id and stop > start]
 
     def spans(self, text: str) -> list[tuple[int, int]] | None:
         """Start and end of each token in a prepared text; None for a tokenizer that does not know them."""
@@ -138,10 +134,10 @@ class TextTokenizer:
 
     def tokens_of(self, text: str) -> Tokens:
         """The tokens of a text."""
-        (found,) = self.tokens_of_each([text])
-        if isinstance(found, InputError):
-            raise found
-        return found
+        (tokens,) = self.tokens_of_each([text])
+        if isinstance(tokens, InputError):
+            raise tokens
+        return tokens
 
     def tokens_of_each(self, texts: Sequence[str]) -> list[Tokens | InputError]:
         """The tokens of every text, or the error of one that cannot be read."""
@@ -155,8 +151,8 @@ class TextTokenizer:
                 encodings = iter(self.core.encode_batch(readable))
         except InputError:  # one of them
             encodings = iter([_attempt(self._encoding, ready) for ready in readable])
-        found = {text: next(encodings) if isinstance(ready, str) else ready for text, ready in prepared.items()}
-        return [self._placed(text, found[text]) for text in texts]
+        read = {text: next(encodings) if isinstance(ready, str) else ready for text, ready in prepared.items()}
+        return [self._placed(text, read[text]) for text in texts]
 
     def _encoding(self, prepared: str) -> Encoding:
         assert self.core is not None
@@ -312,11 +308,11 @@ class TextTokenizer:
     def _spread(self, text: str) -> str:
         """The text with a space between its characters and special tokens."""
         known = {BLANK, *self.special_tokens, *self.regular_tokens}
-        for found in self._letters.finditer(text):
-            if found[0] not in known:
+        for letter in self._letters.finditer(text):
+            if letter[0] not in known:
                 alphabet = "".join(sorted(token for token in self.regular_tokens if len(token) == 1))
                 raise InputError(
-                    f"character {found[0]!r} at place {found.start() + 1} is not in the model's alphabet {alphabet}: "
+                    f"character {letter[0]!r} at place {letter.start() + 1} is not in the model's alphabet {alphabet}: "
                     "write the text in it (upper and lower case differ)"
                 )
         return " ".join(self._letters.findall(text)).replace(BLANK, self.mask_token)
