@@ -143,15 +143,6 @@ def test_settings_that_are_refused(named, tmp_path):
     assert words in str(caught.value) and "\n" not in str(caught.value)
 
 
-def test_nystromformers_landmarks_would_mix_the_texts_of_a_batch():
-    """What the refusal is for: with 8 tokens and landmarks of 16, two texts are read as one."""
-    network = tiny_types.tiny_network("nystromformer", num_landmarks=4, segment_means_seq_len=16)
-    with torch.no_grad():
-        first = network(input_ids=torch.cat([text_of(SHORT), text_of(SHORT)])).logits[0]
-        other = network(input_ids=torch.cat([text_of(SHORT), text_of(SHORT).flip(1)])).logits[0]
-    assert float((first - other).abs().max()) > 1e-3
-
-
 def test_half_precision_runs_or_says_what_to_do(folder):
     half, whole = (MaskedLM.load(folder("mobilebert"), dtype=dtype) for dtype in ("float16", "float32"))
     assert float((log_q(half, text_of(SHORT)) - log_q(whole, text_of(SHORT))).abs().max()) < 0.1

@@ -58,8 +58,7 @@ class OwnHead:
     position_by_position = True
 
     def __init__(self, network: BertMaskedLM) -> None:
-        self.network = network
-        self.encoder = network.bert
+        self.network, self.encoder = network, network.bert
 
     def __call__(self, ids: Int[Tensor, "n T"], positions: Int[Tensor, "n p"]) -> Float[Tensor, "n p V"]:
         """Logits at `positions`; one forward pass."""
@@ -81,13 +80,11 @@ class PositionedHead:
     """
 
     def __init__(self, network: nn.Module, name: str) -> None:
-        """`name`: what messages call the model."""
-        self.network, self.name = network, name
+        self.network, self.name, self.position_by_position = network, name, True
         self.encoder: Any = network.base_model
         if self.encoder is network:
             raise ModelError(f"{type(network).__name__} has no encoder below its head: use a BERT-like checkpoint")
         self._lock, self._fresh = threading.Lock(), FreshPass(network)
-        self.position_by_position = True
 
     def __call__(self, ids: Int[Tensor, "n T"], positions: Int[Tensor, "n p"]) -> Float[Tensor, "n p V"]:
         """Logits at `positions`; one forward pass."""
@@ -123,15 +120,12 @@ class PositionedHead:
 
     @torch.no_grad()
     def logits_width(self, mask_id: int) -> int:
-        """The number of logits per position, from a first pass that also checks that the head works position by position.
-
-        Where it does not, all positions go through it from then on.
-        """
+        """The number of logits per position; checks that the head works position by position, or else runs it on all."""
         ids = torch.tensor([[mask_id, 0, mask_id]], device=next(self.network.parameters()).device)
         wanted = torch.tensor([[2, 0]], device=ids.device)
-        whole, kept = self.everywhere(ids), self._at(ids, wanted)
+        whole, some = self.everywhere(ids), self._at(ids, wanted)
         expected = rows_at(whole, wanted)
-        self.position_by_position = kept.shape == expected.shape and torch.allclose(kept, expected, atol=1e-3, rtol=1e-2)
+        self.position_by_position = some.shape == expected.shape and torch.allclose(some, expected, atol=1e-3, rtol=1e-2)
         if not self.position_by_position:
             logger.warning("the head of %s mixes positions: it runs on all of them", type(self.network).__name__)
         return whole.shape[-1]

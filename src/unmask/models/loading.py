@@ -7,26 +7,21 @@ refused in one line. Code that lies in a checkpoint is never run: `trust_remote_
 
 from __future__ import annotations
 
-import logging
 import warnings
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from unmask.errors import InputError, ModelError, UnmaskWarning
+from unmask.errors import ModelError, UnmaskWarning
 from unmask.models import source as files
 from unmask.models.encoder.bert import BertMaskedLM, BertShape
 from unmask.models.heads import refuse_causal, refuse_type
 from unmask.models.source import LOADING, Source, first_line, quiet_transformers
 from unmask.models.text.vocabulary import load_tokenizer, refuse_foreign_tokenizer, refuse_other_vocabulary, warn_of_few_tokens
 
-logger = logging.getLogger(__name__)
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16, "float64": torch.float64}
-NATIVE = {torch.bfloat16: ("avx512_bf16", "amx_bf16"), torch.float16: ("avx512_fp16", "amx_fp16")}
-"""What x86 processors call their products of half precision; torch computes them slowly without."""
 DEVICES = "use auto, cpu, cuda or cuda:N"
 UNLIMITED = 10**9
 WEIGHTS = "model.safetensors"
@@ -64,14 +59,6 @@ def resolve_dtype(dtype: str | torch.dtype) -> torch.dtype:
     return DTYPES.get(name, torch.float32)
 
 
-def warn_if_slow(device: torch.device, dtype: torch.dtype) -> None:
-    """Log a warning if an x86 processor has no products of this half precision: they are slower than float32 there."""
-    able = torch.cpu.get_capabilities() if device.type == "cpu" and hasattr(torch.cpu, "get_capabilities") else {}
-    if dtype in NATIVE and able.get("architecture") == "x86_64" and not any(able.get(name) for name in NATIVE[dtype]):
-        slow = "dtype %s is slower than float32 on this processor, which has no such products: use float32"
-        logger.warning(slow, str(dtype)[6:])
-
-
 def is_pair_model(folder: Path) -> bool:
     """Whether a folder holds a model that was trained to translate."""
     return (folder / PAIR_FILE).is_file()
@@ -85,36 +72,26 @@ def warn_of_pair_model(folder: Path) -> None:
 
 
 def load_checkpoint(
-    name_or_path: str | Path,
-    device: torch.device,
-    dtype: torch.dtype,
-    rename: Mapping[str, str] | None = None,
-    mask_token: str | None = None,
+    name_or_path: str | Path, device: torch.device, dtype: torch.dtype, mask_token: str | None = None
 ) -> tuple[nn.Module, Any]:
     """The network in evaluation mode on `device`, and its tokenizer; see `load_network` and `load_tokenizer`."""
     source = Source(str(name_or_path))
     with LOADING:
-        network = load_network(source, device, dtype, rename)
-        return network, load_tokenizer(source, mask_token)
+        return load_network(source, device, dtype), load_tokenizer(source, mask_token)
 
 
-def load_network(source: Source, device: torch.device, dtype: torch.dtype, rename: Mapping[str, str] | None = None) -> nn.Module:
-    """The network in evaluation mode on `device`. A folder is read without touching the internet.
-
-    `rename` gives tensors of a folder the names that the network has for them: {"lm_head": "cls.predictions"}.
-    """
+def load_network(source: Source, device: torch.device, dtype: torch.dtype) -> nn.Module:
+    """The network in evaluation mode on `device`. A folder is read without touching the internet."""
     with LOADING:
-        network: nn.Module = read_own_bert(source, dtype, rename) or read_network(source, dtype, rename)
+        network: nn.Module = read_own_bert(source, dtype) or read_network(source, dtype)
     files.refuse_non_finite(network, source.name)
     return network.to(device).eval()
 
 
-def read_own_bert(
-    source: Source, dtype: torch.dtype, rename: Mapping[str, str] | None = None, decoder: bool = False
-) -> BertMaskedLM | None:
+def read_own_bert(source: Source, dtype: torch.dtype, decoder: bool = False) -> BertMaskedLM | None:
     """The network, or None if the folder does not hold exactly its tensors: transformers reads it then.
 
-    Tensors that logits do not use (pooler, next sentence) may lie beside. `rename`: see `source.renamed`.
+    Tensors that logits do not use (pooler, next sentence) may lie beside.
     `decoder`: read a causal model's weights, whose caller does not let positions look ahead.
     """
     config = {key: value for key, value in source.config.items() if not (decoder and key == "is_decoder")}
@@ -122,7 +99,7 @@ def read_own_bert(
     if shape is None or not (source.folder / WEIGHTS).is_file():
         return None
     network = BertMaskedLM(shape)
-    tensors = _tensors_for(network, source.folder / WEIGHTS, rename or {})
+    tensors = _tensors_for(network, source.folder / WEIGHTS)
     if tensors is None:
         return None
     tied = network.tied()
@@ -132,10 +109,10 @@ def read_own_bert(
     return network.eval()
 
 
-def _tensors_for(network: BertMaskedLM, path: Path, rename: Mapping[str, str]) -> dict[str, Tensor] | None:
+def _tensors_for(network: BertMaskedLM, path: Path) -> dict[str, Tensor] | None:
     """The file's tensors, if they are the network's, in number and shape."""
     tensors = {}
-    for name, tensor in files.renamed(files.read_tensors(path), rename).items():
+    for name, tensor in files.read_tensors(path).items():
         for old, new in OLD_NAMES.items():
             name = name.removesuffix(old) + new if name.endswith(old) else name
         if not name.startswith(UNUSED_BY_LOGITS):
@@ -151,12 +128,12 @@ def _tensors_for(network: BertMaskedLM, path: Path, rename: Mapping[str, str]) -
     return tensors
 
 
-def read_network(source: Source, dtype: torch.dtype, rename: Mapping[str, str] | None = None) -> nn.Module:
-    """The masked language model of a folder or a hub name, by transformers; `rename`: see `source.renamed`."""
+def read_network(source: Source, dtype: torch.dtype) -> nn.Module:
+    """The masked language model of a folder or a hub name, by transformers."""
     with quiet_transformers():
         config = _load_config(source)
         _refuse_other_kinds(config, source)
-        return _load_masked_lm(source, config, dtype, rename or {})
+        return _load_masked_lm(source, config, dtype)
 
 
 def load_causal(name: str) -> tuple[Any, Any]:
@@ -172,7 +149,8 @@ def load_causal(name: str) -> tuple[Any, Any]:
             tokenizer = AutoTokenizer.from_pretrained(source.name, **safely)
             network, report = make.from_pretrained(source.name, config=config, **safely, output_loading_info=True)
         files.refuse_misfit(source.name, network.base_model_prefix + ".", report["missing_keys"], report["unexpected_keys"])
-        _refuse_whole_numbers(source)
+        if source.local:
+            files.refuse_whole_numbers(files.stored_types(source.folder), source.name)
         files.refuse_non_finite(network, source.name)
         embeddings = len(network.get_input_embeddings().weight)
         refuse_foreign_tokenizer(tokenizer, embeddings, source.name, ("bos", "eos"))
@@ -256,48 +234,29 @@ def _refuse_other_kinds(config: Any, source: Source) -> None:
     refuse_type(config, source.name)
 
 
-def _load_masked_lm(source: Source, config: Any, dtype: torch.dtype, rename: Mapping[str, str]) -> nn.Module:
+def _load_masked_lm(source: Source, config: Any, dtype: torch.dtype) -> nn.Module:
     from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING, MODEL_FOR_MASKED_LM_MAPPING
 
     if source.local:
         files.weight_files(source.folder)  # raises if there are none
-    if rename and not source.local:
-        raise InputError(f"rename is for tensors of a folder, and {source.name!r} is a name on the hub: download it to a folder")
-    options: dict[str, Any] = {"state_dict": files.renamed(files.read_tensors(source.folder), rename)} if rename else {}
     masked = type(config) in MODEL_FOR_MASKED_LM_MAPPING
     kind: Any = (MODEL_FOR_MASKED_LM_MAPPING if masked else MODEL_FOR_CAUSAL_LM_MAPPING)[type(config)]
+    safely = {"local_files_only": source.files_only, "weights_only": True}
+    checked = {"output_loading_info": True, "ignore_mismatched_sizes": True}
     try:
-        network, report = kind.from_pretrained(
-            None if rename else source.name,
-            config=config,
-            dtype=dtype,
-            local_files_only=source.files_only,
-            output_loading_info=True,
-            ignore_mismatched_sizes=True,
-            weights_only=True,
-            **options,
-        )
+        network, report = kind.from_pretrained(source.name, config=config, dtype=dtype, **safely, **checked)
     except Exception as error:
         raise ModelError(files.why_not_read(error, source.name)) from None
     misshapen = [str(entry[0]) for entry in report["mismatched_keys"]]
     prefix = network.base_model_prefix + "."
     files.refuse_misfit(source.name, prefix, report["missing_keys"], report["unexpected_keys"], misshapen)
-    _refuse_whole_numbers(source)
+    if source.local:
+        files.refuse_whole_numbers(files.stored_types(source.folder), source.name)
     if not masked:
         network.config.use_cache = False
         tokens = network.get_input_embeddings().num_embeddings
         refuse_causal(lambda ids: network(input_ids=ids).logits, 0, tokens, network.device, repr(source.name))
     return network
-
-
-def _refuse_whole_numbers(source: Source) -> None:
-    """Of the files that transformers has just read."""
-    folder = source.folder
-    if not source.local:
-        from huggingface_hub import try_to_load_from_cache
-
-        folder = Path(str(try_to_load_from_cache(source.name, "config.json"))).parent
-    files.refuse_whole_numbers(files.stored_types(folder), source.name)
 
 
 def longest_text(network: Any, tokenizer: Any) -> int | None:

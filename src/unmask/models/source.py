@@ -28,10 +28,9 @@ from urllib.parse import urlsplit
 import torch
 from torch import Tensor, nn
 
-from unmask.errors import InputError, ModelError, UnmaskWarning
+from unmask.errors import ModelError, UnmaskWarning
 
 PROXY_VARIABLES = ("HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy")
-CONVERT = "convert it as docs/bring-your-own-model.md shows (Checkpoints of fairseq)"
 UNUSED_BY_LOGITS = ("pooler.", "contact_head.", "seq_relationship.", "position_ids", "token_type_ids")
 SHOWN = 3
 WEIGHT_FILES = ("model.safetensors", "model.safetensors.index.json", "pytorch_model.bin", "pytorch_model.bin.index.json")
@@ -59,8 +58,6 @@ class Source:
     def __init__(self, name: str) -> None:
         self.name = os.path.expanduser(name)
         self.folder, self.local = Path(self.name), os.path.isdir(self.name)
-        if os.path.isfile(self.name) and self.name.endswith(".pt"):
-            raise ModelError(f"model {name!r} is a pickle, which may run code when it is opened: {CONVERT}")
         if os.path.isfile(self.name):
             raise ModelError(f"model {name!r} is a file: give the folder that it lies in")
         looks_like_path = self.name.startswith((".", "/", "~", os.sep)) or self.name.count("/") > 1
@@ -90,9 +87,6 @@ class Source:
             return {}
         path = self.folder / "config.json"
         if not path.is_file():
-            pickles = sorted(file.name for file in self.folder.glob("*.pt"))
-            if pickles and (self.folder / "dict.txt").is_file():
-                raise ModelError(f"folder {self.name!r} holds a checkpoint of fairseq ({pickles[0]}, dict.txt): {CONVERT}")
             raise ModelError(f"folder {self.name!r} has no config.json: give a checkpoint saved with save_pretrained")
         try:
             config = json.loads(path.read_text(encoding="utf-8"))
@@ -113,8 +107,8 @@ def quiet_transformers() -> Iterator[None]:
     """One thread at a time, without progress bars and load reports; the settings come back afterwards."""
     from transformers.utils import logging
 
+    hub = getLogger("huggingface_hub")
     with LOADING:
-        hub = getLogger("huggingface_hub")
         verbosity, hub_level, bars = logging.get_verbosity(), hub.level, logging.is_progress_bar_enabled()
         logging.set_verbosity(CRITICAL)
         hub.setLevel(CRITICAL)
@@ -240,23 +234,6 @@ def why_not_read(error: Exception, name: str) -> str:
     return f"the weights of {name!r} cannot be read ({first_line(error)}): check the files, or save the checkpoint again"
 
 
-def renamed(tensors: Mapping[str, Tensor], rename: Mapping[str, str]) -> dict[str, Tensor]:
-    """The tensors under other names: `old` is a whole name or the beginning of names, and becomes `new`."""
-    names = {name: name for name in tensors}
-    for old, new in rename.items():
-        prefix = old if old.endswith(".") else old + "."
-        meant = [first for first, name in names.items() if name == old or name.startswith(prefix)]
-        if not meant or not old:
-            some = ", ".join(sorted({".".join(name.split(".")[:2]) for name in tensors})[:8])
-            raise InputError(f"rename {old}={new}: no tensor is called so; there are {some}")
-        for first in meant:
-            names[first] = (new + names[first][len(old) :]).lstrip(".")
-    if len(set(names.values())) < len(names):
-        twice = next(name for name in names.values() if list(names.values()).count(name) > 1)
-        raise InputError(f"rename gives two tensors the name {twice!r}: give each a name of its own")
-    return {names[first]: tensor for first, tensor in tensors.items()}
-
-
 def refuse_misfit(
     source: str, prefix: str, missing: Collection[str], unexpected: Collection[str], misshapen: Collection[str] = ()
 ) -> None:
@@ -266,23 +243,17 @@ def refuse_misfit(
     """
     missing, unexpected = _that_matter(missing), _that_matter(unexpected)
     encoder = [name for name in unexpected if name.startswith(prefix)]
-    if misshapen:
-        raise ModelError(
-            f"{len(misshapen)} tensors of {source!r} do not have the shapes that its config.json states "
-            f"({_listed(misshapen)}): use the config that the weights were saved with"
-        )
-    if missing:
-        part = "encoder" if any(name.startswith(prefix) for name in missing) else "language-model head"
-        beside = f", while {len(unexpected)} of the file have no place ({_listed(unexpected)})" if unexpected else ""
-        raise ModelError(
-            f"{len(missing)} tensors of the {part} of {source!r} are missing ({_listed(missing)}){beside}: "
-            "use a checkpoint saved with all of them, or rename them (--rename old=new)"
-        )
-    if encoder:
-        raise ModelError(
-            f"{len(encoder)} tensors of the encoder of {source!r} have no place in the network that its config.json states "
-            f"({_listed(encoder)}): use the config that the weights were saved with"
-        )
+    part = "encoder" if any(name.startswith(prefix) for name in missing) else "language-model head"
+    beside = f", while {len(unexpected)} of the file have no place ({_listed(unexpected)})" if unexpected else ""
+    saved = "use the config that the weights were saved with"
+    for names, wrong, remedy in (
+        (misshapen, f"{source!r} do not have the shapes that its config.json states", saved),
+        (missing, f"the {part} of {source!r} are missing", "use a checkpoint saved with all of them, or rename its tensors"),
+        (encoder, f"the encoder of {source!r} have no place in the network that its config.json states", saved),
+    ):
+        if names:
+            more = beside if names is missing else ""
+            raise ModelError(f"{len(names)} tensors of {wrong} ({_listed(names)}){more}: {remedy}")
     if unexpected:
         others = f"{len(unexpected)} tensors of {source!r} belong to other heads and are left out ({_listed(unexpected)})"
         warnings.warn(others, LeftOut, stacklevel=2)

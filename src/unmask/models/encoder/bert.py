@@ -163,8 +163,7 @@ class KeyCache:
     """Keys and values of n texts that were read, for each layer, and which of their tokens may be attended to."""
 
     def __init__(self) -> None:
-        self.keys: list[Tensor] = []
-        self.values: list[Tensor] = []
+        self.layers: list[tuple[Tensor, Tensor]] = []
         self.seen: Tensor | None = None
 
     def see(self, seen: Bool[Tensor, "n t"]) -> Bool[Tensor, "n T"]:
@@ -174,17 +173,14 @@ class KeyCache:
 
     def add(self, layer: int, key: Float[Tensor, "n t d"], value: Float[Tensor, "n t d"]) -> tuple[Tensor, Tensor]:
         """Add the keys and values of these tokens in a layer; those of all tokens."""
-        if layer == len(self.keys):
-            self.keys.append(key)
-            self.values.append(value)
-        else:
-            self.keys[layer] = torch.cat([self.keys[layer], key], 1)
-            self.values[layer] = torch.cat([self.values[layer], value], 1)
-        return self.keys[layer], self.values[layer]
+        if layer < len(self.layers):
+            key, value = (torch.cat([old, new], 1) for old, new in zip(self.layers[layer], (key, value), strict=True))
+        self.layers[layer : layer + 1] = [(key, value)]
+        return key, value
 
     def take(self, rows: Int[Tensor, " m"]) -> None:
         """Keep some rows, each as often as it is named."""
-        self.keys, self.values = [key[rows] for key in self.keys], [value[rows] for value in self.values]
+        self.layers = [(key[rows], value[rows]) for key, value in self.layers]
         self.seen = None if self.seen is None else self.seen[rows]
 
 

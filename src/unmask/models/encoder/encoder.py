@@ -59,7 +59,7 @@ class Encoder:
     unseen: int | None = None
 
     def embed(self, ids: Int[Tensor, "n t"], positions: Int[Tensor, " t"], masked: Float[Tensor, " n"] | None = None) -> Stream:
-        """The first layer's input for tokens `ids` at `positions`; `masked`: the share of masks in each text, else that in `ids`."""
+        """The first layer's input for tokens `ids` at `positions`; `masked`: the share of masks in each text [that in `ids`]."""
         states: Tensor = self.word(ids)
         if self.dropped is not None:
             dropped = ids == self.dropped

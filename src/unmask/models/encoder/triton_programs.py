@@ -6,7 +6,7 @@ turn queries and keys as they are loaded. For longer texts they are a program of
 which leaves out the tiles that no token sees. The norm of x + r, the end of both halves of a layer, takes one pass over memory.
 
 act(x W^T + b), and act(x G^T + c) * (x U^T + b) of a gated layer, have the activation within the product: a separate one reads
-and writes the widest states of an encoder again. cuBLAS has a GELU within its products, but the one with tanh. Here, with z = |x|,
+and writes the widest states of an encoder again. cuBLAS has only the GELU with tanh within its products. Here, with z = |x|,
 
     GELU(x) = x Phi(x) = max(x, 0) - z Phi(-z),       Phi(-z) = 2^P(z),
 

@@ -46,7 +46,7 @@ CHARACTERS_PER_TOKEN = 1_000
 
 
 class Placed(NamedTuple):
-    """What the library `tokenizers` knows of a text, under its names, for tokenizers that do not use it."""
+    """Words and spans of a text under the names of the library `tokenizers`, for tokenizers that do not use it."""
 
     word_ids: Sequence[int | None]
     offsets: Sequence[tuple[int, int]]
@@ -227,10 +227,8 @@ class TextTokenizer:
         token = self.tokenizer.convert_ids_to_tokens(token_id)
         if token is None:
             return f"[{token_id}]"
-        if token_id == self.mask_id:
-            return BLANK
         if token_id in self._named_special:
-            return str(token)
+            return BLANK if token_id == self.mask_id else str(token)
         if self.byte_level:
             text = str(self.tokenizer.decode([token_id], clean_up_tokenization_spaces=False))
             return str(token) if "\ufffd" in text else text
@@ -240,14 +238,14 @@ class TextTokenizer:
         """The sentence that `ids` spell, without start, end and padding tokens; a blank shows as [MASK]."""
         t = self.tokenizer
         around = {t.cls_token_id, t.bos_token_id, t.sep_token_id, t.eos_token_id, t.pad_token_id} - {None}
-        kept = [checks.whole("token id", i, 0, checks.MOST_TOKENS) for i in checks.wholes("ids", ids)]
-        while kept and kept[0] in around:
-            kept.pop(0)
-        while kept and kept[-1] in around:
-            kept.pop()
+        inside = [checks.whole("token id", i, 0, checks.MOST_TOKENS) for i in checks.wholes("ids", ids)]
+        while inside and inside[0] in around:
+            inside.pop(0)
+        while inside and inside[-1] in around:
+            inside.pop()
         if self.by_character or self.joined:
-            return "".join(self.token(i) for i in kept)
-        text = str(t.decode(kept, clean_up_tokenization_spaces=not self.spaces_in_tokens))
+            return "".join(self.token(i) for i in inside)
+        text = str(t.decode(inside, clean_up_tokenization_spaces=not self.spaces_in_tokens))
         return text.replace(t.mask_token, BLANK).strip()
 
     @cached_property
@@ -282,7 +280,7 @@ class TextTokenizer:
     @cached_property
     def spaces_in_tokens(self) -> bool:
         """Whether a token includes the space before it, as in byte-level BPE and SentencePiece."""
-        return self._marks_spaces_with("Ġ") or self._marks_spaces_with("▁")
+        return self.byte_level or self._marks_spaces_with("▁")
 
     @cached_property
     def byte_level(self) -> bool:

@@ -27,6 +27,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from copy import deepcopy
 from functools import cached_property
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -39,7 +40,6 @@ from unmask.models.source import Source, first_line, noted_vocabulary, quiet_tra
 from unmask.runs.fingerprint import content_hash
 
 NAMES = ("bos", "eos", "unk", "sep", "pad", "cls", "mask")
-TOKENS = tuple(f"{name}_token" for name in NAMES)
 BERT_CLASSES = ("BertTokenizer", "BertTokenizerFast")
 PLAIN_CLASS = "PreTrainedTokenizerFast"
 UNLIMITED = 10**30
@@ -62,6 +62,7 @@ PADDED_TO = (64, 128)
 FEW_UNUSED, SHARE_UNUSED = 8, 0.02
 """Embeddings without a token that need no word: up to a multiple that is fast, or as few as published models have."""
 ADVICE = "make tokenizer.json with the rule that the model was trained with (docs/bring-your-own-model.md)"
+NORMALIZER = normalizers.BertNormalizer(strip_accents=False, lowercase=False)
 SPECIAL_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 MOST_LETTERS = 256
 """Of the alphabet, and at most a third of the vocabulary, since it holds each letter twice: alone and inside words."""
@@ -131,7 +132,7 @@ class FolderTokenizer:
     def save_pretrained(self, folder: str | Path) -> None:
         """Write tokenizer.json and tokenizer_config.json, as transformers reads them."""
         Path(folder).mkdir(parents=True, exist_ok=True)
-        named = {key: self.named[name] for name, key in zip(NAMES, TOKENS, strict=True) if name in self.named}
+        named = {f"{name}_token": self.named[name] for name in NAMES if name in self.named}
         config = {"tokenizer_class": PLAIN_CLASS, "model_max_length": self.model_max_length, **named}
         self.backend_tokenizer.save(str(Path(folder) / "tokenizer.json"))
         (Path(folder) / "tokenizer_config.json").write_text(json.dumps(config, indent=2) + "\n", encoding="utf-8")
@@ -142,7 +143,7 @@ def read_folder_tokenizer(folder: Path) -> FolderTokenizer | None:
     try:
         config, rule = _read_json(folder / "tokenizer_config.json"), _read_json(folder / "tokenizer.json")
         named, special = given_special_tokens(config), {token["content"] for token in rule["added_tokens"] if token["special"]}
-        others = set(config) - {"tokenizer_class", "model_max_length", *TOKENS}
+        others = set(config) - {"tokenizer_class", "model_max_length", *(f"{name}_token" for name in NAMES)}
         more = any((folder / name).exists() for name in ("added_tokens.json", "special_tokens_map.json"))
         if others or more or config.get("tokenizer_class") != PLAIN_CLASS or set(named.values()) - special:
             return None
@@ -162,7 +163,8 @@ def tokenizer_config(source: Source) -> dict[str, Any]:
 
 def given_special_tokens(config: Mapping[str, Any]) -> dict[str, str]:
     """The special tokens that a tokenizer_config.json names."""
-    return {name: token for name, key in zip(NAMES, TOKENS, strict=True) if (token := _content(config.get(key)))}
+    named = {name: config.get(f"{name}_token") for name in NAMES}
+    return {name: token["content"] if isinstance(token, dict) else token for name, token in named.items() if token}
 
 
 def _read_json(path: Path) -> dict[str, Any]:
@@ -170,10 +172,6 @@ def _read_json(path: Path) -> dict[str, Any]:
     if not isinstance(content, dict):
         raise ValueError(f"{path} holds no JSON object")
     return content
-
-
-def _content(token: Any) -> str | None:
-    return token["content"] if isinstance(token, dict) else token
 
 
 def read_vocabulary(path: Path) -> list[str]:
@@ -308,8 +306,7 @@ def _by_transformers(source: Source, mask_token: str | None) -> Any:
     """
     from transformers import AutoTokenizer
 
-    tokenizer: Any = None
-    failed = ""
+    tokenizer, failed = None, ""
     with quiet_transformers():
         try:
             tokenizer = AutoTokenizer.from_pretrained(source.name, local_files_only=source.files_only, trust_remote_code=False)
@@ -339,15 +336,8 @@ def as_it_is(core: Tokenizer, config: Mapping[str, Any]) -> FolderTokenizer:
 
 def _kinds(rule: Mapping[str, Any]) -> list[str]:
     """The kinds of model, pre-tokenizers and normalisers of a tokenizer.json, in order."""
-    kinds = [str(rule["model"].get("type"))]
-    for name in ("pre_tokenizer", "normalizer"):
-        waiting = [rule.get(name)]
-        while waiting:
-            part = waiting.pop(0)
-            if isinstance(part, dict):
-                kinds.append(f"{name} {part['type']}")
-                waiting = [*part.get("pretokenizers", []), *part.get("normalizers", []), *waiting]
-    return kinds
+    parts = json.dumps([rule.get("pre_tokenizer"), rule.get("normalizer")])
+    return [str(rule["model"].get("type")), *re.findall(r'"type": "(\w+)"', parts)]
 
 
 def _from_vocabulary(source: Source) -> FolderTokenizer | None:
@@ -459,12 +449,9 @@ def warn_of_few_tokens(tokenizer: Any, embeddings: int, name: str) -> None:
     tokens = len(set(tokenizer.get_vocab().values()))
     padded = any(embeddings == -(-tokens // multiple) * multiple for multiple in PADDED_TO)
     if embeddings - tokens > max(FEW_UNUSED, SHARE_UNUSED * embeddings) and not padded:
-        warnings.warn(
-            f"the tokenizer of {name!r} has {tokens:,} tokens and the model {embeddings:,} embeddings: if it is another model's, "
-            "the numbers mean nothing; unmask check --data with texts of your own shows it",
-            UnmaskWarning,
-            stacklevel=4,
-        )
+        sizes = f"the tokenizer of {name!r} has {tokens:,} tokens and the model {embeddings:,} embeddings"
+        advice = "if it is another model's, the numbers mean nothing; unmask check --data with texts of your own shows it"
+        warnings.warn(f"{sizes}: {advice}", UnmaskWarning, stacklevel=4)
 
 
 def with_mask(tokenizer: Any, mask_id: int | None = None, mask_token: str | None = None) -> Any:
@@ -474,16 +461,14 @@ def with_mask(tokenizer: Any, mask_id: int | None = None, mask_token: str | None
     """
     if mask_id is None and mask_token is None:
         return tokenizer
-    if mask_id is not None:
+    copied, vocabulary = deepcopy(tokenizer), tokenizer.get_vocab()
+    if mask_token is None:
         mask_id = checks.whole("mask_id", mask_id, 0, checks.MOST_TOKENS)
-    vocabulary = tokenizer.get_vocab()
-    if mask_token is not None and mask_token not in vocabulary:
+        mask_token = next((token for token, i in vocabulary.items() if i == mask_id), None) or _token_for(copied, mask_id)
+    elif mask_token not in vocabulary:
         raise InputError(
             f"mask_token {mask_token!r} is not a token of the tokenizer: name one that is, or give mask_id in Python"
         )
-    copied = deepcopy(tokenizer)
-    if mask_token is None:
-        mask_token = next((token for token, i in vocabulary.items() if i == mask_id), None) or _token_for(copied, mask_id)
     if hasattr(copied, "add_special_tokens"):
         copied.add_special_tokens({"mask_token": mask_token})
     else:
@@ -492,11 +477,11 @@ def with_mask(tokenizer: Any, mask_id: int | None = None, mask_token: str | None
     return copied
 
 
-def _token_for(tokenizer: Any, mask_id: int | None) -> str:
+def _token_for(tokenizer: Any, mask_id: int) -> str:
     """A new token at `mask_id`, with special ones that no text has before it."""
-    core = getattr(tokenizer, "backend_tokenizer", None)
+    core = core_of(tokenizer)
     size = len(tokenizer) if core is None else core.get_vocab_size(with_added_tokens=True)
-    if core is None or mask_id is None or not 0 <= mask_id - size <= MOST_FILLED:
+    if core is None or not 0 <= mask_id - size <= MOST_FILLED:
         raise InputError(
             f"mask_id {mask_id} has no token, and the tokenizer has {size}: give the id of a token, or from {size} on"
         )
@@ -536,18 +521,15 @@ def train_tokenizer(lines: Callable[[], Iterable[str]], vocab_size: int) -> Toke
 
 def _tokenizer(vocabulary: dict[str, int]) -> Tokenizer:
     tokenizer = Tokenizer(models.WordPiece(vocabulary, unk_token=UNKNOWN, max_input_chars_per_word=LONGEST_WORD))
-    tokenizer.normalizer = _normalizer()
+    tokenizer.normalizer = NORMALIZER
     tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
     return tokenizer
 
 
 def _alphabet(lines: Iterable[str], most: int) -> list[str]:
     """The `most` frequent letters of the normalised lines, in alphabetical order; of equally frequent ones the first."""
-    counts: Counter[str] = Counter()
-    for line in lines:
-        counts.update(line)
-    normalizer = _normalizer()
-    letters = [letter for letter in counts if normalizer.normalize_str(letter).strip() == letter]
+    counts = Counter(chain.from_iterable(lines))
+    letters = [letter for letter in counts if NORMALIZER.normalize_str(letter).strip() == letter]
     return sorted(sorted(letters, key=lambda letter: (-counts[letter], letter))[:most])
 
 
@@ -578,10 +560,6 @@ def config_to_save(max_length: int, causal: bool) -> dict[str, object]:
     names = {f"{token[1:-1].lower()}_token": token for token in SPECIAL_TOKENS}
     ends = {"bos_token": "[CLS]", "eos_token": "[SEP]"} if causal else {}
     return {"tokenizer_class": "PreTrainedTokenizerFast", "model_max_length": max_length, **names, **ends}
-
-
-def _normalizer() -> normalizers.Normalizer:
-    return normalizers.BertNormalizer(strip_accents=False, lowercase=False)
 
 
 class Spelling:
