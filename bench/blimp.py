@@ -18,7 +18,7 @@ from typing import Any
 from unmask.models.load import load
 from unmask.models.masked_lm import MaskedLM
 from unmask.scoring.registry import SCORES
-from unmask.scoring.results import PairScores
+from unmask.scoring.score import PairScores
 from unmask.verbs.score import score
 
 PHENOMENA = {
@@ -123,7 +123,7 @@ def main() -> None:
     given = parser.parse_args()
     model = load(given.model, given.device, given.dtype)
     pairs = pairs_in(given.folder, model, given.most_tokens, given.per_set)
-    found = score(pairs=pairs, score=given.scores, model=model, out=given.out)
+    found = score(minimal_pairs=pairs, score=given.scores, model=model, out=given.out)
     assert isinstance(found, PairScores)
     print(f"{len(pairs)} pairs\n\n{table(found)}\n\n{nats_per_token(found, model)}")
 

@@ -85,7 +85,7 @@ def bare_rate(model: MaskedLM, length: int, rows: int, seconds: float, predicted
 
 def rate_at_blanks(model: MaskedLM, settings: SampleSettings, seconds: float) -> float:
     """Rows per second of the network alone, at as many positions as the steps of mask-predict have blanks."""
-    length, steps = settings.length[0], MaskPredict().decoding_steps
+    length, steps = settings.length[0], MaskPredict().passes
     blanks = [blanks_left(length, step, steps) for step in range(steps)]
     rates = [bare_rate(model, length, 1024, seconds / steps, count) for count in blanks if count]
     return len(rates) / sum(1 / rate for rate in rates)

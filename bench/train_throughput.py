@@ -20,7 +20,7 @@ import torch
 from tokenizers import Tokenizer, models
 
 from unmask.training.corpus import Held, Prepared
-from unmask.training.masking import parse_scheme
+from unmask.training.objectives import parse_scheme
 from unmask.training.packing import PackedRows
 from unmask.training.settings import TrainSettings
 from unmask.training.trainer import Trainer

@@ -31,7 +31,7 @@ from torch import Tensor
 from translation_table import bootstrap, lines
 
 import unmask
-from unmask.answers.profile import profile_of
+from unmask.answers.dependence import profile_of
 from unmask.evaluation.frontier import SEQUENTIAL, Point, against_best, cells
 from unmask.runs.fingerprint import content_hash
 from unmask.sampling.decoders.revealing import RevealingDecoder, law
@@ -79,7 +79,7 @@ class Case:
         """What `unmask.translate` is given."""
         if self.bound is not None:
             return {"kernel": KERNELS[self.decoder](**{KERNELS[self.decoder].bound: self.bound})}
-        return {"kernel": KERNELS[GREEDY.get(self.decoder, self.decoder)](decoding_steps=self.passes or longest)}
+        return {"kernel": KERNELS[GREEDY.get(self.decoder, self.decoder)](passes=self.passes or longest)}
 
 
 def laws(passes: Sequence[int]) -> list[Case]:

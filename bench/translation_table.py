@@ -24,11 +24,11 @@ from typing import Any
 
 ONE_STEP = {"start": "mask-predict@1"}
 ROWS: dict[str, dict[str, Any]] = {
-    "mask-predict 10": {"kernel": "mask-predict", "decoding_steps": 10},
-    "one step": {"kernel": "mask-predict", "decoding_steps": 1},
-    "mask-predict 4": {"kernel": "mask-predict", "decoding_steps": 4},
-    "mask-predict 2": {"kernel": "mask-predict", "decoding_steps": 2},
-    "confidence 10": {"kernel": "confidence", "decoding_steps": 10},
+    "mask-predict 10": {"kernel": "mask-predict", "passes": 10},
+    "one step": {"kernel": "mask-predict", "passes": 1},
+    "mask-predict 4": {"kernel": "mask-predict", "passes": 4},
+    "mask-predict 2": {"kernel": "mask-predict", "passes": 2},
+    "confidence 10": {"kernel": "confidence", "passes": 10},
     "entropy-bound 0.5": {"kernel": "entropy-bound", "gamma": 0.5},
     "MH norm": {"kernel": "mh", "energy": "norm", "sweeps": 5, **ONE_STEP},
     "always-accept 1.0": {"kernel": "gibbs", "sweeps": 10, "proposal_temperature": 1.0, **ONE_STEP},
@@ -45,11 +45,11 @@ ROWS: dict[str, dict[str, Any]] = {
 }
 """In the order in which they are made; every `workers`-th by one process."""
 REVISED: dict[str, dict[str, Any]] = {
-    "mask-predict 10": {"kernel": "mask-predict", "decoding_steps": 10},
-    "revise 10": {"kernel": "revise", "decoding_steps": 10},
-    "revise 2": {"kernel": "revise", "decoding_steps": 2},
-    "one step": {"kernel": "mask-predict", "decoding_steps": 1},
-    "revise 4": {"kernel": "revise", "decoding_steps": 4},
+    "mask-predict 10": {"kernel": "mask-predict", "passes": 10},
+    "revise 10": {"kernel": "revise", "passes": 10},
+    "revise 2": {"kernel": "revise", "passes": 2},
+    "one step": {"kernel": "mask-predict", "passes": 1},
+    "revise 4": {"kernel": "revise", "passes": 4},
 }
 """Of the model that learned to correct its own output."""
 AUTOREGRESSIVE = {"greedy": {"kernel": "greedy"}, "beam 5": {"kernel": "beam", "beam": 5}}
@@ -371,7 +371,7 @@ def choices(pair: Any, sources: Sequence[str], references: Sequence[str], steps:
 
     ids = [tuple(one) for one in pair.spelling.encode(sources)]
     wanted = [tuple(one)[: pair.layout.longest_target] for one in pair.spelling.encode(references)]
-    decoder = MaskPredict(decoding_steps=steps, decoding_temperature=0.0)
+    decoder = MaskPredict(passes=steps, decoding_temperature=0.0)
     drafting = Drafting(pair, 0)
 
     def bleu(chosen: Sequence[Draft]) -> float:

@@ -39,10 +39,10 @@ def main() -> None:
     for length in map(int, options.lengths.split(",")):
         target = Target(model, blank_template(model, length))
         methods = {
-            "one by one": LowestEntropy(decoding_steps=length),
-            "verified, 4 sets": Verified(decoding_steps=4),
-            "verified, 8 sets": Verified(decoding_steps=8),
-            "entropy bound, 8 passes": EntropyBound(decoding_steps=8),
+            "one by one": LowestEntropy(passes=length),
+            "verified, 4 sets": Verified(passes=4),
+            "verified, 8 sets": Verified(passes=8),
+            "entropy bound, 8 passes": EntropyBound(passes=8),
         }
         for texts in map(int, options.texts.split(",")):
             first = None

@@ -38,12 +38,12 @@ class Card:
 
 def launches() -> list[Callable[[], object]]:
     """One of each program."""
-    from unmask.joints.triton import rehearsal
+    from unmask.joints import rehearsal
     from unmask.models.encoder.layers import Turn
     from unmask.models.encoder.triton_programs import add_norm, linear_activated, long_attention, short_attention, turned
     from unmask.sampling.engine import triton_programs as drawing
     from unmask.sampling.engine.token_draw import Asked
-    from unmask.tables import filling
+    from unmask.tables import triton_cells
 
     half = {"dtype": torch.float16}
     states, norm, inner = torch.zeros(2, 16, 64, **half), nn.LayerNorm(64, **half), nn.Linear(64, 256, **half)
@@ -59,7 +59,7 @@ def launches() -> list[Callable[[], object]]:
         lambda: turned(states, Turn(states[0, :, :32], states[0, :, :32])),
         lambda: linear_activated(inner, "gelu", states),
         lambda: linear_activated(inner, "swish", states, gates=True),
-        lambda: filling.rehearse(100, 100, CPU),
+        lambda: triton_cells.rehearse(100, 100, CPU),
         lambda: drawing.uniform_on_gpu((1, 2, 3, 4, 5), sites, sites[None]),
         lambda: drawing.draw_on_gpu(Asked(logits, allowed, sites, sites, 1.0, None, uniform)),
         lambda: drawing.log_normaliser_on_gpu(logits),

@@ -15,12 +15,11 @@ import jaxtyping
 
 CHECKED = [
     "unmask.models",
-    "unmask.tables.questions",
     "unmask.tables.unary",
     "unmask.tables.candidates",
     "unmask.tables.lattice",
     "unmask.tables.revealing",
-    "unmask.tables.revealing",
+    "unmask.answers.blanked_text",
     "unmask.answers.filling",
     "unmask.answers.comparison",
     "unmask.evaluation.table",
@@ -28,11 +27,8 @@ CHECKED = [
     *(f"unmask.sampling.{name}" for name in ("acceptance", "decoders", "energy", "engine.memory")),
     *(f"unmask.sampling.{name}" for name in ("engine.passes", "engine.randomness", "enumeration", "kernels", "target")),
     *(f"unmask.sampling.run.{name}" for name in ("advance", "chains")),
-    *(
-        f"unmask.scoring.{name}"
-        for name in ("batch", "masked_ranges", "adaptive_orders", "all_orders", "pair_joints", "annealed_importance")
-    ),
-    *(f"unmask.training.{name}" for name in ("encoder", "masking", "objectives", "packing", "trainer", "validation")),
+    *(f"unmask.scoring.{name}" for name in ("batch", "functions", "annealed_importance")),
+    *(f"unmask.training.{name}" for name in ("encoder", "objectives", "packing", "trainer")),
 ]
 """Where tensors of given shapes come in; checks in the solvers' inner loops would triple their tests' time."""
 CHECKS = 2000

@@ -65,7 +65,7 @@ def test_memory_is_a_share_only_without_a_unit(given, amount):
 
 def test_shapes_are_checked_while_the_tests_run():
     pytest.importorskip("beartype")
-    from unmask.training.masking import FixedRate, capacity
+    from unmask.training.objectives import FixedRate, capacity
 
     assert capacity(FixedRate(), 2, 32, 8.0) == 64
     with pytest.raises(jaxtyping.TypeCheckError, match="capacity"):
@@ -76,7 +76,7 @@ def test_compiled_code_is_not_checked():
     from unmask.training.encoder import _dropped
 
     assert "unmask.training.encoder" not in shape_checks.checked_modules()
-    assert "unmask.training.masking" in shape_checks.checked_modules()
+    assert "unmask.training.objectives" in shape_checks.checked_modules()
     text = torch.arange(3)
     compiled = torch.compile(_dropped, backend="eager", fullgraph=True)
     assert torch.equal(compiled(text, 0.0), text)

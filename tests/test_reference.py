@@ -19,12 +19,12 @@ VALUES = {"CONSTRUCTIONS", "__version__"}
 REFERENCE = {path.name: path.read_text() for path in (ROOT / "docs" / "reference").glob("*.md")}
 OPTIONS = set(re.findall(r"^::: unmask\.(\w+)$", REFERENCE["options.md"], re.MULTILINE))
 """Groups of options and methods: the examples of the verbs show how they are given."""
-TRANSLATED = ("translation.md", "unmask translate test.de --model masked --reference test.en --out test.jsonl")
+TRANSLATED = ("translation.md", "unmask translate test.de --model masked --reference test.en --save test.jsonl")
 IN_PAGES = {
     "load_translator": TRANSLATED,
     "serve": ("serve.md", "unmask serve --model bert-base-cased --port 8001"),
     "TrainingRun": (
-        "users/trainer.md",
+        "training.md",
         'run = unmask.train(texts, out="crafts-again", optimisation=unmask.Optimisation(steps=40))',
     ),
     "translate": TRANSLATED,

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
+import numpy.typing as npt
 import pytest
 import torch
 from annotated_types import Interval
@@ -22,7 +23,7 @@ from unmask.cli.command import value
 from unmask.cli.lab import COMMANDS
 from unmask.errors import InputError
 from unmask.results import Result, schema
-from unmask.signature import Method, Written, arguments, checked, documentation, options, settings
+from unmask.signature import PYTHON_ONLY, Method, Written, arguments, checked, documentation, options, settings
 from unmask.verbs import VERBS, verb
 
 Count = Annotated[int, Interval(ge=1, le=9)]
@@ -86,6 +87,7 @@ def work(
     group: Group = Group(),  # noqa: B008
     positions: Sequence[int] | None = None,
     path: Path | None = None,
+    array: Annotated[npt.ArrayLike | None, PYTHON_ONLY] = None,
     flag: bool = False,
     progress: Any = None,
 ) -> dict[str, Any]:
@@ -120,13 +122,15 @@ def test_values_of_other_libraries_become_plain_ones():
 @pytest.mark.parametrize(
     ("wrong", "words"),
     [
-        ({"top": "3"}, "top '3' is not a whole number from 1 to 9: give one such as 3"),
+        ({"top": "3"}, "top '3' is not a whole number from 1 to 9: give one"),
         ({"top": True}, "top True is not a whole number"),
         ({"top": 10}, "top 10 is out of range: give a whole number from 1 to 9"),
         ({"kind": "rad"}, "kind 'rad' is unknown: did you mean red? Use one of red, green"),
         ({"flag": 1}, "flag 1 is not True or False"),
         ({"positions": "34"}, "positions '34' is not a list of whole numbers: give one such as [3, 4]"),
         ({"positions": [0.5]}, "positions [0.5] is not a list of whole numbers"),
+        ({"positions": [3, 4, "x"]}, "positions [3, 4, 'x'] is not a list of whole numbers: item 3 is 'x'"),
+        ({"array": object}, "array <class 'object'> is not an array, a number, bytes or a text: give one"),
         ({"method": "slaw"}, "method 'slaw' is unknown: did you mean slow?"),
         ({"method": 3}, "method 3 is unknown"),
         ({"group": 3}, "group 3 is not a Group"),

@@ -17,10 +17,10 @@ __version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from unmask import lab as lab
+    from unmask.answers.blanked_text import Completion as Completion
     from unmask.answers.chain_filling import ChainFilling as ChainFilling
     from unmask.answers.checking import Check as Check
     from unmask.answers.comparison import Comparison as Comparison
-    from unmask.answers.completion import Completion as Completion
     from unmask.answers.conditionals import conditionals as conditionals
     from unmask.answers.dependence import Dependence as Dependence
     from unmask.answers.filling import Filling as Filling
@@ -70,8 +70,8 @@ if TYPE_CHECKING:
     from unmask.scoring.registry import DecoderLaw as DecoderLaw
     from unmask.scoring.registry import LogProb as LogProb
     from unmask.scoring.registry import OrderBounds as OrderBounds
-    from unmask.scoring.results import PairScores as PairScores
-    from unmask.scoring.results import Scores as Scores
+    from unmask.scoring.score import PairScores as PairScores
+    from unmask.scoring.score import Scores as Scores
     from unmask.tables.profile import Profile as Profile
     from unmask.tables.unary import Tables as Tables
     from unmask.tables.unary import unary_tables as unary_tables
@@ -108,7 +108,7 @@ _NAMES = {
     "unmask.answers.chain_filling": "ChainFilling",
     "unmask.answers.checking": "Check",
     "unmask.answers.comparison": "Comparison",
-    "unmask.answers.completion": "Completion",
+    "unmask.answers.blanked_text": "Completion",
     "unmask.answers.conditionals": "conditionals",
     "unmask.answers.dependence": "Dependence",
     "unmask.answers.filling": "Filling",
@@ -133,7 +133,7 @@ _NAMES = {
     "unmask.sampling.run.result": "SampleRun",
     "unmask.sampling.settings": "Keep SampleSettings Start",
     "unmask.scoring.registry": "AdjacentPairs AnyOrder DecoderLaw LogProb OrderBounds",
-    "unmask.scoring.results": "PairScores Scores",
+    "unmask.scoring.score": "PairScores Scores",
     "unmask.tables.profile": "Profile",
     "unmask.tables.unary": "Tables unary_tables",
     "unmask.training.recipe": "Causal HeldOut Masked Optimisation Shape",

@@ -30,23 +30,14 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 Class = TypeVar("Class", bound=type)
 
 FAMILIAR = {
-    "top_k": "top",
-    "k": "top",
-    "n": "top",
-    "num_samples": "chains",
-    "num_return_sequences": "chains",
-    "steps": "sweeps",
-    "metric": "score",
-    "metrics": "score",
-    "method": "joint",
-    "construction": "joint",
-    "data": "texts",
-    "sentences": "texts",
-    "model_name": "model",
-    "checkpoint": "model",
-    "batch_size": "memory",
-    "output": "out",
-    "output_dir": "out",
+    **dict.fromkeys(("top_k", "k", "n"), "top"),
+    **dict.fromkeys(("num_samples", "num_return_sequences"), "chains"),
+    **dict.fromkeys(("metric", "metrics"), "score"),
+    **dict.fromkeys(("method", "construction"), "joint"),
+    **dict.fromkeys(("data", "sentences"), "texts"),
+    **dict.fromkeys(("model_name", "checkpoint"), "model"),
+    **dict.fromkeys(("output", "output_dir"), "out"),
+    **{"steps": "sweeps", "batch_size": "memory", "pairs": "minimal_pairs", "decoding_steps": "passes"},
 }
 """Names that other tools have for arguments of ours; used only where the function has ours and not theirs."""
 
@@ -72,14 +63,14 @@ class Method:
     @property
     def classes(self) -> Mapping[str, type]:
         """The registry."""
-        return cast("Mapping[str, type]", _loaded(self.registry))
+        return cast("Mapping[str, type]", resolved(self.registry))
 
     def named(self, argument: str, value: Any) -> Any:
         """The method object of a name; objects of the registry's classes stay as they are."""
         if isinstance(value, str) and value in self.classes:
             return self.classes[value]()
         if isinstance(value, str) and self.parse:
-            return _loaded(self.parse)(value)
+            return resolved(self.parse)(value)
         if isinstance(value, tuple(self.classes.values())):
             return value
         one_of(argument, value, self.classes)
@@ -112,7 +103,7 @@ class Loaded:
     @property
     def function(self) -> Callable[..., Any]:
         """The function that loads."""
-        return cast("Callable[..., Any]", _loaded(self.load))
+        return cast("Callable[..., Any]", resolved(self.load))
 
     def fitted(self, argument: str, value: Any) -> Any:
         """A name, a folder, None, a loaded model, or a function without arguments that loads one."""
@@ -146,7 +137,8 @@ class Written:
     named: bool = False
 
 
-def _loaded(where: str) -> Any:
+def resolved(where: str) -> Any:
+    """What "module:name" names."""
     module, _, name = where.partition(":")
     return getattr(import_module(module), name)
 
@@ -214,6 +206,25 @@ def _evaluated(annotations: Mapping[str, Any], module: Mapping[str, Any]) -> dic
     return get_type_hints(holder, dict(module), _Names(module), include_extras=True)
 
 
+def bare(annotation: Any) -> Any:
+    """The type without marks."""
+    return get_args(annotation)[0] if get_origin(annotation) is Annotated else annotation
+
+
+def members(annotation: Any) -> list[Any]:
+    """The members of a union, with their marks, or the annotation itself."""
+    if get_origin(bare(annotation)) in (Union, types.UnionType):
+        return [one for member in get_args(bare(annotation)) for one in members(member)]
+    return [annotation]
+
+
+def plain_type(annotation: Any) -> Any:
+    """The type without marks and without None."""
+    kind = bare(annotation)
+    own = [one for one in get_args(kind) if one is not type(None)] if get_origin(kind) in (Union, types.UnionType) else [kind]
+    return own[0] if len(own) == 1 else kind
+
+
 def marks(annotation: Any) -> tuple[Any, ...]:
     """What `Annotated` adds to a type."""
     return tuple(annotation.__metadata__) if get_origin(annotation) is Annotated else ()
@@ -221,7 +232,7 @@ def marks(annotation: Any) -> tuple[Any, ...]:
 
 def mark(annotation: Any, kind: type[Any]) -> Any:
     """The mark of this kind on the annotation, or on a member of its union; None without one."""
-    marked = [annotation, *_members(annotation)]
+    marked = [annotation, *members(annotation)]
     return next((one for member in marked for one in marks(member) if isinstance(one, kind)), None)
 
 
@@ -270,7 +281,7 @@ def options(function: Callable[..., Any]) -> tuple[Option, ...]:
         required = parameter.default is parameter.empty
         default = None if required else parameter.default
         method, loaded = mark(annotation, Method), mark(annotation, Loaded)
-        if is_dataclass(group := _plain_type(annotation)) and method is None:
+        if is_dataclass(group := plain_type(annotation)) and method is None:
             listed += _fields(cast(type, group), name, (), default)
             continue
         if method is not None and not isinstance(default, str | None):
@@ -328,13 +339,6 @@ def _method_fields(method: Method, parameter: str) -> list[Option]:
     return merged
 
 
-def _plain_type(annotation: Any) -> Any:
-    """The type without marks and without None."""
-    bare = get_args(annotation)[0] if get_origin(annotation) is Annotated else annotation
-    members = [one for one in get_args(bare) if one is not type(None)] if get_origin(bare) in (Union, types.UnionType) else [bare]
-    return members[0] if len(members) == 1 else bare
-
-
 def arguments(function: Callable[..., Any], values: Mapping[str, Any]) -> dict[str, Any]:
     """The arguments of a function from values of its `options`; an option that the chosen method does not have is refused."""
     made: dict[str, Any] = {}
@@ -358,7 +362,7 @@ def arguments(function: Callable[..., Any], values: Mapping[str, Any]) -> dict[s
             made[parameter] = partial(loaded.function, made.get(parameter), **own)
         else:
             default = inspect.signature(function).parameters[parameter].default
-            group = _plain_type(annotation)
+            group = plain_type(annotation)
             made[parameter] = replace(default, **own) if isinstance(default, group) else group(**own)
     return made
 
@@ -422,8 +426,8 @@ def _named_methods(function: Callable[..., Any]) -> Mapping[str, Any]:
 @dataclass_transform(frozen_default=True)
 def settings(cls: Class) -> Class:
     """A frozen dataclass of options, each held to its annotation when an object is made."""
-    made = cast(Any, dataclass(frozen=True)(cls))
-    plain, names = made.__init__, [field.name for field in fields(made) if field.init]
+    frozen = cast(Any, dataclass(frozen=True)(cls))
+    plain, names = frozen.__init__, [field.name for field in fields(frozen) if field.init]
 
     @wraps(plain)
     def init(self: Any, *args: Any, **named: Any) -> None:
@@ -432,12 +436,12 @@ def settings(cls: Class) -> Class:
         values = dict(zip(names, args, strict=False)) | named
         for name in values:
             if name not in names:
-                raise unknown_argument(made, name)
-        annotations = hints(made)
+                raise unknown_argument(frozen, name)
+        annotations = hints(frozen)
         plain(self, **{name: fitted(name, value, annotations[name]) for name, value in values.items()})
 
-    made.__init__ = init
-    return cast(Class, made)
+    frozen.__init__ = init
+    return cast(Class, frozen)
 
 
 def unknown_argument(function: Callable[..., Any], name: str) -> InputError:
@@ -445,9 +449,7 @@ def unknown_argument(function: Callable[..., Any], name: str) -> InputError:
     known = [parameter for parameter in inspect.signature(function).parameters if parameter != "self"]
     flat = {option.name: option for option in options(function)} if not isinstance(function, type) else {}
     if name in flat:
-        option = flat[name]
-        owner = getattr(option.owner, "__name__", "")
-        use = f"give {option.parameter}=unmask.{owner}({name}=...)"
+        use = f"give {flat[name].parameter}=unmask.{getattr(flat[name].owner, '__name__', '')}({name}=...)"
     elif FAMILIAR.get(name) in {*known, *flat}:
         use = f"use {FAMILIAR[name]}"
     else:
@@ -464,12 +466,12 @@ def fitted(name: str, value: Any, annotation: Any) -> Any:
     from pydantic import ValidationError
 
     value = _plain(value, annotation)
-    if isinstance(value, Iterator) and any(get_origin(one) is Iterable for one in _members(annotation)):
+    if isinstance(value, Iterator) and any(get_origin(one) is Iterable for one in members(annotation)):
         return value  # reading it here would use it up
     try:
         return _adapter(annotation).validate_python(value)
     except ValidationError as error:
-        raise InputError(_misfit(name, value, annotation, error.errors()[0]["type"])) from None
+        raise InputError(_misfit(name, value, annotation, error.errors(include_url=False))) from None
 
 
 _adapters: dict[int, tuple[Any, Any]] = {}
@@ -481,8 +483,8 @@ def _adapter(annotation: Any) -> Any:
         from pydantic import ConfigDict, TypeAdapter
 
         config = ConfigDict(strict=True, arbitrary_types_allowed=True, allow_inf_nan=False)
-        bare = getattr(annotation, "array_type", annotation)  # jaxtyping compares shapes with those of the caller's arguments
-        _adapters[id(annotation)] = annotation, TypeAdapter(_by_class(bare), config=config)
+        array = getattr(annotation, "array_type", annotation)  # jaxtyping compares shapes with those of the caller's arguments
+        _adapters[id(annotation)] = annotation, TypeAdapter(_by_class(array), config=config)
     return _adapters[id(annotation)][1]
 
 
@@ -507,85 +509,85 @@ def _object_of(kind: type, value: Any) -> Any:
 
 def _plain(value: Any, annotation: Any) -> Any:
     """A value of NumPy, torch or pandas as Python's, and a list for a tuple, where the annotation asks for these."""
-    members = [_plain_type(one) for one in _members(annotation)]
-    origins = [get_origin(one) or getattr(one, "array_type", one) for one in members]
+    kinds = [plain_type(one) for one in members(annotation)]
+    origins = [get_origin(one) or getattr(one, "array_type", one) for one in kinds]
     if hasattr(value, "dtype") and not any(isinstance(one, type) and isinstance(value, one) for one in origins if one is not Any):
-        if Any in members:
-            return value.item() if getattr(value, "shape", None) == () else value
-        value = value.item() if getattr(value, "shape", None) == () else value.tolist() if hasattr(value, "tolist") else value
+        if getattr(value, "shape", None) == ():
+            value = value.item()
+        elif hasattr(value, "tolist") and Any not in kinds:
+            value = value.tolist()
     if isinstance(value, list) and tuple in origins and list not in origins:
         return tuple(value)
     if isinstance(value, list | tuple) and any(hasattr(one, "dtype") for one in value):
         return type(value)(one.tolist() if hasattr(one, "tolist") else one for one in value)
     if isinstance(value, Mapping) and any(hasattr(key, "dtype") for key in value):
         return {key.item() if hasattr(key, "dtype") else key: one for key, one in value.items()}
-    if float in members and not isinstance(value, bool | float | str) and (number := as_number(value)) is not None:
+    if float in kinds and not isinstance(value, bool | float | str) and (number := as_number(value)) is not None:
         return number
     return value
 
 
-def _members(annotation: Any) -> Iterator[Any]:
-    """The members of a union, or the annotation itself."""
-    bare = get_args(annotation)[0] if get_origin(annotation) is Annotated else annotation
-    if get_origin(bare) in (Union, types.UnionType):
-        for member in get_args(bare):
-            yield from _members(member)
-    else:
-        yield annotation
-
-
 # ---- words about types ----
 
-KINDS = {int: "a whole number", float: "a number", str: "a text", bool: "True or False", type(None): "None"}
+NUMBER = "a number"
+KINDS: dict[Any, str] = {int: "a whole number", float: NUMBER, complex: NUMBER, str: "a text", bytes: "bytes"}
+KINDS |= {bool: "True or False", type(None): "None"}
+EXAMPLES = {int: " such as [3, 4]", str: " such as ['red', 'green']"}
 OUT_OF_RANGE = ("greater_than_equal", "less_than_equal", "greater_than", "less_than", "finite_number")
 
 
-def _misfit(name: str, value: Any, annotation: Any, problem: str) -> str:
-    """One line: what was given, what is wrong, what to give."""
-    choices = [choice for one in _members(annotation) if get_origin(one) is Literal for choice in get_args(one)]
+def _misfit(name: str, value: Any, annotation: Any, errors: Sequence[Mapping[str, Any]]) -> str:
+    """One line: what was given, what is wrong, what to give; a bad item of a list is named with its place."""
+    kinds = [one for one in members(annotation) if one is not type(None)]
+    choices = [choice for one in kinds if get_origin(one) is Literal for choice in get_args(one)]
     if choices and not isinstance(value, int | float):
         try:
             one_of(name, value, choices)
         except InputError as error:
             return str(error)
-    members = [one for one in _members(annotation) if one is not type(None)]
-    if problem in OUT_OF_RANGE and as_number(value) is not None:
-        return f"{name} {shown(value)} is out of range: give {_either(members)}"
-    return f"{name} {shown(value)} is not {_either(members)}: give one{_example(members)}"
+    if errors[0]["type"] in OUT_OF_RANGE and as_number(value) is not None:
+        return f"{name} {shown(value)} is out of range: give {_either(kinds)}"
+    misfit = f"{name} {shown(value)} is not {_either(kinds)}"
+    places = [(error["loc"][-1], error["input"]) for error in errors if isinstance(error["loc"][-1:], tuple) and error["loc"]]
+    places = [(place, item) for place, item in places if isinstance(place, int)]
+    if places and isinstance(value, list | tuple) and len(value) > 1:
+        place, item = places[0]
+        return f"{misfit}: item {place + 1} is {shown(item)}"
+    lists = [get_args(plain_type(one)) for one in kinds]
+    return f"{misfit}: give one" + next((EXAMPLES[one[0]] for one in lists if len(one) == 1 and one[0] in EXAMPLES), "")
 
 
-def _either(members: Sequence[Any]) -> str:
-    *some, last = dict.fromkeys(map(expected, members))
+def _either(kinds: Iterable[Any]) -> str:
+    *some, last = dict.fromkeys(map(expected, kinds))
     return f"{', '.join(some)} or {last}" if some else last
 
 
 def expected(annotation: Any) -> str:
     """What a value of this annotation is called, with its bounds."""
-    bare = get_args(annotation)[0] if get_origin(annotation) is Annotated else annotation
-    bare = getattr(bare, "array_type", bare)
-    origin = get_origin(bare) or bare
+    kind = getattr(bare(annotation), "array_type", bare(annotation))
+    origin, inner = get_origin(kind) or kind, get_args(kind)
     if origin in (Union, types.UnionType):
-        return _either([one for one in _members(bare) if one is not type(None)])
+        return _either(one for one in members(kind) if one is not type(None))
     if origin is Literal:
-        return f"one of {', '.join(map(str, get_args(bare)))}"
-    if bare in KINDS:
-        return KINDS[bare] + _bounds(annotation)
-    if origin in (list, tuple, set, frozenset) or (isinstance(origin, type) and issubclass(origin, Iterable) and get_args(bare)):
-        inner = get_args(bare)
-        if isinstance(origin, type) and issubclass(origin, Mapping):
-            return f"a mapping of {_plural(inner[0])} to {_plural(inner[1])}"
-        return f"a list of {_plural(inner[0])}" if inner else "a list"
+        return f"one of {', '.join(map(str, inner))}"
+    if kind in KINDS:
+        return KINDS[kind] + _bounds(annotation)
     if origin is Callable:
         return "a function"
-    if isinstance(origin, type) and issubclass(origin, os.PathLike):
+    if not isinstance(origin, type) or origin.__name__.startswith("_"):  # protocols of NumPy's types
+        return "an array"
+    if issubclass(origin, os.PathLike):
         return "a path"
-    return f"a {getattr(origin, '__name__', origin)}"
+    if issubclass(origin, Mapping) and inner:
+        return f"a mapping of {_plural(inner[0])} to {_plural(inner[1])}"
+    if issubclass(origin, Iterable) and (inner or origin in (list, tuple, set, frozenset)):
+        return f"a list of {_plural(inner[0])}" if inner else "a list"
+    return f"a {origin.__name__}"
 
 
 def _plural(annotation: Any) -> str:
-    words = dict.fromkeys(expected(one).partition(" ")[2].partition(" ")[0] for one in _members(annotation) if one is not Any)
-    plain = {"whole": "whole numbers", "number": "numbers", "text": "texts", "path": "paths", "list": "lists"}
-    return " or ".join(plain.get(word, f"{word}s") for word in words) or "values"
+    words = dict.fromkeys(expected(one).partition(" ")[2].partition(" ")[0] for one in members(annotation) if one is not Any)
+    return " or ".join("whole numbers" if word == "whole" else f"{word}s" for word in words) or "values"
 
 
 def _bounds(annotation: Any) -> str:
@@ -598,22 +600,4 @@ def _bounds(annotation: Any) -> str:
             return f" from {low:,} to {high:,}" if high is not None else f" from {low:,} to below {below:,}"
         if low is not None:
             return f" of at least {low:,}"
-    return ""
-
-
-def _example(members: Sequence[Any]) -> str:
-    """An example, where the words alone may not say how it is written."""
-    for member in members:
-        bare = _plain_type(member)
-        origin, inner = get_origin(bare), [_plain_type(one) for one in get_args(bare)]
-        if bare is int:
-            low = next((one.ge for one in marks(member) if getattr(one, "ge", None) is not None), 3)
-            return f" such as {max(low, 3) if low <= 3 else low}"
-        if bare is float:
-            return " such as 0.5"
-        if origin is not None and isinstance(origin, type) and issubclass(origin, Mapping):
-            key = "2" if inner[0] is int else "'old'"
-            return f" such as {{{key}: {'[...]' if inner[1] is not str else repr('new')}}}"
-        if origin is not None and isinstance(origin, type) and issubclass(origin, Iterable) and inner:
-            return " such as [3, 4]" if inner[0] is int else " such as ['red', 'green']" if inner[0] is str else ""
     return ""

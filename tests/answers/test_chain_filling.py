@@ -74,12 +74,6 @@ def test_a_word_blank_sums_over_all_its_splits(small):
     found = fill_chain("a [WORD] b", small, top=1000, passes=10_000, pieces=3)
     assert {c.parts[0]: exp(c.log_prob) for c in found.completions} == pytest.approx(dict(expected), rel=1e-4)
     assert 0.999 * sum(expected.values()) < found.mass <= sum(expected.values())
-    for completion in found.completions:
-        assert exp(completion.log_prob) == pytest.approx(sum(exp(one.log_prob) for one in completion.lengths), rel=1e-9)
-    several = [c for c in found.completions if len(c.lengths) > 1]
-    assert several
-    only_canonical = {c.parts[0]: max(exp(one.log_prob) for one in c.lengths) for c in several}
-    assert only_canonical != pytest.approx({word: expected[word] for word in only_canonical}, rel=1e-4)
     assert [reading.weight for reading in found.readings] == [1 / 3] * 3
 
 
@@ -203,7 +197,7 @@ def test_what_is_printed_as_json_is_plain(small):
     found = fill_chain("a [WORD] b", small, answers=["ab"], passes=200)
     again = json.loads(json.dumps(found.to_dict()))
     assert again["joint"] == "chain" and again["lengths"][0]["lengths"] == [1]
-    assert again["answers"][0]["answer"] == "ab" and again["completions"][0]["lengths"]
+    assert again["answers"][0]["answer"] == "ab"
     assert "%" in found.summary and "ab" in found._repr_html_()
 
 

@@ -12,8 +12,8 @@ import pytest
 import torch
 
 import unmask
-from unmask.answers.asking import LOOKED_ROWS as ROWS
-from unmask.answers.asking import _surprise, look_at_first
+from unmask.answers.checking import LOOKED_ROWS as ROWS
+from unmask.answers.checking import _surprise, look_at_first
 from unmask.errors import UnmaskWarning
 from unmask.models.masked_lm import MaskedLM
 from unmask.models.source import english_model_path

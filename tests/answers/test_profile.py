@@ -12,7 +12,7 @@ import torch
 
 import unmask
 from command_runner import invoke
-from unmask.answers.profile import ENOUGH, Sums, hidden_sites, measure
+from unmask.answers.dependence import ENOUGH, Sums, hidden_sites, measure
 from unmask.errors import InputError
 from unmask.models.tabular import TabularMLM
 from unmask.tables.profile import FILE, Profile
@@ -103,9 +103,9 @@ def texts():
 def test_function_and_command_write_the_same_file(texts, tmp_path):
     (tmp_path / "texts.txt").write_text("\n".join(texts) + "\n")
     words = ["--profile", tmp_path / "texts.txt", "--candidates", "4", "--seed", "1", "--sentences", "60"]
-    made = invoke(["dependence", *map(str, words), "--out", str(tmp_path / "command.json")])
+    made = invoke(["dependence", *map(str, words), "--save", str(tmp_path / "command.json")])
     assert made.exit_code == 0 and "60 texts, 4 tokens tried" in made.output, made.output
-    found = unmask.dependence(profile=tmp_path / "texts.txt", candidates=4, seed=1, sentences=60, out=tmp_path / "function.json")
+    found = unmask.dependence(profile=tmp_path / "texts.txt", candidates=4, seed=1, sentences=60, save=tmp_path / "function.json")
     assert (tmp_path / "function.json").read_bytes() == (tmp_path / "command.json").read_bytes()
     assert Profile.load(tmp_path / "command.json") == found and found.texts == 60
     stored = json.loads((tmp_path / "command.json").read_text())
@@ -122,7 +122,7 @@ def test_what_is_refused(texts, tmp_path):
         "positions was given with profile": {"profile": texts, "positions": [1, 2]},
         "text was given with profile": {"profile": texts, "text": "A [MASK] [MASK]."},
         "no text was given: give a text": {},
-        "sentences, seed and out are about a profile": {"text": "A [MASK] [MASK].", "seed": 3},
+        "sentences, seed and save are about a profile": {"text": "A [MASK] [MASK].", "seed": 3},
         "has no text of two known tokens": {"profile": ["  ", "a"]},
         "fewer than 20 pairs of hidden neighbours": {"profile": texts[:2]},
         "sentences 0 is out of range": {"profile": texts, "sentences": 0},
@@ -132,7 +132,7 @@ def test_what_is_refused(texts, tmp_path):
         assert "\n" not in str(caught.value)
     (tmp_path / "texts.txt").write_text("a text\n")
     with pytest.raises(InputError, match="is read by this very command"):
-        unmask.dependence(profile=tmp_path / "texts.txt", out=tmp_path / "texts.txt")
+        unmask.dependence(profile=tmp_path / "texts.txt", save=tmp_path / "texts.txt")
 
 
 def test_a_profile_of_other_weights_in_the_folder_is_refused(tiny_folder, tmp_path):

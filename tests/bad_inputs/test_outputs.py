@@ -19,18 +19,18 @@ from unmask.errors import InputError
 FILES = {
     "compare --figure": ("compare --file {input} --alphabet {words} --model {model} --figure {to}", ".png"),
     "dependence --figure": ("dependence --file {input} --alphabet {words} --model {model} --figure {to}", ".svg"),
-    "dependence --out": ("dependence --profile {input} --model {model} --out {to}", ".json"),
+    "dependence --save": ("dependence --profile {input} --model {model} --save {to}", ".json"),
     "mutants --figure": ("mutants 'the cat' --mutations {input} --alphabet {words} --model {model} --figure {to}", ".pdf"),
-    "mutants --out": ("mutants 'the cat' --mutations {input} --alphabet {words} --model {model} --out {to}", ".parquet"),
-    "translate --out": ("translate {input} --reference {words} --model {model} --out {to}", ".jsonl"),
+    "mutants --save": ("mutants 'the cat' --mutations {input} --alphabet {words} --model {model} --save {to}", ".parquet"),
+    "translate --save": ("translate {input} --reference {words} --model {model} --save {to}", ".jsonl"),
 }
 """Options that name a file to write: the command, which reads {input}, {words} and {model}, and how the file's name ends."""
 FOLDERS = {
     "evaluate --out": "evaluate --data {input} --alphabet {words} --model {model} --out {to}",
-    "mutants --run": "mutants 'the cat' --measured {input} --alphabet {words} --model {model} --run {to}",
+    "mutants --out": "mutants 'the cat' --measured {input} --alphabet {words} --model {model} --out {to}",
     "frontier --out": "frontier --data {input} --profile {words} --model {model} --out {to}",
     "score --out": "score {input} --model {model} --out {to}",
-    "score pairs --out": "score --pairs {input} --model {model} --out {to}",
+    "score pairs --out": "score --minimal-pairs {input} --model {model} --out {to}",
     "sample --out": "sample --init {input} --alphabet {words} --model {model} --out {to}",
     "train --out": "train {input} --valid {words} --out {to}",
     "train init --out": "train {input} --init {model} --out {to}",
@@ -168,13 +168,13 @@ def test_no_run_goes_onto_a_file_that_is_read_or_around_it(place: Path, refused:
 
 
 def test_standard_input_from_a_file_is_read(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """`unmask translate - --out x < x`"""
+    """`unmask translate - --save x < x`"""
     file = place / "x.jsonl"
     file.write_text('{"text": "the cat"}\n')
     with file.open() as stream:
         monkeypatch.setattr("sys.stdin", stream)
         with pytest.raises(InputError, match="read by this very command"):
-            unmask.translate(Path("-"), model=place / "model", out=file)
+            unmask.translate(Path("-"), model=place / "model", save=file)
 
 
 def test_methods_that_write_refuse_too(place: Path, tiny_folder: Path) -> None:
@@ -191,6 +191,6 @@ def test_own_files_are_replaced(place: Path, tiny_folder: Path) -> None:
     for name in ("effects.parquet", "effects.png"):
         (place / "project" / f"link-{name}").symlink_to(place / "project" / name)
         for path in (place / "project" / name, place / "project" / name, place / "project" / f"link-{name}"):
-            unmask.mutants("the cat", "cat2dog", **{"figure" if name.endswith("png") else "out": path}, **options)
+            unmask.mutants("the cat", "cat2dog", **{"figure" if name.endswith("png") else "save": path}, **options)
         assert (place / "project" / name).stat().st_size > 100 and (place / "project" / f"link-{name}").is_symlink()
     assert (place / "project" / "thesis.txt").read_text() == "years of work"

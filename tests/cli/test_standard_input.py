@@ -17,7 +17,10 @@ CASES = {
     "mutants of": ("mutants --file {file} --positions 2 --json", "the cat sat\na dog ran\n"),
     "mutants named": ("mutants 'the cat sat' --mutations {file} --json", "cat2dog\ncat2tree+sat3ran\n"),
     "score": ("score {file} --score pll,any_order", "\n".join(TEXTS) + "\n"),
-    "score pairs": ("score --pairs {file} --json", '{"sentence_good": "the cat sat", "sentence_bad": "cat the sat"}\n' * 2),
+    "score pairs": (
+        "score --minimal-pairs {file} --json",
+        '{"sentence_good": "the cat sat", "sentence_bad": "cat the sat"}\n' * 2,
+    ),
     "evaluate": ("evaluate --data {file} --pairs 3 --json --out {new}", "\n".join(TEXTS)),
     "sample": (
         "sample --init {file} --chains 2 --sweeps 2 --json",

@@ -24,12 +24,12 @@ def loaded(*args: str) -> set[str]:
 def test_help_loads_no_command():
     names = loaded("--help")
     assert "cyclopts" in names and "unmask.verbs.fill" in names
-    assert not names & (HEAVY | {"unmask.cli.answers", "unmask.answers.filling", "unmask.models.masked_lm"})
+    assert not names & (HEAVY | {"unmask.cli.printing", "unmask.answers.filling", "unmask.models.masked_lm"})
 
 
 def test_fill_loads_its_command_and_nothing_for_other_work():
     names = loaded("fill", "The [MASK] [MASK] sat.", "--candidates", "8")
-    assert {"torch", "unmask.cli.answers", "unmask.verbs.fill", "unmask.models.loading"} <= names
+    assert {"torch", "unmask.cli.printing", "unmask.verbs.fill", "unmask.models.loading"} <= names
     assert not names & (FOR_OTHER_WORK | {"unmask.verbs.sample", "unmask.cli.sampling"})
 
 

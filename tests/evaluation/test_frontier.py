@@ -32,7 +32,7 @@ def test_left_to_right_is_the_chain_rule_and_all_orders_sum_to_one():
     texts = torch.tensor(list(itertools.product(range(3), repeat=3)))
     target = Target(model, [model.mask_id] * 3)
     for kind in SEQUENTIAL.values():
-        decoder = kind(target, Passes(model), replace(kind.options, decoding_steps=3))
+        decoder = kind(target, Passes(model), replace(kind.options, passes=3))
         found = law(decoder, texts, ChainStreams(0, [0] * len(texts)).at(0, 0))
         assert float(found.log_q.sum(1).exp().sum()) == pytest.approx(1, abs=1e-12) and set(found.passes.tolist()) == {3}
         if kind is LeftToRight:

@@ -118,7 +118,7 @@ def test_tasks_have_the_numbers_of_score(tasks, model):
     bits = -sum(texts) / log(2) / sum(len(text.encode()) for text in TEXTS)
     assert found["results"]["our_rolling"]["bits_per_byte,none"] == pytest.approx(bits, rel=1e-4)
 
-    greedy = unmask.Confidence(decoding_steps=3, decoding_temperature=0)
+    greedy = unmask.Confidence(passes=3, decoding_temperature=0)
     filled = unmask.sample(f"{QUESTIONS[0]} [MASK] [MASK] [MASK]", model=model, kernel=greedy, chains=1, sweeps=1)
     written = [one[0][0] for one in responses["our_writing"]]
     assert f"{QUESTIONS[0]} {written[0]}" == filled.to_frame()["text"][0].split(".")[0].strip()
@@ -294,5 +294,5 @@ def test_without_the_harness_the_command_says_what_to_install(monkeypatch):
 
 
 def test_the_page_names_every_setting():
-    page = (ROOT / "docs" / "howto" / "lm-eval.md").read_text()
+    page = (ROOT / "docs" / "lm-eval.md").read_text()
     assert [option.name for option in options(model_args) if f"`{option.name}`" not in page] == []

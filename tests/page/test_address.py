@@ -20,7 +20,7 @@ def pressed(page):
 
 
 def settled(page):
-    page.tab.wait_for_selector("table.heat")
+    page.tab.wait_for_selector("svg.heat")
     page.until("document.querySelector('.status .said').textContent === ''")
 
 
@@ -93,23 +93,22 @@ def test_a_pin_and_a_cell_come_back(page):
     assert page.tab.locator("ol.bars").nth(1).inner_text() == given
     assert page.tab.locator(".words .pinned").inner_text() == pinned
     page.tab.get_by_role("button", name="Unpin").click()
-    page.tab.locator("table.heat td button").nth(3).click()
+    page.tab.locator("svg.heat .cell[role=button]").nth(3).click()
     shown = words(page).all_inner_texts()
     page.tab.reload()
-    page.tab.wait_for_selector("table.heat button.chosen")
+    page.tab.wait_for_selector("svg.heat .chosen")
     assert words(page).all_inner_texts() == shown
 
 
 def test_a_paused_chain_comes_back_where_it_was(page):
     page.open("#/sample?text=The+old+man+walked+his+dog.&blanks=1,2,3&chains=2&sweeps=4&speed=240")
     words(page)
-    page.tab.get_by_role("button", name="Run").click()
-    page.until("document.querySelector('.status').textContent.includes('passes of the model')")
+    page.until("document.querySelector('.stack[data-passes]')")
     page.tab.get_by_label("step of the chain").fill("7")
     texts = page.tab.locator(".chain").all_inner_texts()
     page.tab.reload()
     page.until("document.querySelector('output')?.textContent.startsWith('step 7 ')")
-    page.until("document.querySelector('.status').textContent.includes('passes of the model')")
+    page.until("document.querySelector('.stack[data-passes]')")
     assert page.tab.locator(".chain").all_inner_texts() == texts
 
 

@@ -46,7 +46,7 @@ def test_fill_shows_both_maps_and_their_differences(page, folders):
     import unmask
 
     page.open(f"#/fill?text={SEQUENCE}&blanks=2,4")
-    page.until("document.querySelectorAll('table.heat').length === 2")
+    page.until("document.querySelectorAll('svg.heat').length === 2")
     known = [{c.text: c.log_prob for c in unmask.fill(MASKED, str(f), top=10).completions} for f in folders]
     found = differences(page)
     assert set(found) <= set(known[0]) | set(known[1])
@@ -59,9 +59,9 @@ def test_fill_shows_both_maps_and_their_differences(page, folders):
     assert [one["id"] for one in Axe().run(page.tab).response["violations"]] == []
     page.tab.locator(".words button.word").nth(6).click()
     page.until("document.querySelectorAll('.second [aria-label^=\"best completions\"] tbody tr').length > 0")
-    page.until("document.querySelectorAll('table.heat').length === 0")
+    page.until("document.querySelectorAll('svg.heat').length === 0")
     page.tab.go_back()
-    page.until("document.querySelectorAll('table.heat').length === 2")
+    page.until("document.querySelectorAll('svg.heat').length === 2")
 
 
 def test_every_view_follows(page, folders):
@@ -74,9 +74,9 @@ def test_every_view_follows(page, folders):
         first, second, apart = found[f"pll, sentence {n + 1}"]
         assert first == pytest.approx(known[0][n]["pll"], abs=6e-4) and second == pytest.approx(known[1][n]["pll"], abs=6e-4)
         assert apart == pytest.approx(first - second, abs=1.1e-3)
-    page.open(f"#/dependence?text={SEQUENCE}&blanks=2,4,6&asked=true")
+    page.open(f"#/dependence?text={SEQUENCE}&blanks=2,4,6")
     assert len(differences(page)) == 3
-    page.open(f"#/sample?text={SEQUENCE}&blanks=2,4&chains=2&sweeps=2&speed=240&ran=true")
+    page.open(f"#/sample?text={SEQUENCE}&blanks=2,4&chains=2&sweeps=2&speed=240")
     assert {"accepted", "energy of chain 1"} <= set(differences(page))
     page.open(f"#/mutants?text={SEQUENCE}&blanks=2,4")
     assert all(values[2] is not None for values in differences(page).values())

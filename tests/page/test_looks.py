@@ -8,13 +8,13 @@ axe = pytest.importorskip("axe_playwright_python.sync_playwright")
 pytestmark = pytest.mark.page
 FILL = "#/fill?text=A+woman+is+reading+a+book+in+the+park.&blanks=3,5&size=128"
 READY = {
-    "fill": (FILL, "table.heat"),
+    "fill": (FILL, "svg.heat"),
     "dependence": (
-        "#/dependence?text=She+drank+hot+coffee+slowly.&candidates=10&asked=true",
-        "[aria-label='the chosen pair'] table.heat",
+        "#/dependence?text=She+drank+hot+coffee+slowly.&candidates=10",
+        "[aria-label='the chosen pair'] svg.heat",
     ),
     "sample": ("#/sample?chains=2&sweeps=4&speed=240", ".words button"),
-    "score": ("#/score", "table.aligned"),
+    "score": ("#/score", "svg[aria-label^='the first against']"),
     "runs": ("#/runs", "svg.trace"),
     "api": ("api", "section.card table"),
 }
@@ -34,8 +34,7 @@ def test_a_view_is_accessible_and_fits(open_page, address, view, scheme, width):
         page.tab.locator("ol.bars").first.locator("button").nth(1).click()
         page.tab.wait_for_selector("h3:has-text('given')")
     if view == "sample":
-        page.tab.get_by_role("button", name="Run").click()
-        page.until("document.querySelector('.status').textContent.includes('passes of the model')")
+        page.until("document.querySelector('.stack[data-passes]')")
         page.tab.wait_for_timeout(300)
     page.tab.wait_for_timeout(600)
     check(page)
@@ -55,6 +54,6 @@ def test_a_protein_is_accessible_and_fits(open_page, protein_address, view, sche
     page = open_page(protein_address, color_scheme=scheme)
     page.tab.set_viewport_size({"width": width, "height": 900})
     page.open(f"#/{view}")
-    page.tab.wait_for_selector("table.heat.scan" if view == "mutants" else "table.heat")
+    page.tab.wait_for_selector("svg[aria-label='effects of single changes']" if view == "mutants" else "svg.heat")
     page.until("document.querySelector('.status .said').textContent === ''")
     check(page)

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 pytestmark = pytest.mark.page
+SCAN = "svg[aria-label='effects of single changes']"
 
 
 @pytest.fixture
@@ -39,11 +40,11 @@ def test_it_opens_on_a_protein_and_not_on_an_error(page, view, width):
 
 def test_all_residues_are_on_the_map_and_rows_differ(page):
     page.open()
-    ready(page, "table.heat")
-    assert page.tab.locator("table.heat tbody td button").count() == 20 * 20
+    ready(page, "svg.heat")
+    assert page.tab.locator("svg.heat .cell[role=button]").count() == 20 * 20
     blanks = [word.get_attribute("title") for word in page.tab.locator(".words button[aria-pressed=true].word").all()]
     first = int(blanks[0].split(",")[0].removeprefix("residue "))
-    assert f"{first} ↓" in page.tab.locator("table.heat .corner").inner_text().replace("\n", " ")
+    assert f"residue {first} ↓" in page.tab.locator("svg.heat .axis").all_text_contents()
     rows = page.tab.locator("[aria-label='best completions'] td.text").all_inner_texts()
     assert len(set(rows)) == len(rows) and all("…" in row and len(row) < 60 for row in rows)
 
@@ -53,7 +54,7 @@ def test_mutants_are_those_of_the_library(page, protein_folder):
 
     sequence = "EVQLVESGGG"
     page.open(f"#/mutants?text={sequence}&blanks=2,4&number=epistasis")
-    ready(page, "table.heat.scan")
+    ready(page, SCAN)
     known = unmask.mutants(sequence, positions=[3, 5], changes=2, model=str(protein_folder)).to_frame().set_index("mutant")
     cell = page.tab.get_by_role("button", name="Q3A+V5C:").first
     written = cell.get_attribute("aria-label").split(": ")[1].removesuffix(" nats").replace("−", "-")
@@ -65,13 +66,13 @@ def test_mutants_are_those_of_the_library(page, protein_folder):
     rows = {row["mutant"]: row for row in csv.DictReader(StringIO(Path(wait.value.path()).read_bytes().decode()))}
     assert float(rows["Q3A+V5C"]["effect"]) == pytest.approx(known.loc["Q3A+V5C", "effect"], abs=1e-5)
     single = unmask.mutants(sequence, positions="all", model=str(protein_folder)).to_frame().set_index("mutant")
-    assert page.tab.locator("table.heat.scan tbody td button").count() == 20 * len(sequence)
-    label = page.tab.locator("table.heat.scan").get_by_role("button", name="E1C:").get_attribute("aria-label")
+    assert page.tab.locator(f"{SCAN} .cell[role=button]").count() == 20 * len(sequence)
+    label = page.tab.locator(SCAN).get_by_role("button", name="E1C:").get_attribute("aria-label")
     value = float(label.split(": ")[1].removesuffix(" nats").replace("−", "-"))
     assert value == pytest.approx(single.loc["E1C", "effect"], abs=0.006)
     page.tab.get_by_role("button", name="Copy as command").click()
     line = page.tab.locator(".copying pre").inner_text()
-    assert line == f"unmask mutants {sequence} --positions 3,5 --changes 2 --joint balanced --model {protein_folder}"
+    assert line == f"unmask mutants {sequence} --positions 3,5 --changes 2 --model {protein_folder}"
 
 
 def test_mutants_are_for_sequences_only(open_page):

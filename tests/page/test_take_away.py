@@ -18,7 +18,7 @@ TWO = "#/fill?text=A+man+is+riding+a+horse.&blanks=3,5&size=32"
 PAIRED = TWO.replace("32", "64")
 
 
-def settled(page, ready="table.heat"):
+def settled(page, ready="svg.heat"):
     page.tab.wait_for_selector(ready)
     page.until("document.querySelector('.status .said')?.textContent === '' || !document.querySelector('.status')")
 
@@ -45,7 +45,7 @@ def test_files_of_the_map_have_its_numbers(page):
     settled(page)
     page.tab.locator("ol.bars").first.locator("button").nth(1).click()
     page.tab.wait_for_selector("h3:has-text('given')")
-    answer = asked(page, "joint", text="A man is [MASK] a [MASK].", candidates=64)
+    answer = asked(page, "fill", text="A man is [MASK] a [MASK].", candidates=64)
     found = json.loads(saved(page, "The two blanks together", "JSON"))
     assert found["map"]["joint"] == answer["map"]["joint"], "digit for digit"
     rows = list(csv.DictReader(StringIO(saved(page, "The two blanks together", "CSV").decode())))
@@ -54,6 +54,7 @@ def test_files_of_the_map_have_its_numbers(page):
     drawn = ElementTree.fromstring(saved(page, "The two blanks together", "SVG"))
     texts = {text.text for text in drawn.iter("{http://www.w3.org/2000/svg}text")}
     assert {axis["tokens"][0] for axis in answer["map"]["axes"]} <= texts
+    assert {"“A man is [MASK] a [MASK].”", "the bundled English model, joint restarted"} <= texts, "what it is of"
     assert len(list(drawn.iter("{http://www.w3.org/2000/svg}rect"))) > 14 * 14
     from PIL import Image
 
@@ -62,10 +63,10 @@ def test_files_of_the_map_have_its_numbers(page):
 
 
 VIEWS = {
-    "fill": (PAIRED, "table.heat"),
-    "dependence": ("#/dependence?text=She+drank+tea.&candidates=8&asked=true", "[aria-label='the chosen pair'] table.heat"),
-    "sample": ("#/sample?text=The+old+man+slept.&blanks=1,2&chains=2&sweeps=3&speed=240&ran=true", "dl.facts"),
-    "score": ("#/score", "table.aligned"),
+    "fill": (PAIRED, "svg.heat"),
+    "dependence": ("#/dependence?text=She+drank+tea.&candidates=8", "[aria-label='the chosen pair'] svg.heat"),
+    "sample": ("#/sample?text=The+old+man+slept.&blanks=1,2&chains=2&sweeps=3&speed=240", "dl.facts"),
+    "score": ("#/score", "svg[aria-label^='the first against']"),
     "runs": ("#/runs", "svg.trace"),
 }
 
@@ -76,16 +77,18 @@ def test_every_card_has_its_files(page, view):
     page.open(hash)
     page.tab.wait_for_selector(ready)
     if view == "sample":
-        page.until("document.querySelector('.status').textContent.includes('passes of the model')")
+        page.until("document.querySelector('.stack[data-passes]')")
     titles = page.tab.locator("section.card:has(details.take) h2").all_inner_texts()
     assert len(titles) >= 2
     for title in titles:
         box = page.tab.locator("section.card").filter(has=page.tab.locator("h2", has_text=title)).first
         kinds = box.locator("details.take button").all_text_contents()
-        assert kinds == ["JSON", "CSV", "SVG", "PNG"] or (view == "dependence" and kinds == ["JSON", "SVG", "PNG"])
+        assert kinds[0] == "JSON" and set(kinds) <= {"JSON", "CSV", "SVG", "PNG"}
         if view != "runs":
             assert json.loads(saved(page, title, "JSON"))
-        ElementTree.fromstring(saved(page, title, "SVG"))
+        assert ("SVG" in kinds) == (box.locator(".figure svg").count() > 0), "figures are pictures, tables are tables"
+        if "SVG" in kinds:
+            ElementTree.fromstring(saved(page, title, "SVG"))
 
 
 def copies(page, kind):
@@ -110,30 +113,8 @@ def test_a_link_and_both_copies(page, tmp_path):
     line = copies(page, "Copy as command")
     assert line == "unmask compare 'A man is [MASK] a [MASK].' --joint balanced --candidates 32"
     assert copies(page, "Copy as Python").endswith(
-        'print(unmask.compare("A man is [MASK] a [MASK].", joint="balanced", candidates=32))'
+        'print(unmask.compare("A man is [MASK] a [MASK].", joint="balanced", candidates=32).to_frame().to_string())'
     )
-
-
-def test_a_model_that_was_loaded_with_options_is_copied_with_them(page):
-    page.open()
-    copied = "async (about) => (await import('./copy.js')).call(about, 'fill', ['A [MASK].'], { top: 3 })"
-    about = {"given": "bert", "options": {"device": "cpu"}}
-    assert page.tab.evaluate(copied, about) == 'unmask.fill("A [MASK].", top=3, model=unmask.load("bert", device="cpu"))'
-    assert page.tab.evaluate(copied, {"given": None, "options": {}}) == 'unmask.fill("A [MASK].", top=3)'
-
-
-def test_a_pin_is_copied_with_its_numbers(page, tmp_path):
-    page.open(TWO)
-    settled(page)
-    page.tab.locator("ol.bars").first.locator("button").nth(1).click()
-    page.tab.wait_for_selector("h3:has-text('given')")
-    given = json.loads(saved(page, "Pin a word", "JSON"))
-    for kind in ("Copy as Python", "Copy as command"):
-        line = copies(page, kind)
-        (tmp_path / "asked.py").write_text(line)
-        printed = run("python asked.py" if kind == "Copy as Python" else line, tmp_path).split()
-        assert printed[1::2] == [token.strip() for token in given["tokens"][:8]]
-        assert [float(p) for p in printed[::2]] == pytest.approx(given["given"][:8], abs=2e-6)
 
 
 RUNS = {

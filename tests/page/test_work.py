@@ -11,7 +11,7 @@ pytestmark = pytest.mark.page
 TWO = "#/fill?text=A+man+is+riding+a+horse.&blanks=3,5&size=64"
 
 
-def settled(page, ready="table.heat"):
+def settled(page, ready="svg.heat"):
     page.tab.wait_for_selector(ready)
     page.until("document.querySelector('.status .said').textContent === ''")
 
@@ -70,20 +70,12 @@ def test_the_construction_box_shows_what_is_used(page):
     assert box.inner_text() == "restarted (default)"
 
 
-def test_bounds_that_say_nothing_are_not_stated(page):
-    page.open("#/score")
-    said = "hold at least 4.0e-13 % of all mass; no other has more than 2.1e-9 %; no place is certain (9 passes)"
-    written = page.tab.evaluate("async (said) => (await import('./fill/tables.js')).plainly(said)", said)
-    assert written == "Hold less than 0.001 % of all mass; no other has more than 0.001 %; no place is certain (9 passes)."
-    page.tab.wait_for_selector(".scored")
-
-
 def test_small_probabilities_are_written_for_people(page):
     page.open(TWO)
     settled(page)
     written = page.tab.evaluate(
-        "async () => (await import('./drawing/dom.js')).percent"
-        " && [0.5, 0.02, 0.0005, 0.00002, 4e-15, 0].map((await import('./drawing/dom.js')).percent)"
+        "async () => [0.5, 0.02, 0.0005, 0.00002, 4e-15, 0].map((await import(document.querySelector('script[type=module]')"
+        ".src.replace('main.js', 'drawing/dom.js'))).percent)"
     )
     assert written == ["50 %", "2.0 %", "0.05 %", "0.002 %", "4·10⁻¹⁵", "0 %"]
 
@@ -93,32 +85,32 @@ def test_the_map_is_above_the_fold_and_whole(page, width, height, rows):
     page.tab.set_viewport_size({"width": width, "height": height})
     page.open(TWO.replace("&size=64", "&size=128"))
     settled(page)
-    box = page.tab.locator("table.heat tbody tr").nth(rows - 1).bounding_box()
+    box = page.tab.locator("svg.heat .cell[role=button]").nth(14 * rows - 1).bounding_box()
     assert box["y"] + box["height"] <= height, f"{rows} rows of the map are seen at once"
-    clipped = "(() => { const s = document.querySelector('.map .scroll'); return s.scrollWidth - s.clientWidth; })()"
+    clipped = "(() => { const s = document.querySelector('.map .figure'); return s.scrollWidth - s.clientWidth; })()"
     assert page.tab.evaluate(clipped) <= 0
 
 
 def test_the_map_says_what_its_axes_and_colours_are(page):
     page.open(TWO)
     settled(page)
-    assert page.tab.locator("table.heat .corner").inner_text().split("\n") == ["blank 2 →", "blank 1 ↓"]
+    assert page.tab.locator("svg.heat .axis").all_text_contents()[:2] == ["blank 1 ↓", "blank 2 →"]
     joint = page.tab.evaluate(
-        "async () => (await (await fetch('api/joint', {method: 'POST', headers: {'content-type': 'application/json'},"
+        "async () => (await (await fetch('api/fill', {method: 'POST', headers: {'content-type': 'application/json'},"
         " body: JSON.stringify({text: 'A man is [MASK] a [MASK].', candidates: 64})})).json()).map"
     )
     most = max(max(max(row) for row in joint[name]) for name in ("joint", "product"))
-    ticks = page.tab.locator(".map .scale .ticks span").all_inner_texts()
+    ticks = page.tab.locator(".map .tick").all_text_contents()
     assert ticks[0] == "0 %" and ticks[-1] == f"{100 * most:.{0 if most >= 0.0995 else 1}f} %"
     page.tab.get_by_role("button", name="Difference").click()
-    ticks = page.tab.locator(".map .scale .ticks span").all_inner_texts()
-    assert len(ticks) == 5 and ticks[0].startswith("−") and ticks[2] == "0" and ticks[4].startswith("+")
+    ticks = page.tab.locator(".map .tick").all_text_contents()
+    assert len(ticks) == 3 and ticks[0].startswith("−") and ticks[1] == "0" and ticks[2].startswith("+")
     for button in page.tab.locator("[aria-label='constructions'] tbody button").all():
         assert (button.get_attribute("title") or "").endswith("."), "what it is, in one sentence"
 
 
 def test_dependence_says_how_much_its_candidates_hold(page):
-    page.open("#/dependence?text=She+drank+a+cup+of+coffee.&candidates=8&asked=true")
+    page.open("#/dependence?text=She+drank+a+cup+of+coffee.&candidates=8")
     page.tab.wait_for_selector(".held")
     held = page.tab.evaluate(
         "async () => (await (await fetch('api/dependence', {method: 'POST', headers: {'content-type': 'application/json'},"
@@ -126,7 +118,7 @@ def test_dependence_says_how_much_its_candidates_hold(page):
     )
     least = min(v for i, row in enumerate(held) for j, v in enumerate(row) if i < j)
     assert f"from {int(1000 * least) / 10:.1f} %" in page.tab.locator(".held").inner_text()
-    page.open("#/dependence?text=She+had+a+cup+of+coffee.&blanks=1,3,5&candidates=8&asked=true")
+    page.open("#/dependence?text=She+had+a+cup+of+coffee.&blanks=1,3,5&candidates=8")
     page.tab.wait_for_selector("[aria-label='the chosen pair']")
     assert "null" not in page.tab.inner_text("main")
     names = page.tab.locator("[aria-label='Strongest pairs'] tbody button").all_inner_texts()
@@ -185,14 +177,14 @@ def test_a_job_can_be_stopped_and_leaves_what_was_there(page):
     page.tab.wait_for_selector(".status progress:not([hidden])")
     assert re.search(r"[\d,]+ of [\d,]+ passes", page.tab.locator(".status").inner_text())
     page.tab.get_by_role("button", name="Stop").click()
-    assert page.tab.locator(".status").inner_text() == "Stopped."
-    assert page.tab.locator("table.heat").count() == 1
+    assert page.tab.locator(".status .said").inner_text() == "Stopped."
+    assert page.tab.locator("svg.heat").count() == 1
     page.tab.get_by_label("Words considered", exact=True).select_option("64")
     settled(page)
-    page.open("#/sample?text=The+old+man+slept.&blanks=1,2&chains=4&sweeps=400&speed=240&ran=true")
+    page.open("#/sample?text=The+old+man+slept.&blanks=1,2&chains=4&sweeps=400&speed=240")
     page.tab.wait_for_selector(".chain")
     page.tab.get_by_role("button", name="Stop").click()
-    assert re.match(r"Stopped after sweep \d+ of 400\.", page.tab.locator(".status").inner_text())
+    page.until("/^\\d+ of 400 sweeps/.test(document.querySelector('.part')?.textContent)")
     assert page.tab.locator(".chain").count() == 4
 
 
@@ -211,10 +203,10 @@ def focused(page):
 def test_focus_stays_where_it_was(page):
     page.open(TWO)
     settled(page)
-    page.tab.locator("table.heat td button").nth(1).focus()
+    page.tab.locator("svg.heat .cell[role=button]").nth(1).focus()
     key = focused(page)
     page.tab.keyboard.press("Enter")
-    page.tab.wait_for_selector("table.heat button.chosen")
+    page.tab.wait_for_selector("svg.heat .chosen")
     assert focused(page) == key and key.startswith("cell:")
     page.tab.locator("ol.bars").first.locator("button").nth(1).focus()
     key = focused(page)
@@ -254,7 +246,7 @@ def test_the_map_is_one_stop(page):
     page.tab.keyboard.press("ArrowLeft")
     assert focused(page).startswith("head:0:")
     page.tab.keyboard.press("Tab")
-    assert page.tab.evaluate("!document.activeElement.closest('table.heat')")
+    assert page.tab.evaluate("!document.activeElement.closest('svg.heat')")
 
 
 def test_zoomed_to_200_percent_nothing_is_cut_off(page):
@@ -275,5 +267,5 @@ def test_a_long_word_and_a_script_from_right_to_left(page):
     page.tab.wait_for_selector(".scored")
     boxes = [one.bounding_box()["x"] for one in page.tab.locator(".words button.word").all()[:3]]
     assert boxes == sorted(boxes, reverse=True)
-    scored = [one.bounding_box()["x"] for one in page.tab.locator(".scored .word").all()[:2]]
+    scored = [one.bounding_box()["x"] for one in page.tab.locator(".scored text.word").all()[:2]]
     assert scored == sorted(scored, reverse=True)

@@ -141,7 +141,7 @@ def test_chains_do_not_depend_on_how_many_run_at_once(tiny_on_gpu):
 )
 def test_runs_of_every_kernel_do_not_depend_on_it_either(tiny_folder, kernel, options):
     model = MaskedLM.load(tiny_folder, device="cuda", dtype="float16")
-    settings = settings_of(kernel=kernel, chains=10, sweeps=2, length=(5,), candidates=3, decoding_steps=3, **options)
+    settings = settings_of(kernel=kernel, chains=10, sweeps=2, length=(5,), candidates=3, passes=3, **options)
     pandas.testing.assert_frame_equal(
         draw_samples(settings, model).samples, draw_samples(settings, model, chains_at_once=7).samples
     )
@@ -177,7 +177,7 @@ def test_chains_in_float64_are_those_of_the_processor(kernel, options, sites):
 @pytest.mark.parametrize("temperature", [0.0, 1.0])
 def test_decoded_texts_in_float64_are_those_of_the_processor(decoder, temperature):
     ends, table, n = [], TabularMLM.random(3, 4, 5).table, 64
-    options = {} if decoder is Ancestral else {"decoding_steps": 3, "decoding_temperature": temperature}
+    options = {} if decoder is Ancestral else {"passes": 3, "decoding_temperature": temperature}
     for device in ("cpu", "cuda"):
         model = TabularMLM(table.to(device))
         made = of(decoder, Target(model, [model.mask_id] * 4), **options)

@@ -11,7 +11,7 @@ from scipy.stats import binomtest
 import unmask
 from unmask.errors import InputError
 from unmask.scoring.registry import chosen
-from unmask.scoring.results import RowShape, compare_pairs, share, wilson
+from unmask.scoring.score import RowShape, compare_pairs, share, wilson
 from unmask.scoring.texts import Item, SentencePair
 
 PAIRS = [
@@ -23,7 +23,7 @@ PAIRS = [
 
 
 def test_accuracy_by_set_and_phenomenon(pieces):
-    found = unmask.score(pairs=PAIRS, score="pll,energy_norm,any_order", model=pieces)
+    found = unmask.score(minimal_pairs=PAIRS, score="pll,energy_norm,any_order", model=pieces)
     right = [float(row["good_pll"] > row["bad_pll"]) for row in found.rows[:2]]
     assert [row["pll_correct"] for row in found.rows] == [*right, 0.5, None]
     assert [row["energy_norm_correct"] for row in found.rows] == [*right, 0.5, None]
@@ -41,7 +41,7 @@ def test_identical_sentences_tie_by_every_score(pieces):
     same = [{"sentence_good": "the unplayed dog sat", "sentence_bad": "the unplayed dog sat"}]
     names = "pll,pll_word,left_to_right,confident,margin,open"
     sampled = [unmask.AnyOrder(exact_tokens=2, orders=4), unmask.OrderBounds(exact_tokens=2, orders=4)]
-    found = unmask.score(pairs=same, score=[*names.split(","), *sampled], model=pieces)
+    found = unmask.score(minimal_pairs=same, score=[*names.split(","), *sampled], model=pieces)
     assert all(found.rows[0][f"{name}_correct"] == 0.5 for name in found.scores)
 
 
@@ -66,9 +66,9 @@ def test_files_and_folders(pieces, tmp_path):
     lines = [json.dumps({key: value for key, value in pair.items() if key.startswith("sentence")}) for pair in PAIRS[:3]]
     (tmp_path / "agreement.jsonl").write_text("\n".join(lines[:2]) + "\n\n")
     (tmp_path / "islands.jsonl").write_text(lines[2])
-    found = unmask.score(pairs=tmp_path, model=pieces)
+    found = unmask.score(minimal_pairs=tmp_path, model=pieces)
     assert [row["set"] for row in found.rows] == ["agreement", "agreement", "islands"]
-    again = unmask.score(pairs=[tmp_path / "agreement.jsonl", str(tmp_path / "islands.jsonl")], model=pieces)
+    again = unmask.score(minimal_pairs=[tmp_path / "agreement.jsonl", str(tmp_path / "islands.jsonl")], model=pieces)
     assert again.accuracy == found.accuracy
 
 
@@ -76,25 +76,25 @@ def test_files_and_folders(pieces, tmp_path):
 def test_other_names_of_the_two_sentences(pieces, tmp_path, names):
     file = tmp_path / "pairs.csv"
     file.write_text(f"item,{names[1]},{names[0]}\n1,cat a sat,a cat sat\n")
-    (row,) = unmask.score(pairs=file, model=pieces).rows
+    (row,) = unmask.score(minimal_pairs=file, model=pieces).rows
     assert (row["sentence_good"], row["sentence_bad"]) == ("a cat sat", "cat a sat")
     file.write_text("right,wrong\na cat sat,cat a sat\n")
     with pytest.raises(
         InputError, match=r"fields are right, wrong\): rename two to sentence_good and sentence_bad; or good and bad"
     ):
-        unmask.score(pairs=file, model=pieces)
+        unmask.score(minimal_pairs=file, model=pieces)
     file.write_text(f"{names[0]}\na cat sat\n")
     with pytest.raises(InputError, match=f"line 2 has no field '{names[1]}'"):
-        unmask.score(pairs=file, model=pieces)
+        unmask.score(minimal_pairs=file, model=pieces)
 
 
 def test_a_missing_key_is_told_with_its_line(pieces, tmp_path):
     file = tmp_path / "pairs.jsonl"
     file.write_text('{"sentence_good": "a cat", "sentence_bad": "cat a"}\n{"sentence_good": "a cat", "bad": "cat a"}\n')
     with pytest.raises(InputError, match="line 2 has no field 'sentence_bad'"):
-        unmask.score(pairs=file, model=pieces)
+        unmask.score(minimal_pairs=file, model=pieces)
     with pytest.raises(InputError, match="does not exist"):
-        unmask.score(pairs=tmp_path / "nowhere.jsonl", model=pieces)
+        unmask.score(minimal_pairs=tmp_path / "nowhere.jsonl", model=pieces)
 
 
 EWOK = {
@@ -106,7 +106,7 @@ BOXES = {"input_prefix": "The dog sat. The dog", "options": [" sat.", " ran.", "
 
 def test_ewok_files_are_read_as_they_are(pieces, tmp_path):
     (tmp_path / "social.jsonl").write_text(json.dumps(EWOK) + "\n")
-    found = unmask.score(pairs=tmp_path, score="pll,energy_norm", model=pieces)
+    found = unmask.score(minimal_pairs=tmp_path, score="pll,energy_norm", model=pieces)
     items = [{"before": EWOK[context], "target": EWOK["Target1"]} for context in ("Context1", "Context2")]
     good, bad = unmask.score(items, "pll", model=pieces)
     [row] = found.rows
@@ -120,7 +120,7 @@ def test_entity_tracking_files_are_read_as_they_are(pieces, tmp_path):
     empty = BOXES | {"options": [" nothing.", " ran."]}
     turned = BOXES | {"options": BOXES["options"][::-1]}
     (tmp_path / "regular.jsonl").write_text("".join(json.dumps(row) + "\n" for row in (BOXES, empty, turned)))
-    found = unmask.score(pairs=tmp_path / "regular.jsonl", score="pll,energy_norm", model=pieces)
+    found = unmask.score(minimal_pairs=tmp_path / "regular.jsonl", score="pll,energy_norm", model=pieces)
     items = [{"before": BOXES["input_prefix"], "target": option} for option in BOXES["options"]]
     scored = [row["pll"] for row in unmask.score(items, "pll", model=pieces)]
     assert [row["set"] for row in found.rows] == ["regular_2_ops"] * 2
@@ -141,4 +141,4 @@ def test_entity_tracking_files_are_read_as_they_are(pieces, tmp_path):
 )
 def test_wrong_lines_of_published_files(pieces, line, message):
     with pytest.raises(InputError, match=message):
-        unmask.score(pairs=[line], model=pieces)
+        unmask.score(minimal_pairs=[line], model=pieces)

@@ -155,7 +155,7 @@ def test_lines_have_no_fields(pieces, tmp_path):
 
 def test_minimal_pairs_of_a_table(pieces, tmp_path):
     (tmp_path / "pairs.csv").write_text('sentence_good,sentence_bad\n"a dog ran","a dog a"\n')
-    found = unmask.score(pairs=tmp_path / "pairs.csv", model=pieces)
+    found = unmask.score(minimal_pairs=tmp_path / "pairs.csv", model=pieces)
     assert isinstance(found, unmask.PairScores) and len(found.rows) == 1
 
 
@@ -213,7 +213,7 @@ def test_command_compares_two_sentences(unmask_score):
 def test_command_prints_accuracies(unmask_score, tmp_path):
     file = tmp_path / "agreement.jsonl"
     file.write_text('{"sentence_good": "a cat", "sentence_bad": "a cat"}\n')
-    code, printed, _ = unmask_score("--pairs", file, "--score", "pll,confident", "--out", tmp_path / "run")
+    code, printed, _ = unmask_score("--minimal-pairs", file, "--score", "pll,confident", "--out", tmp_path / "run")
     assert code == 0 and "agreement" in printed and "50.0 [5, 95]" in printed
     assert json.loads((tmp_path / "run" / "accuracy.json").read_text())["accuracy"][0]["ties"] == 1
 
@@ -238,7 +238,7 @@ GOOD, ZEBRA = '{"sentence_good": "a cat", "sentence_bad": "a dog"}\n', '{"senten
 def test_exit_code_of_texts_without_a_score(unmask_score, name, content, expected, more, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     Path(name).write_text(content)
-    asked = ["--pairs", name] if name.startswith("pairs") else [name]
+    asked = ["--minimal-pairs", name] if name.startswith("pairs") else [name]
     if name.startswith("pairs") and "--rows" in more:
         more = []
     code, printed, message = unmask_score(*asked, *more)
@@ -264,7 +264,7 @@ def test_sentences_without_a_score_say_why(unmask_score):
         (["a dog", "-"], "is a file among"),
         (["a dog", "--score", "pl_word"], "did you mean pll_word"),
         (["a dog", "--format", "parquet"], "Parquet cannot be printed"),
-        (["a dog", "--pairs", "x.jsonl"], "both given"),
+        (["a dog", "--minimal-pairs", "x.jsonl"], "both given"),
         (["a dog", "--format", "xml"], "format 'xml' is unknown"),
     ],
 )

@@ -268,7 +268,7 @@ def test_the_rows_of_a_frame_are_texts_and_not_its_columns(pieces):
     found = unmask.score(frame, model=pieces)
     assert [(row["id"], row["text"]) for row in found] == [("7", "The dog ran."), ("8", "A cat sat.")]
     pairs = pandas.DataFrame({"good": ["The dog ran."], "bad": ["The dog a ran."]})
-    assert [row["sentence_good"] for row in unmask.score(pairs=pairs, model=pieces).rows] == ["The dog ran."]
+    assert [row["sentence_good"] for row in unmask.score(minimal_pairs=pairs, model=pieces).rows] == ["The dog ran."]
     with pytest.raises(InputError, match="no field 'text' .its fields are stimulus"):
         unmask.score(frame[["id"]].rename(columns={"id": "stimulus"}), model=pieces)
 

@@ -12,7 +12,7 @@ from unmask.runs.engine import Workers
 from unmask.scoring import batch
 from unmask.scoring import score as run
 from unmask.scoring.registry import PLL
-from unmask.scoring.results import RowShape
+from unmask.scoring.score import RowShape
 from unmask.scoring.texts import Item, encode, encode_each
 
 TEXTS = [

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import replace
 from functools import partial
-from math import exp, inf
+from math import comb, exp, inf
+from unittest.mock import ANY
 
 import numpy as np
 import pytest
 
 import unmask
 from unmask.joints.arnold_gokhale import members_of
+from unmask.serving import limits
 
 TWO = "the [MASK] sat on the [MASK] ."
 WHOLE = "the cat sat on the mat ."
@@ -41,7 +44,7 @@ def test_fill(client, tiny, joint):
 def test_the_page_is_told_what_did_not_converge(client, monkeypatch):
     """No construction that iterates comes near enough in two reads."""
     monkeypatch.setattr("unmask.joints.deriving.members_of", partial(members_of, max_reads=2))
-    found = asked(client, "joint", text=TWO, candidates=5)
+    found = asked(client, "fill", text=TWO, candidates=5)
     assert found["warning"].startswith("arnold_gokhale, balanced, pseudo_gibbs, restarted did not converge")
 
 
@@ -55,7 +58,7 @@ def test_fill_of_three_blanks_is_the_search_over_the_vocabulary(client, tiny, jo
 
 
 def test_joint_is_the_comparison_and_its_map_sums_to_one(client, tiny):
-    found = asked(client, "joint", text=TWO, joint="balanced", cells=12)
+    found = asked(client, "fill", text=TWO, joint="balanced", cells=12)
     compared = unmask.compare(TWO, tiny)
     assert found["compatibility"] == pytest.approx(compared.compatibility, rel=1e-4)
     for row in found["constructions"]:
@@ -75,9 +78,9 @@ def test_joint_is_the_comparison_and_its_map_sums_to_one(client, tiny):
 
 @pytest.mark.parametrize("blank", [0, 1])
 def test_a_pinned_word_changes_the_other_blank(client, tiny, blank):
-    plain = asked(client, "joint", text=TWO, joint="balanced", cells=12)["map"]
+    plain = asked(client, "fill", text=TWO, joint="balanced", cells=12)["map"]
     token = plain["axes"][blank]["ids"][2]
-    given = asked(client, "joint", text=TWO, joint="balanced", cells=12, pin={"blank": blank, "token": token})["map"]["given"]
+    given = asked(client, "fill", text=TWO, joint="balanced", cells=12, pin={"blank": blank, "token": token})["map"]["given"]
     joint = unmask.compare(TWO, tiny).joints["balanced"]
     other = 1 - blank
     expected = dict(zip(joint.tables.candidates[other].tolist(), joint.conditional(other, [token]).tolist(), strict=True))
@@ -90,7 +93,7 @@ def test_a_pinned_word_changes_the_other_blank(client, tiny, blank):
 
 
 def test_joint_as_events(client, events):
-    answer = client.post("/api/joint/events", json={"text": TWO, "joint": "balanced", "exact": True})
+    answer = client.post("/api/fill/events", json={"text": TWO, "joint": "balanced", "exact": True})
     assert answer.headers["content-type"].startswith("text/event-stream")
     found = events(answer.text)
     assert found[-1][0] == "answer" and {name for name, _ in found[:-1]} == {"progress"}
@@ -100,8 +103,8 @@ def test_joint_as_events(client, events):
 
 
 def test_an_error_on_the_way_is_an_event(client, events):
-    (found,) = events(client.post("/api/joint/events", json={"text": "the [MASK] sat ."}).text)
-    assert found[0] == "error" and "has one blank" in found[1]["error"]
+    (found,) = events(client.post("/api/fill/events", json={"text": "the cat sat ."}).text)
+    assert found[0] == "error" and "has no blank" in found[1]["error"]
 
 
 def test_dependence(client, tiny):
@@ -109,6 +112,59 @@ def test_dependence(client, tiny):
     assert found["tokens"] == list(known.tokens)
     matrix = [[0 if v is None else v for v in row] for row in found["matrix"]]
     assert np.array(matrix) == pytest.approx(known.matrix.numpy(), abs=1e-5)
+
+
+@pytest.mark.parametrize("others", ["text", "masked"])
+def test_every_number_of_a_pair_is_of_one_joint(client, tiny, others):
+    """The sentence, the map and the number of a pair are those of the joint that the matrix measures."""
+    found = asked(client, "dependence", text=WHOLE, others=others, candidates=5)
+    assert found["measured"] == found["count"] == len(found["pairs"]) == comb(len(found["tokens"]), 2)
+    for pair in found["pairs"]:
+        assert pair["value"] == found["matrix"][pair["i"]][pair["j"]]
+        assert f"{pair['value']:.2f} nats of mutual information" in pair["summary"]
+        cells, (rows, columns) = np.array(pair["map"]["joint"]), pair["map"]["axes"]
+        apart = np.outer(rows["marginal"], columns["marginal"])
+        assert (cells * np.log(cells / apart)).sum() == pytest.approx(pair["value"], abs=1e-5), "all five tokens are shown"
+        stands = [found["tokens"][pair[end]] for end in "ij"]
+        assert stands[0] in rows["tokens"] and stands[1] in columns["tokens"]
+
+
+def test_the_plan_is_what_is_computed(client):
+    for text, joint, candidates in itertools.product((TWO, "the [MASK] [MASK] on the [MASK] ."), (None, "mrf"), (None, 5)):
+        body = {"text": text, "joint": joint, "candidates": candidates}
+        plan, found = asked(client, "plan", **body), asked(client, "fill", **body)
+        assert plan["joint"] == found["joint"], body
+    three = asked(client, "plan", text="the [MASK] [MASK] on the [MASK] .", candidates=5)
+    assert three["joint"] == "restarted" and three["joints"][0][1] == "restarted (default)"
+    assert asked(client, "plan", text="the [WORD] sat .")["joints"] == [["", "chain rule over all orders (default)", ANY]]
+
+
+def test_a_size_that_is_offered_is_not_refused(client, monkeypatch):
+    monkeypatch.setattr("unmask.serving.questions.SIZES", (2, 5, 8))
+    monkeypatch.setattr(limits, "MOST_PASSES", 40)
+    for text in (TWO, "the [MASK] [MASK] on the [MASK] ."):
+        sizes = [size for size, _ in asked(client, "plan", text=text)["sizes"]]
+        for size in ("2", "5", "8", "exact"):
+            wanted = {"exact": True} if size == "exact" else {"candidates": int(size)}
+            answer = client.post("/api/fill", json={"text": text, **wanted})
+            assert (answer.status_code == 200) == (size in sizes), (text, size)
+            assert answer.status_code == 200 or "--" not in answer.json()["error"]
+
+
+def test_a_batch_is_scored_compared_or_filled(client, tiny):
+    texts = ["the cat sat .", "a dog ran ."]
+    found = asked(client, "batch", content="\n".join(texts))
+    known = unmask.score(texts, "pll", model=tiny)
+    assert found["columns"] == ["text", "pll"] and [row[0] for row in found["rows"]] == texts
+    assert [row[1] for row in found["rows"]] == pytest.approx([row["pll"] for row in known.rows], abs=1e-5)
+    pairs = "sentence_good,sentence_bad\nthe cat sat .,the cat on .\n"
+    found = asked(client, "batch", content=pairs, name="my pairs.csv")
+    assert found["columns"][:2] == ["sentence_good", "sentence_bad"] and "of 1 pairs right by pll" in found["lines"][0]
+    found = asked(client, "batch", content="the [MASK] sat .\nthe ___ ran .")
+    best = unmask.fill("the [MASK] sat .", tiny, top=1).completions[0]
+    assert found["rows"][0] == ["the [MASK] sat .", best.text, pytest.approx(best.log_prob, abs=1e-5)] and len(found["rows"]) == 2
+    answer = client.post("/api/batch", json={"content": "a;b\n", "name": "x.csv"})
+    assert answer.status_code == 422 and answer.json()["error"].startswith("x.csv"), "no folder of the server is named"
 
 
 def test_score_and_difference(client, tiny):
@@ -120,27 +176,11 @@ def test_score_and_difference(client, tiny):
 
 
 def test_infinities_are_the_words_of_files(client, tiny, monkeypatch):
-    """A word that the model rules out."""
-    ruled_out = [replace(one, log_prob=-inf, likeliest=(("cat", inf),)) for one in unmask.conditionals(TWO, model=tiny)]
-    monkeypatch.setattr("unmask.serving.questions.Questions._result", lambda *asked: ruled_out)
-    for one in asked(client, "conditionals", text=TWO)["conditionals"]:
-        assert one["log_prob"] == "-Infinity" and one["likeliest"] == [["cat", "Infinity"]]
-
-
-@pytest.mark.parametrize("masking", ["alone", "together", "none"])
-def test_conditionals(client, tiny, masking):
-    import torch
-
-    found = asked(client, "conditionals", text=WHOLE, positions=[2, 6], masking=masking, top=12, words=["dog"])["conditionals"]
-    ids = torch.tensor([tiny.words.encode(WHOLE)])
-    for one in found:
-        row = ids.clone()
-        masked = {"alone": [one["position"]], "together": [2, 6], "none": []}[masking]
-        row[:, masked] = tiny.mask_id
-        log_q = tiny.logits(row, torch.tensor([[one["position"]]]))[0, 0].log_softmax(0)
-        assert one["log_prob"] == pytest.approx(float(log_q[ids[0, one["position"]]]), abs=1e-5)
-        assert one["asked"][0][1] == pytest.approx(float(log_q[tiny.tokenizer.convert_tokens_to_ids("dog")]), abs=1e-5)
-        assert [log_prob for _, log_prob in one["likeliest"]] == pytest.approx(log_q.topk(12).values.tolist(), abs=1e-5)
+    """A filling that the model rules out."""
+    found = unmask.fill("the [MASK] sat .", tiny, top=1)
+    ruled_out = replace(found.completions[0], log_prob=-inf)
+    monkeypatch.setattr("unmask.answers.filling.Filling.completions", [ruled_out])
+    assert asked(client, "fill", text="the [MASK] sat .")["completions"][0]["log_prob"] == "-Infinity"
 
 
 @pytest.mark.parametrize("kernel", ["mh", "gibbs", "tempering", "ancestral"])
@@ -191,14 +231,14 @@ def test_examples_are_what_the_model_reads(client, tmp_path):
 
     from small_models import save_bert
     from unmask.models.masked_lm import MaskedLM
-    from unmask.serving.app import PROTEIN, examples_for
+    from unmask.serving.app import EXAMPLES, examples_for
 
     about = client.get("/api/about").json()
     assert about["examples"] == {}, "the tiny model knows none of their words"
     save_bert(tmp_path, "ACDEFGHIKLMNPQRSTVWY", WhitespaceSplit(), positions=128, seed=5, spread=0.5)
     protein = MaskedLM.load(tmp_path, device="cpu")
-    assert examples_for(protein.words) == PROTEIN
-    for one in PROTEIN.values():
+    assert examples_for(protein.words) == EXAMPLES[1]
+    for one in EXAMPLES[1].values():
         places = [int(i) for i in one["blanks"].split(",") if i]
         assert all(i < len(one["text"]) for i in places)
 

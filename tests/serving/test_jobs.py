@@ -140,7 +140,7 @@ def test_a_job_stops_with_what_it_has(client, served, gated, events):
 
 def test_a_stopped_joint_is_an_error_and_a_stopped_chain_ends(client, served, gated, events):
     for path, body, last in (
-        ("/api/joint/events", {"text": "the [MASK] ran on a [MASK] .", "exact": True}, "error"),
+        ("/api/fill/events", {"text": "the [MASK] ran on a [MASK] .", "exact": True}, "error"),
         ("/api/sample", {"template": "the [MASK] sat .", "sweeps": 400}, "end"),
     ):
         thread, found = ask_in_background(client, path, body)
@@ -194,7 +194,7 @@ def test_when_the_server_ends_waiting_clients_get_503_and_streams_an_error(tiny,
     def ask(path):
         answers.append(client.post(path, json=body))
 
-    threads = [threading.Thread(target=ask, args=[path]) for path in ("/api/joint", "/api/joint/events")]
+    threads = [threading.Thread(target=ask, args=[path]) for path in ("/api/fill", "/api/fill/events")]
     for thread in threads:
         thread.start()
     while len(jobs.under_way) < 2:

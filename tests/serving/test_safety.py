@@ -16,7 +16,6 @@ from unmask.runs.progress import Enough
 from unmask.serving import limits
 from unmask.serving.guard import Guard
 from unmask.serving.jobs import CURRENT, Cancelled, FairLock, Job, shared
-from unmask.serving.questions import JointCache
 from unmask.serving.server import allowed_name
 
 TWO = "the [MASK] sat on the [MASK] ."
@@ -71,24 +70,23 @@ def test_no_path_leads_out_of_the_page(client, path):
 @pytest.mark.parametrize(
     ("path", "body", "said"),
     [
-        ("fill", {"text": "the " * 600 + "[MASK]"}, "at most 2000 characters"),
         ("fill", {"text": "[MASK] " * 9}, "9 blanks, and the page takes 8"),
         ("fill", {"text": "the cat ."}, "has no blank"),
         ("fill", {"text": " "}, "is empty"),
         ("fill", {"text": f"the [GAP:{'1' * 1000}] ."}, "is too long: give at most 100,000 tokens"),
         ("fill", {"text": "the [GAP:99999] ."}, "99,999 tokens at their shortest"),
         ("fill", {"text": "the \ud800 [MASK]"}, "unable to parse raw data as a unicode string"),
-        ("fill", {"text": TWO, "model": "/etc/passwd"}, "model: Extra inputs are not permitted"),
-        ("fill", {"text": TWO, "candidates": 5000}, "candidates: Input should be less than or equal to 1024"),
+        ("fill", {"text": TWO, "model": "/etc/passwd"}, "model is not a field of this request: leave it out"),
+        ("fill", {"text": TWO, "candidates": 5000}, "candidates 5000 is out of range: give at most 1,024"),
         ("fill", {"text": TWO, "joint": "balancd"}, "did you mean balanced?"),
-        ("joint", {"text": "the [MASK] sat ."}, "has one blank"),
-        ("joint", {"text": TWO, "pin": {"blank": 0, "token": 0}}, "not all among the candidates"),
-        ("sample", {"template": TWO, "chains": 17}, "chains: Input should be less than or equal to 16"),
+        ("fill", {"text": "the [MASK] sat .", "pin": {"blank": 0, "token": 5}}, "does not have two: unpin it"),
+        ("fill", {"text": "a" * 2001}, "the text has 2,001 characters, and the page takes 2,000: shorten it"),
+        ("fill", {"text": TWO, "pin": {"blank": 0, "token": 0}}, "not all among the candidates"),
+        ("sample", {"template": TWO, "chains": 17}, "chains 17 is out of range: give at most 16"),
         ("sample", {"template": "[MASK] " * 14, "chains": 16, "sweeps": 500, "kernel": "nonsense"}, "kernel 'nonsense'"),
         ("score", {"texts": ["the cat ."], "score": ["log_prob"]}, "takes minutes"),
-        ("score", {"texts": ["the cat ."] * 5}, "texts: List should have at most 4 items"),
-        ("conditionals", {"text": "the cat .", "positions": [99]}, "positions 99 is out of range"),
-        ("dependence", {"text": "the cat .", "candidates": 1}, "candidates: Input should be greater than or equal to 2"),
+        ("score", {"texts": ["the cat ."] * 5}, "texts has 5 entries: give at most 4"),
+        ("dependence", {"text": "the cat .", "candidates": 1}, "candidates 1 is out of range: give at least 2"),
     ],
 )
 def test_what_cannot_be_answered_is_one_line(client, path, body, said):
@@ -100,7 +98,7 @@ def test_what_cannot_be_answered_is_one_line(client, path, body, said):
 
 
 def test_what_is_no_json_is_called_that(client):
-    answer = client.post("/api/joint", content=b"no json", headers={"content-type": "application/json"})
+    answer = client.post("/api/fill", content=b"no json", headers={"content-type": "application/json"})
     assert answer.status_code == 422 and answer.json()["error"] == "the request: JSON decode error"
 
 
@@ -108,7 +106,7 @@ def test_what_is_too_long_for_the_page_says_so(monkeypatch, client):
     monkeypatch.setattr(limits, "MOST_PASSES", 10)
     monkeypatch.setattr(limits, "MOST_STEPS", 10)
     for path, body in {
-        "joint": {"text": TWO, "exact": True},
+        "fill": {"text": TWO, "exact": True},
         "dependence": {"text": "the cat sat ."},
         "sample": {"template": TWO, "sweeps": 6},
     }.items():
@@ -206,13 +204,18 @@ def test_a_job_that_was_cancelled_or_stopped_gets_no_more_batches(tiny, flag, er
     assert torch.equal(model.logits(*rows), tiny.logits(*rows)), "others go on"
 
 
-def test_the_cache_is_bounded_and_forgets_what_was_used_longest_ago(tiny):
-    compared = unmask.compare(TWO, tiny, candidates=5)
-    cache = JointCache(2 * 2 * 25)
-    cache.put("a", compared)
-    cache.put("b", compared)
-    assert cache.get("a") is compared
-    cache.put("c", compared)
-    assert cache.get("b") is None and cache.get("a") is cache.get("c") is compared
-    cache.put("large", unmask.compare(TWO, tiny, candidates=12))
-    assert cache.get("large") is None
+def test_the_cache_is_bounded_and_forgets_what_was_used_longest_ago(tiny, monkeypatch):
+    from unmask.serving.questions import Questions
+
+    questions = Questions(tiny)
+    monkeypatch.setattr("unmask.serving.questions.CACHED_CELLS", 2 * 2 * 25)
+    ask = {"joint": None, "exact": False, "top": 1, "cells": 2, "pin": None}
+
+    def asked(first, candidates=5):
+        questions.fill({"text": f"{first} [MASK] sat on the [MASK] .", "candidates": candidates, **ask})
+
+    for first in ("the", "a", "the", "cat"):
+        asked(first)
+    assert [key[0].split()[0] for key in questions._cache] == ["the", "cat"]
+    asked("the", 12)
+    assert not questions._cache, "too large to be cached"

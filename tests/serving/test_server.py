@@ -35,7 +35,10 @@ def test_runs_that_were_named_are_shown(tiny, runs):
     from unmask.serving.jobs import Jobs
 
     client = TestClient(create_app(tiny, Jobs(), [runs / "chains", runs / "table"]))
-    assert [(r["name"], r["kind"]) for r in client.get("/api/runs").json()] == [("chains", "sample"), ("table", "evaluate")]
+    assert [(r["name"], r["kind"]) for r in client.get("/api/about").json()["runs"]] == [
+        ("chains", "sample"),
+        ("table", "evaluate"),
+    ]
     chains, table = (client.get(f"/api/runs/{n}").json() for n in (0, 1))
     assert chains["verdict"] == unmask.diagnose(runs / "chains").verdict and len(chains["traces"]) == 2
     assert chains["traces"][0]["x"] == [1, 2, 3, 4, 5, 6]

@@ -63,7 +63,7 @@ assert unmask.load(sys.argv[1], device="cpu", title="a title").name == "a title"
 typed = ["surprise", "the cat sat .", "--model", sys.argv[1], "--device", "cpu", "--title", "a title", "--json"]
 assert json.loads(invoke(typed).stdout)["nats"] == unmask.surprise("the cat sat .", model=model).nats > 0
 
-run = unmask.sample("the [MASK] [MASK] .", kernel=KERNELS["leftmost"](decoding_steps=2), model=model, chains=4, sweeps=1)
+run = unmask.sample("the [MASK] [MASK] .", kernel=KERNELS["leftmost"](passes=2), model=model, chains=4, sweeps=1)
 assert len(run.samples) == 4 and not run.samples["text"].str.contains("MASK").any()
 
 from unmask.sampling.engine.memory import chain_cost

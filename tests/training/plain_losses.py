@@ -30,22 +30,6 @@ def factorised_nll(model: ConditionalModel, ids: torch.Tensor, block: Sequence[i
     return -sum(_log_prob(model, shown, i, ids[:, i]) for i in block)
 
 
-def cross_ratio_penalty(
-    model: ConditionalModel, ids: torch.Tensor, a: int, b: int, x2: torch.Tensor, y2: torch.Tensor
-) -> torch.Tensor:
-    """Mean squared gap of the log cross-ratios at positions a and b, between each text's own values and (x2, y2)."""
-
-    def ratio(predicted: int, up: torch.Tensor, down: torch.Tensor, given: int, value: torch.Tensor) -> torch.Tensor:
-        shown = masked(model, ids, [predicted])
-        shown[:, given] = value
-        return _log_prob(model, shown, predicted, up) - _log_prob(model, shown, predicted, down)
-
-    x, y = ids[:, a], ids[:, b]
-    of_a = ratio(a, x, x2, b, y) - ratio(a, x, x2, b, y2)
-    of_b = ratio(b, y, y2, a, x) - ratio(b, y, y2, a, x2)
-    return (of_a - of_b).square().mean()
-
-
 def masked(model: ConditionalModel, ids: torch.Tensor, block: Sequence[int]) -> torch.Tensor:
     """The texts with the block masked."""
     shown = ids.clone()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import random
 import re
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -17,7 +16,6 @@ import flat
 from unmask.errors import InputError, UnmaskWarning
 from unmask.training.packing import PackedRows
 from unmask.training.recipe import OBJECTIVES, Masked, Optimisation, Shape
-from unmask.training.run import RunLog, in_words
 from unmask.training.settings import SIZES, Data, TrainSettings, choose, planned, settle
 
 LEFT_OUT: dict[str, Any] = {**vars(Shape()), **vars(Masked()), **vars(Optimisation()), "init": None}
@@ -120,14 +118,6 @@ def test_the_page_has_the_sizes() -> None:
         assert f"| `{name}` | {numbers} |" in page
 
 
-@pytest.mark.parametrize(
-    ("given", "said"),
-    [(3, "less than a minute"), (60, "about 1 minute"), (400, "about 7 minutes"), (3 * 3600, "about 3 hours")],
-)
-def test_durations(given: float, said: str) -> None:
-    assert in_words(given) == said
-
-
 def test_the_plan_names_only_what_was_chosen() -> None:
     made, data, epochs = chosen(PAIRS_28_000, "cuda", width=192, heads=3)
     length, options = planned(made, data, epochs, {**LEFT_OUT, "width": 192, "heads": 3}).splitlines()
@@ -135,18 +125,6 @@ def test_the_plan_names_only_what_was_chosen() -> None:
     assert "--layers 6 --vocab 8192 --batch-tokens 16384 --lr 0.0025 --dropout 0.2 --mask-source 0.1 --steps 2" in options
     assert "--width" not in options and "--heads" not in options
     assert "--layers" not in planned(made, data, epochs, {**LEFT_OUT, "init": "somewhere"})
-
-
-def test_a_log_says_how_long_the_rest_takes_at_the_speed_after_the_first_note(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    clock, told = [0.0], []
-    monkeypatch.setattr("unmask.training.run.time", SimpleNamespace(monotonic=lambda: clock[0]))
-    log = RunLog(tmp_path / "log.jsonl", 1000, progress=lambda done, total, what="": told.append(what))
-    for step, now in ((50, 300.0), (100, 320.0), (500, 480.0)):
-        clock[0] = now
-        log.trained(step, 2.0, 0.0, 1e-3, 1e4)
-    assert [what.rpartition(", ")[2] for what in told] == ["loss 2.000", "about 6 minutes left", "about 3 minutes left"]
 
 
 WORDS = ["ka lo", "mi ru", "te so", "ni pa", "ku la", "mo ri"]
@@ -162,7 +140,7 @@ def reversed_pairs(count: int, seed: int = 0) -> tuple[list[str], list[str]]:
 
 def share_right(model: Path) -> float:
     sources, wanted = reversed_pairs(40, seed=1)
-    found = flat.translate(sources, model=model, lengths=1, kernel="mask-predict", decoding_steps=4, device="cpu").texts
+    found = flat.translate(sources, model=model, lengths=1, kernel="mask-predict", passes=4, device="cpu").texts
     return sum(a == b for a, b in zip(found, wanted, strict=True)) / len(wanted)
 
 

@@ -17,8 +17,8 @@ OPTIONS: dict[str, Any] = {
 }  # fmt: skip
 OBJECTIVES: dict[str, dict[str, Any]] = {
     "masked": {},
-    "block": {"loss": "block", "masking": "0.5*span:0.3+0.5*words:0.3", "replacement": "0.8,0.1,0.1"},
-    "regularised": {"compatibility": 0.1, "optimiser": "adamw"},
+    "block": {"loss": "block", "masking": "span:0.3", "replacement": "0.8,0.1,0.1"},
+    "adamw": {"masking": "words:0.3", "optimiser": "adamw"},
     "causal": {"objective": "causal", "masking": None},
 }
 

@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 from tokenizers import Tokenizer
 
 from unmask.errors import InputError
-from unmask.training import corpus as corpus_module
-from unmask.training.corpus import Segmentation, Segmenter, StoredTokens, TextSource, cached, tokenise
+from unmask.training.corpus import Segmentation, Segmenter, TextSource, cached, tokenise
 from unmask.training.packing import BatchPlan, PackedRows, TokenPart, pack, seed_for
 
 CUT = Segmentation((16, 32), 32, 0.1)
@@ -31,39 +30,28 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "cache" / "unmask"
 
 
-def stored(corpus: Path, tokenizer: Tokenizer, cut: Segmentation) -> StoredTokens:
+def stored(corpus: Path, tokenizer: Tokenizer, cut: Segmentation) -> tuple[TokenPart, TokenPart, str]:
     return tokenise(TextSource.file(corpus), tokenizer, cut)
 
 
 def test_store_holds_the_segments_and_is_read_back(corpus: Path, tokenizer: Tokenizer, lines: list[str], cache: Path) -> None:
-    first = stored(corpus, tokenizer, CUT)
+    train, valid, fingerprint = stored(corpus, tokenizer, CUT)
     segmenter = Segmenter(tokenizer, CUT)
-    assert segments_of(first.train) == [tuple(s) for s in segmenter([x for x in lines if not CUT.holds_out(x)])]
-    assert segments_of(first.valid) == [tuple(s) for s in segmenter([x for x in lines if CUT.holds_out(x)])]
-    assert isinstance(first.train.ids, np.memmap) and first.train.ids.dtype == np.uint16
+    assert segments_of(train) == [tuple(s) for s in segmenter([x for x in lines if not CUT.holds_out(x)])]
+    assert segments_of(valid) == [tuple(s) for s in segmenter([x for x in lines if CUT.holds_out(x)])]
+    assert isinstance(train.ids, np.memmap) and train.ids.dtype == np.uint16
     made = {p: p.stat().st_mtime_ns for p in cache.rglob("*")}
-    again = stored(corpus, tokenizer, CUT)
-    assert again.fingerprint == first.fingerprint and segments_of(again.train) == segments_of(first.train)
+    again, _, same = stored(corpus, tokenizer, CUT)
+    assert same == fingerprint and segments_of(again) == segments_of(train)
     assert {p: p.stat().st_mtime_ns for p in cache.rglob("*")} == made
 
 
 def test_anything_that_changes_the_tokens_changes_the_fingerprint(corpus: Path, tokenizer: Tokenizer, tmp_path: Path) -> None:
-    first = stored(corpus, tokenizer, CUT).fingerprint
-    other_cut = stored(corpus, tokenizer, Segmentation((16,), 32, 0.1)).fingerprint
+    first = stored(corpus, tokenizer, CUT)[2]
+    other_cut = stored(corpus, tokenizer, Segmentation((16,), 32, 0.1))[2]
     corpus.write_text(corpus.read_text() + "One line more.\n")
-    other_text = stored(corpus, tokenizer, CUT).fingerprint
+    other_text = stored(corpus, tokenizer, CUT)[2]
     assert len({first, other_cut, other_text}) == 3
-
-
-def test_two_processes_give_the_same_file_as_one(
-    corpus: Path, tokenizer: Tokenizer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    alone = stored(corpus, tokenizer, CUT)
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "other"))
-    monkeypatch.setattr(corpus_module, "_LINES_PER_TASK", 70)
-    monkeypatch.setattr(corpus_module, "_PARALLEL_FROM_BYTES", 1)
-    both = stored(corpus, tokenizer, CUT)
-    assert segments_of(both.train) == segments_of(alone.train) and segments_of(both.valid) == segments_of(alone.valid)
 
 
 def test_a_failed_tokenisation_leaves_nothing(
@@ -114,11 +102,11 @@ def test_batches_are_a_function_of_seed_and_step() -> None:
     steps = list(range(3 * plan.steps_per_epoch))
     batches = [plan.batch(s) for s in steps]
     for s in reversed(steps):
-        assert np.array_equal(fresh.batch(s).ids, batches[s].ids)
+        assert np.array_equal(fresh.batch(s), batches[s])
     for epoch in range(3):
-        rows = [r for b in batches[epoch * 6 : epoch * 6 + 6] for r in b.rows.tolist()]
+        rows = [r for b in batches[epoch * 6 : epoch * 6 + 6] for r in b[:, 0].tolist()]
         assert len(rows) == len(set(rows)) == 6 * 8
-    assert any(not np.array_equal(BatchPlan(packed, 64, 8).batch(s).rows, batches[s].rows) for s in range(5))
+    assert any(not np.array_equal(BatchPlan(packed, 64, 8).batch(s), batches[s]) for s in range(5))
 
 
 def test_corpus_shorter_than_a_batch() -> None:

@@ -1,19 +1,13 @@
-"""The training forward pass against the plain definition, the packed regulariser against the plain one, and one order of sums."""
+"""The training forward pass against the plain definition, and one order of sums."""
 
 from __future__ import annotations
-
-from collections import Counter
 
 import pytest
 import torch
 from made_up import packed_text, toy_vocabulary
-from plain_losses import cross_ratio_penalty
 from torch.utils import deterministic
 
-from unmask.models.conditional_model import ConditionalModel
-from unmask.training.encoder import PackedBert, Slots, compile_options, one_order
-from unmask.training.model_folder import new_model
-from unmask.training.objectives import compatibility_penalty, draw_pairs
+from unmask.training.encoder import PackedBert, Slots, compile_options, new_model, one_order
 from unmask.training.packing import PackedText
 from unmask.training.settings import TrainSettings
 
@@ -94,61 +88,6 @@ def test_nll_and_hits_are_those_of_the_logits(model) -> None:  # type: ignore[no
     log_q = bert.logits(hidden[index]).log_softmax(-1)
     assert torch.allclose(nll.double(), -log_q.gather(1, target.unsqueeze(1)).squeeze(1), atol=1e-10)
     assert torch.equal(hit, log_q.argmax(-1) == target)
-    chosen = torch.tensor([[7, 1], [8, 2], [9, 3]])
-    assert torch.allclose(
-        bert.token_logits(hidden[index], chosen).double(), bert.logits(hidden[index]).gather(1, chosen), atol=1e-10
-    )
-
-
-class OneText(ConditionalModel):
-    """A network as the plain conditional model of texts of one length."""
-
-    mask_id = VOCABULARY.mask
-
-    def __init__(self, model) -> None:  # type: ignore[no-untyped-def]
-        self.model = model
-
-    def logits(self, ids: torch.Tensor, positions: torch.Tensor) -> torch.Tensor:
-        return self.model(input_ids=ids).logits.gather(1, positions.unsqueeze(2).expand(-1, -1, VOCABULARY.size))
-
-
-def test_packed_penalty_is_the_plain_one(model) -> None:  # type: ignore[no-untyped-def]
-    text = packed_text(SEGMENTS, 32, VOCABULARY)
-    bert = PackedBert(model, torch.float64)
-    pairs = draw_pairs(bert, text, VOCABULARY, 16, torch.Generator().manual_seed(11))
-    value = compatibility_penalty(bert, text, VOCABULARY, pairs)
-    long_enough = [segment for segment in segments_of(text) if len(segment[2]) > 3]
-    assert int(pairs.filled.sum()) == len(long_enough)
-    total = 0.0
-    for index, (r, at, ids) in enumerate(long_enough):
-        a, b = int(pairs.a[index]) - 32 * r - at, int(pairs.b[index]) - 32 * r - at
-        assert a != b and {a, b} <= set(range(1, len(ids) - 1))
-        assert (pairs.x[index], pairs.y[index]) == (ids[a], ids[b])
-        x2, y2 = pairs.x2[index : index + 1].long(), pairs.y2[index : index + 1].long()
-        assert not VOCABULARY.special[x2] and not VOCABULARY.special[y2]
-        with torch.no_grad():
-            total += cross_ratio_penalty(OneText(model), ids.unsqueeze(0), a, b, x2, y2).item()
-    assert value.item() == pytest.approx(total / len(long_enough), rel=1e-9)
-    assert value.item() > 1e-3
-    value.backward()
-    assert model.bert.encoder.layer[0].intermediate.dense.weight.grad.abs().sum() > 0
-
-
-def test_pairs_are_drawn_alike_and_values_from_the_model(model) -> None:  # type: ignore[no-untyped-def]
-    """Every ordered pair of a segment's tokens is as likely as any other; values follow the model with both masked."""
-    text = PackedText.of(packed_text([[3]], 8, VOCABULARY).ids.repeat(3000, 1), VOCABULARY)
-    bert = PackedBert(model, torch.float64)
-    pairs = draw_pairs(bert, text, VOCABULARY, 3000, torch.Generator().manual_seed(0))
-    at = torch.arange(3000) * 8
-    places = Counter(zip((pairs.a - at).tolist(), (pairs.b - at).tolist(), strict=True))
-    assert len(places) == 6 and all(abs(n / 3000 - 1 / 6) < 5 * (5 / 36 / 3000) ** 0.5 for n in places.values())
-    first = [i for i, pair in enumerate(zip((pairs.a - at).tolist(), (pairs.b - at).tolist(), strict=True)) if pair == (1, 2)]
-    ids = text.ids[0].clone()
-    ids[[1, 2]] = VOCABULARY.mask
-    with torch.no_grad():
-        law = model(input_ids=ids[None, :5].long()).logits[0, 1].masked_fill(VOCABULARY.special, -torch.inf).softmax(-1)
-    seen = torch.bincount(pairs.x2[first].long(), minlength=VOCABULARY.size) / len(first)
-    assert ((seen - law).abs() < 5 * (law * (1 - law) / len(first)).sqrt() + 2 / len(first)).all()  # a rare token may come once
 
 
 CPU = torch.device("cpu")

@@ -7,7 +7,7 @@ import copy
 import pytest
 import torch
 
-from unmask.training.model_folder import new_model
+from unmask.training.encoder import new_model
 from unmask.training.settings import TrainSettings
 from unmask.training.trainer import make_optimisers, rate_at
 

@@ -22,14 +22,11 @@ from command_runner import invoke
 from unmask.errors import InputError, UnmaskWarning
 from unmask.models.text.vocabulary import special_id
 from unmask.training.corpus import Held, Parallel, Prepared, held_out_source, prepare, prepare_parallel, sources
-from unmask.training.encoder import PackedBert
-from unmask.training.masking import FixedRate
-from unmask.training.model_folder import new_model
-from unmask.training.objectives import CausalTasks, MaskedTasks
+from unmask.training.encoder import PackedBert, new_model
+from unmask.training.objectives import CausalTasks, FixedRate, MaskedTasks
 from unmask.training.packing import PackedText, Vocabulary
 from unmask.training.settings import TrainSettings
-from unmask.training.trainer import Trainer
-from unmask.training.validation import Validation, log_unigram, stutter, validate
+from unmask.training.trainer import Trainer, Validation, log_unigram, stutter, validate
 
 TRAIN, VALID = made_up_lines(200), [*made_up_lines(40, seed=1), "The old miller ploughs dough on Saturday.", "Fields!"]
 PAIRS = ([f"a {i % 7} b." for i in range(300)], [f"x x {i % 7} y y." for i in range(300)])
@@ -126,7 +123,7 @@ def test_stutter_is_that_of_several_steps(monkeypatch: pytest.MonkeyPatch) -> No
     vocabulary = Vocabulary.of(prepared.tokenizer, target=settings("masked", True).source_length)
     alternating = Alternating(new_model(settings("masked", True), vocabulary.size))
     assert stutter(alternating, prepared.valid, vocabulary)[0] < 0.2
-    monkeypatch.setattr("unmask.training.validation.STEPS", 1)
+    monkeypatch.setattr("unmask.training.trainer.STUTTER_STEPS", 1)
     assert stutter(alternating, prepared.valid, vocabulary)[0] == 1.0
 
 

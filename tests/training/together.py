@@ -14,7 +14,7 @@ from typing import NamedTuple
 from torch.distributed import TCPStore
 
 _CONTEXT = multiprocessing.get_context("forkserver")
-_CONTEXT.set_forkserver_preload(["torch.nn.parallel", "torch._dynamo", "unmask.cli.runs", "unmask.training.run"])
+_CONTEXT.set_forkserver_preload(["torch.nn.parallel", "torch._dynamo", "unmask.training.run"])
 SECONDS = 120.0
 """A run that takes longer hangs."""
 

@@ -76,7 +76,7 @@ def test_the_command_measures_the_profile_and_every_case_once(
     for name, texts in zip(("val.de", "val.en"), valid, strict=True):
         (tmp_path / name).write_text("\n".join(texts) + "\n")
     with pytest.warns(UnmaskWarning, match="has no dependence profile"):
-        flat.translate(SOURCES, model=model, kernel="least-dependent", decoding_steps=2, lengths=1, device="cpu")
+        flat.translate(SOURCES, model=model, kernel="least-dependent", passes=2, lengths=1, device="cpu")
     words = ["bench", model, tmp_path / "de", tmp_path / "en", "--out", tmp_path / "out", "--device", "cpu", "--passes", "1,2"]
     valid_words = ["--valid", tmp_path / "val.de", tmp_path / "val.en"]
     monkeypatch.setattr(sys, "argv", list(map(str, [*words, *valid_words])))

@@ -23,10 +23,8 @@ from unmask.sampling.enumeration import target_law, transition_matrix
 from unmask.sampling.kernels.block import ProductBlock, SequentialBlock
 from unmask.sampling.kernels.metropolis import MetropolisHastings
 from unmask.sampling.target import Target
-from unmask.training.encoder import PackedBert
-from unmask.training.masking import UniformRate
-from unmask.training.model_folder import new_model
-from unmask.training.objectives import CausalTasks, MaskedTasks
+from unmask.training.encoder import PackedBert, new_model
+from unmask.training.objectives import CausalTasks, MaskedTasks, UniformRate
 from unmask.training.packing import PackedText, Vocabulary
 from unmask.training.settings import TrainSettings
 from unmask.translation.beam_search import CausalPairs, beam_search

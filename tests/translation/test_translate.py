@@ -43,7 +43,7 @@ def test_a_small_model_learns_the_dictionary_and_the_order(masked: Path, causal:
 
 @pytest.mark.parametrize("name", [name for name, kernel in KERNELS.items() if not kernel.corrects])
 def test_every_decoder_and_kernel_translates(masked: Path, name: str) -> None:
-    steps = {"decoding_steps": 2} if "decoding_steps" in KERNELS[name].options else {}
+    steps = {"passes": 2} if "passes" in KERNELS[name].options else {}
     steps = {"sweeps": 2, "start": "mask-predict@1"} if name in MARKOV else steps
     found = translated(masked, kernel=name, **steps, lengths=2)
     assert share_right(found.texts, TARGETS) > 0.6
@@ -55,8 +55,8 @@ def test_a_model_that_learned_to_correct_its_own_output_revises_it_and_one_that_
     masked: Path, refined: Path
 ) -> None:
     with pytest.warns(UnmaskWarning, match="trained on blanks only"):
-        lost = translated(masked, kernel="revise", decoding_steps=4, lengths=2)
-    found = translated(refined, kernel="revise", decoding_steps=4, lengths=2)
+        lost = translated(masked, kernel="revise", passes=4, lengths=2)
+    found = translated(refined, kernel="revise", passes=4, lengths=2)
     assert share_right(found.texts, TARGETS) > 0.9 and share_right(lost.texts, TARGETS) < 0.2
     assert share_right(translated(refined).texts, TARGETS) > 0.9
 
@@ -192,7 +192,7 @@ def test_the_command_writes_one_line_per_source_and_keeps_empty_ones(masked: Pat
     (tmp_path / "s.txt").write_text("\n".join([SOURCES[0], "", SOURCES[1]]) + "\n")
     (tmp_path / "t.txt").write_text("\n".join([TARGETS[0], "", TARGETS[1]]) + "\n")
     run = invoke(["translate", str(tmp_path / "s.txt"), "--model", str(masked), "--reference",
-                                   str(tmp_path / "t.txt"), "--out", str(tmp_path / "o.jsonl"), "--device", "cpu"])  # fmt: skip
+                                   str(tmp_path / "t.txt"), "--save", str(tmp_path / "o.jsonl"), "--device", "cpu"])  # fmt: skip
     assert run.exit_code == 0, run.stderr
     rows = [json.loads(line) for line in (tmp_path / "o.jsonl").read_text().splitlines()]
     assert [bool(row["text"]) for row in rows] == [True, False, True] and rows[1]["energy"] is None
@@ -231,17 +231,17 @@ def test_what_is_read_is_not_written_over_and_words_that_cannot_be_spelled_are_t
     link.symlink_to(file)
     for out in (file, link):
         with pytest.raises(InputError, match="is read by this very command"):
-            flat.translate(file, model=masked, device="cpu", out=out)
+            flat.translate(file, model=masked, device="cpu", save=out)
         with pytest.raises(InputError, match="is read by this very command"):
-            flat.translate(["kalo."], model=masked, device="cpu", reference=file, out=out)
+            flat.translate(["kalo."], model=masked, device="cpu", reference=file, save=out)
     assert file.read_text().startswith("kalo.")
     before = {path: path.read_bytes() for path in masked.iterdir() if path.is_file()}
     for name in ("config.json", "new.jsonl"):
-        done = invoke(["translate", str(file), "--model", str(masked), "--out", str(masked / name)])
-        assert done.exit_code == 2 and done.stderr.startswith("error: out ") and done.stderr.count("\n") == 1
+        done = invoke(["translate", str(file), "--model", str(masked), "--save", str(masked / name)])
+        assert done.exit_code == 2 and done.stderr.startswith("error: --save ") and done.stderr.count("\n") == 1
     assert {path: path.read_bytes() for path in masked.iterdir() if path.is_file()} == before
     with pytest.raises(InputError, match="did not write"):
-        flat.translate(["kalo."], model=masked, device="cpu", out=file)
+        flat.translate(["kalo."], model=masked, device="cpu", save=file)
     with pytest.warns(UnmaskWarning, match="1 of 2 sources have words that the model cannot spell .* the first in line 2"):
         flat.translate(file, model=masked, device="cpu")
 
@@ -257,7 +257,7 @@ def test_other_models_and_sources_without_room_are_refused(masked: Path, causal:
         flat.translate(["kalo.", "kalo " * 40], model=masked, device="cpu")
     with pytest.raises(InputError, match="is not a file"):
         flat.translate(tmp_path / "none.txt", model=masked)
-    for texts, what in ((None, "texts None"), (["kalo.", None], r"texts \[.kalo"), ([3], r"texts \[3")):
+    for texts, what in ((None, "data None"), (["kalo.", None], r"data \[.kalo"), ([3], r"data \[3")):
         with pytest.raises(InputError, match=what.split(":")[0]):
             flat.translate(texts, model=masked)  # type: ignore[arg-type]
     assert flat.translate([], model=masked, device="cpu").rows == []

@@ -14,7 +14,7 @@ from rich.console import Console
 import unmask
 from drawn_models import every_filling
 from unmask.answers import chain_filling
-from unmask.cli.answers import _show_filling
+from unmask.cli.printing import _show_filling
 
 NUMBER = r"([0-9][0-9,.]*(?:e[+-]?[0-9]+)?)"
 SUMMARY = re.compile(
@@ -203,7 +203,7 @@ class Answered:
 def answered(text, model, **options) -> Answered:
     """`unmask.fill`, and the search that it made; options that are not those of the search go to `fill`."""
     seen, own = {}, {name: options.pop(name) for name in list(options) if name in unmask.Search.__annotations__}
-    searched, asked = chain_filling.search_fillings, chain_filling.ChainQuestion.answer
+    searched, asked = chain_filling.search_fillings, chain_filling.SearchedText.answer
 
     def search(*args, **more):
         seen["found"] = searched(*args, **more)
@@ -215,7 +215,7 @@ def answered(text, model, **options) -> Answered:
 
     with (
         mock.patch.object(chain_filling, "search_fillings", search),
-        mock.patch.object(chain_filling.ChainQuestion, "answer", answer),
+        mock.patch.object(chain_filling.SearchedText, "answer", answer),
     ):
         filling = unmask.fill(text, model=model, joint="chain", search=unmask.Search(**own), **options)
     return Answered(filling, seen["found"], seen["question"])

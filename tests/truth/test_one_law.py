@@ -14,8 +14,8 @@ from unmask.cloze import Cloze
 from unmask.evaluation.measure import measure_pairs
 from unmask.joints import derive
 from unmask.joints.arnold_gokhale import family
-from unmask.joints.chain import chain
 from unmask.joints.chain_search import search_fillings
+from unmask.joints.closed_forms import chain
 from unmask.models.tabular import TabularMLM
 from unmask.sampling.decoders.ancestral import Ancestral
 from unmask.sampling.energy import Energy
@@ -24,7 +24,7 @@ from unmask.sampling.kernels.pair_joint import proposal_weights
 from unmask.sampling.target import Target
 from unmask.scoring.batch import TextBatch, score_batch
 from unmask.scoring.registry import SCORES, chosen
-from unmask.tables.exploration import Variant
+from unmask.tables.lattice import Variant
 from unmask.tables.revealing import Conditionals
 from unmask.tables.unary import unary_tables
 from unmask.variants.mutants import effects

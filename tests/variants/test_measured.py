@@ -120,7 +120,7 @@ def test_the_command_prints_and_writes_what_python_returns(letters_folder, lette
     monkeypatch.setenv("COLUMNS", "80")
     path = tmp_path / "list.csv"
     frame(scored["pll"]).to_csv(path, index=False)
-    files = {"out": tmp_path / "m.parquet", "figure": tmp_path / "m.png"}
+    files = {"save": tmp_path / "m.parquet", "figure": tmp_path / "m.png"}
     ranking = unmask.Ranking(scores="singles,product,any_order")
     found = unmask.mutants(SEQUENCE, measured=path, model=letters, ranking=ranking, **files)
     typed = ["mutants", SEQUENCE, "--model", str(letters_folder), "--measured", str(path)]
@@ -146,7 +146,7 @@ def test_the_command_prints_and_writes_what_python_returns(letters_folder, lette
         ({"measured": "nowhere.csv"}, "does not exist"),
         ({"measured": [{"m": "C2D", "y": 1}], "ranking": {"scores": "magic"}}, "'magic' is unknown"),
         ({"measured": [{"m": "C2D", "y": 1}], "ranking": {"better": "more"}}, "'more' is unknown"),
-        ({"measured": [{"m": v, "y": i} for i, v in enumerate(VARIANTS)], "out": "m.csv"}, "ends in .parquet"),
+        ({"measured": [{"m": v, "y": i} for i, v in enumerate(VARIANTS)], "save": "m.csv"}, "ends in .parquet"),
     ],
 )
 def test_what_is_refused(letters, options, message):

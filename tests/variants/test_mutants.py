@@ -110,7 +110,7 @@ def test_four_changes_and_lists_and_objects(letters):
     "options", [{"positions": "all"}, {"positions": [1, 4], "changes": 2}, {"positions": "1-4", "changes": 2}]
 )
 def test_figures_and_tables_are_left(letters, tmp_path, options):
-    found = unmask.mutants(SEQUENCE, model=letters, out=tmp_path / "m.parquet", figure=tmp_path / "m.png", **options)
+    found = unmask.mutants(SEQUENCE, model=letters, save=tmp_path / "m.parquet", figure=tmp_path / "m.png", **options)
     assert pandas.read_parquet(tmp_path / "m.parquet").equals(found.to_frame())
     assert (tmp_path / "m.png").stat().st_size > 5_000
 
@@ -137,8 +137,8 @@ def test_figures_and_tables_are_left(letters, tmp_path, options):
         ({"positions": [1], "alphabet": "CD"}, "residue A1 of the sequence is not in the alphabet"),
         ({"positions": [1], "alphabet": "AB"}, "'B'"),
         ({"positions": [1], "joint": "magic"}, "'magic' is unknown"),
-        ({"positions": [1], "out": "m.csv"}, "ends in .parquet"),
-        ({"positions": [1], "out": "/nowhere/m.parquet"}, "make it first"),
+        ({"positions": [1], "save": "m.csv"}, "ends in .parquet"),
+        ({"positions": [1], "save": "/nowhere/m.parquet"}, "make it first"),
         ({"positions": [1], "top": 0}, "top 0"),
     ],
 )
@@ -166,7 +166,7 @@ def test_the_command(letters_folder, letters, tmp_path, monkeypatch, capsys):
         code = run(["mutants", *map(str, words), "--model", str(letters_folder)])
         return code, *capsys.readouterr()
 
-    code, out, err = printed(SEQUENCE, "--positions", "2,5", "--changes", 2, "--top", 4, "--out", tmp_path / "m.parquet")
+    code, out, err = printed(SEQUENCE, "--positions", "2,5", "--changes", 2, "--top", 4, "--save", tmp_path / "m.parquet")
     assert code == 0, err
     assert "24 mutants; balanced joint; 5 tokens per residue" in out and "the 4 of largest effect" in out
     assert max(map(len, out.splitlines())) <= 80 and len(pandas.read_parquet(tmp_path / "m.parquet")) == 24

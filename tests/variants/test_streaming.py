@@ -13,9 +13,8 @@ from pyarrow import parquet
 import unmask
 from unmask.errors import InputError
 from unmask.models.tabular import TabularMLM
-from unmask.variants import streaming
-from unmask.variants.contexts import Contexts
-from unmask.variants.streaming import chunk_size, kept_scores, refuse_many
+from unmask.variants import contexts as streaming
+from unmask.variants.contexts import Contexts, chunk_size, kept_scores, refuse_many
 
 LOAD = partial(TabularMLM.random, 3, 5, 4)
 ARGUMENTS = ((0, 2, 1, 0, 1), (4, 0, 2, 1), ("pll", "any_order", "singles", "pairs:mrf", "epistasis"), (0, 1, 2), 3, 1)
@@ -156,23 +155,23 @@ def test_mutants_keep_their_scores_in_a_folder(tmp_path, letters, monkeypatch):
     def ranked(**changed):
         return unmask.mutants(SEQUENCE, measured=ROWS, model=letters, ranking=unmask.Ranking(**{"scores": NAMES} | changed))
 
-    plain, kept = ranked(), ranked(run=tmp_path / "run")
+    plain, kept = ranked(), ranked(out=tmp_path / "run")
     assert (tmp_path / "run" / "variants.parquet").is_file()
     for name, values in plain.numbers.items():
         assert kept.numbers[name] == pytest.approx(values, abs=1e-5)
     monkeypatch.setattr(streaming, "_scored", None)  # nothing is left to score
-    again = ranked(run=tmp_path / "run", seed=0)
+    again = ranked(out=tmp_path / "run", seed=0)
     assert again.numbers == kept.numbers and again.sentence == kept.sentence
-    with pytest.raises(InputError, match="holds a run with scores .* or another --run folder"):
-        ranked(run=tmp_path / "run", scores="pll")
+    with pytest.raises(InputError, match="holds a run with scores .* or another --out folder"):
+        ranked(out=tmp_path / "run", scores="pll")
 
 
 def test_folders_and_workers_that_cannot_be_are_refused(tmp_path, letters):
     (tmp_path / "notes.txt").write_text("mine")
     for given, message in [
-        ({"run": tmp_path}, "is not empty and holds no run: choose another --run folder"),
-        ({"engine": "ray"}, "engine ray needs a run folder"),
-        ({"engine": "ray", "run": tmp_path / "new"}, "engine ray loads the model in every worker"),
+        ({"out": tmp_path}, "is not empty and holds no run: choose another --out folder"),
+        ({"engine": "ray"}, "engine ray needs an out folder"),
+        ({"engine": "ray", "out": tmp_path / "new"}, "engine ray loads the model in every worker"),
         ({"workers": 2}, "workers was given, which engine local does not use"),
     ]:
         with pytest.raises(InputError, match=message):
@@ -195,7 +194,7 @@ def test_mutants_on_ray_give_the_same_table(ray_here, tmp_path, letters_folder):
     def ranked(**options):
         return unmask.mutants(SEQUENCE, measured=ROWS, model=model, ranking=unmask.Ranking(scores=NAMES, **options))
 
-    one, two = ranked(run=tmp_path / "one"), ranked(run=tmp_path / "two", engine="ray", workers=2)
+    one, two = ranked(out=tmp_path / "one"), ranked(out=tmp_path / "two", engine="ray", workers=2)
     for name, values in one.numbers.items():
         assert two.numbers[name] == pytest.approx(values, abs=1e-12)
     assert two.sentence == one.sentence

@@ -11,33 +11,33 @@ A word's probability is the sum over all its spellings in the tokens allowed, if
 during the search, words are spelled as the tokenizer does. Statements about fillings that were not found, and about the order of
 those that were, are about words in that spelling. Token sequences that are not whole words keep their share of the probability:
 the sum over words is below 1.
+
+An answer that a user names is read in tokens: one part per blank, split as the tokenizer does, never cut.
+
+    one blank                 the answer as a whole
+    k blanks                  k words with spaces between them, or k parts with " / " between them
+    k blanks side by side     also words that make k tokens together
+
+A [MASK] whose word has several tokens is scored with as many masks. A [WORD] or [GAP] takes what its lengths allow.
+
+Constraints are allowed and forbidden words, a pattern, and tokens other than those of the text (`FilledBlanks`). They only leave
+fillings out: those that remain keep their probability over the whole vocabulary. A named answer that they leave out is refused.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
-from dataclasses import dataclass
-from math import exp, log, prod
-from typing import TYPE_CHECKING, ClassVar
+from dataclasses import dataclass, replace
+from functools import cached_property
+from math import exp, floor, log, prod
+from typing import TYPE_CHECKING, ClassVar, NoReturn
 
 import torch
+from jaxtyping import Bool
 from torch import Tensor
 
-from unmask.answers.asking import Grid, allowed_tokens
-from unmask.answers.completion import (
-    Completion,
-    FilledBlanks,
-    GivenAnswer,
-    Known,
-    ReadingSeen,
-    RuleName,
-    ScoredAnswer,
-    complete,
-    completions_frame,
-    rank_bounds,
-    read_answer,
-    with_odds,
-)
+from unmask.answers.blanked_text import Completion, Grid, allowed_tokens, complete, completions_frame
 from unmask.answers.search import Search
 from unmask.cloze import Cloze
 from unmask.errors import InputError
@@ -45,11 +45,10 @@ from unmask.formats import percent_at_least, percent_at_most
 from unmask.joints.chain_search import Also, ChainSearch, Found, log_mean_over_orders, search_fillings
 from unmask.joints.registry import SEARCHED
 from unmask.models.masked_lm import MaskedLM
-from unmask.models.text.blanks import Blank, TextReading, has_several_lengths, read_blanks, reading_with, readings_of
+from unmask.models.text.blanks import Blank, TextReading, WordMarks, has_several_lengths, read_blanks, reading_with, readings_of
 from unmask.results import Result
 from unmask.runs.progress import Enough, Progress
-from unmask.tables.exploration import State, Variant
-from unmask.tables.lattice import Rounding, log_sum
+from unmask.tables.lattice import Rounding, State, Variant, log_sum
 from unmask.tables.revealing import Conditionals, length_weights
 
 if TYPE_CHECKING:
@@ -77,10 +76,8 @@ def searches(model: MaskedLM, text: str, construction: str | None, grid: Grid, s
     tabled = "exact" if grid.exact else "candidates" if grid.candidates is not None else None
     other = construction if construction != SEARCHED else None
     if why and (tabled or other):
-        against = tabled or f"joint {other}"
-        raise InputError(
-            f"{why} and {against} were given: fillings over the whole vocabulary are by {SEARCHED}; leave {against} out"
-        )
+        extra = tabled or f"joint {other}"
+        raise InputError(f"{why} and {extra} were given: fillings over the whole vocabulary are by {SEARCHED}; leave {extra} out")
     if why or tabled or other:
         return bool(why), None
     cloze = model.cloze(text, grid.positions, grid.targets)
@@ -88,7 +85,7 @@ def searches(model: MaskedLM, text: str, construction: str | None, grid: Grid, s
 
 
 @dataclass(frozen=True)
-class ChainQuestion:
+class SearchedText:
     """A text that was read, before its fillings are searched."""
 
     model: MaskedLM
@@ -100,6 +97,32 @@ class ChainQuestion:
     given: list[GivenAnswer]
     filled: FilledBlanks
     support: Tensor
+
+    @classmethod
+    def read(cls, model: MaskedLM, text: str, grid: Grid, search: Search, top: int, cloze: Cloze | None = None) -> SearchedText:
+        """Read a text (`cloze`, where its blanks were read already); what can be refused is refused before any pass."""
+        blanks, readings = _read(model, text, grid.positions, grid.targets, search.pieces, cloze)
+        support = allowed_tokens(model, grid.alphabet)
+        given = [read_answer(model, blanks, answer) for answer in search.answers or ()]
+        gold, known = readings[0].cloze.gold or (), set(support.tolist())
+        named = [*((f"answer {g.answer!r}", g.parts) for g in given), ("target", tuple((i,) for i in gold))]
+        for name, parts in named:
+            for token in [i for part in parts for i in part if i not in known]:
+                raise InputError(
+                    f"the {name} has {model.token(token)!r}, which is not in the alphabet: add it, or choose another"
+                )
+        filled = FilledBlanks(model, blanks, readings, search)
+        for reading in readings:
+            filled.allowed(reading)
+        for name, parts in named if grid.targets is not None else named[:-1]:
+            if why := filled.outside(parts):
+                raise InputError(f"the {name} {why}: leave it out, or loosen the constraints")
+        return cls(model, text, search, top, blanks, readings, given, filled, support)
+
+    @property
+    def cloze(self) -> Cloze:
+        """The text with its fewest masks."""
+        return self.readings[0].cloze
 
     def answer(self, progress: Progress | None = None) -> ChainFilling:
         """Search its fillings."""
@@ -167,25 +190,6 @@ class ChainQuestion:
         return [other for other in self.filled.other_spellings(filling) if known.issuperset(other[1:])]
 
 
-def ask_chain(model: MaskedLM, text: str, grid: Grid, search: Search, top: int, cloze: Cloze | None = None) -> ChainQuestion:
-    """Read a text (`cloze`, where its blanks were read already); what can be refused is refused before any pass of the model."""
-    blanks, readings = _read(model, text, grid.positions, grid.targets, search.pieces, cloze)
-    support = allowed_tokens(model, grid.alphabet)
-    given = [read_answer(model, blanks, answer) for answer in search.answers or ()]
-    gold, known = readings[0].cloze.gold or (), set(support.tolist())
-    named = [*((f"answer {g.answer!r}", g.parts) for g in given), ("target", tuple((i,) for i in gold))]
-    for name, parts in named:
-        for token in [i for part in parts for i in part if i not in known]:
-            raise InputError(f"the {name} has {model.token(token)!r}, which is not in the alphabet: add it, or choose another")
-    filled = FilledBlanks(model, blanks, readings, search)
-    for reading in readings:
-        filled.allowed(reading)
-    for name, parts in named if grid.targets is not None else named[:-1]:
-        if why := filled.outside(parts):
-            raise InputError(f"the {name} {why}: leave it out, or loosen the constraints")
-    return ChainQuestion(model, text, search, top, blanks, readings, given, filled, support)
-
-
 def _read(
     model: MaskedLM,
     text: str,
@@ -232,12 +236,7 @@ class _Spelled:
         reading = filled.readings[first.variant]
         plain = complete(filled.model, reading.cloze, first.tokens, _log_sum(group), first.product_log_prob)
         parts = tuple(filled.spelled(b, ids) for b, ids in enumerate(reading.parts(first.tokens)))
-        by_length: dict[tuple[int, ...], list[Found]] = {}
-        for f in group:
-            by_length.setdefault(filled.readings[f.variant].lengths, []).append(f)
-        several = len(filled.readings) > 1
-        lengths = [LengthProbability(n, _log_sum(same)) for n, same in sorted(by_length.items())] if several else None
-        return ChainCompletion(**vars(plain), parts=parts, standard_error=first.standard_error, lengths=lengths)
+        return ChainCompletion(**vars(plain), parts=parts, standard_error=first.standard_error)
 
     def answer(self, answer: GivenAnswer, state: State) -> ScoredAnswer:
         """An answer that is a filling of the text as written."""
@@ -289,11 +288,21 @@ def _size(variant: Variant, support: int) -> int:
 
 
 @dataclass(frozen=True)
-class LengthProbability:
-    """The log-probability of a filling with this many tokens per blank."""
+class ReadingSeen:
+    """A number of tokens per blank: its weight, and the probability of the fillings found that have it."""
 
-    tokens: tuple[int, ...]
-    log_prob: float
+    lengths: tuple[int, ...]
+    weight: float
+    mass: float
+
+
+class RuleName(str):
+    """The rule of a search. There is no table of its joint, so what a `Joint` can do is refused with what to do instead."""
+
+    def __getattr__(self, name: str) -> NoReturn:
+        raise AttributeError(
+            f"a search over the whole vocabulary has no table of the joint, so no {name}: give candidates to fill"
+        )
 
 
 @dataclass(frozen=True)
@@ -302,15 +311,12 @@ class ChainCompletion(Completion):
 
     parts           what each blank is filled with, as text
     standard_error  of log_prob, in nats; 0 where no order is left out
-    lengths         log-probability by the number of tokens of the blanks; several where a word has several spellings
     """
 
-    KEYS: ClassVar[tuple[str, ...]] = (*Completion.KEYS, "parts", "standard_error", "lengths")
-    OPTIONAL = ("lengths",)
+    KEYS: ClassVar[tuple[str, ...]] = (*Completion.KEYS, "parts", "standard_error")
 
     parts: tuple[str, ...] = ()
     standard_error: float = 0.0
-    lengths: list[LengthProbability] | None = None
 
 
 @dataclass(frozen=True, repr=False)
@@ -393,3 +399,245 @@ class ChainFilling(Result):
             f"{spelled}no other has more than {percent_at_most(self.bound)}{' and' if spelled and self.exact else ';'} "
             f"{sure} ({self.passes:,} passes{'; stopped' if self.stopped == 'asked' else ''})"
         )
+
+
+@dataclass(frozen=True)
+class GivenAnswer:
+    """An answer as the user wrote it, and the tokens of each blank."""
+
+    answer: str
+    parts: tuple[tuple[int, ...], ...]
+
+    @property
+    def lengths(self) -> tuple[int, ...]:
+        return tuple(len(part) for part in self.parts)
+
+    @property
+    def tokens(self) -> tuple[int, ...]:
+        return tuple(i for part in self.parts for i in part)
+
+
+@dataclass(frozen=True)
+class ScoredAnswer(Result):
+    """A given answer's probability among all fillings of the text.
+
+    rank     the lowest and the highest place that it can have among all fillings that the constraints allow; None where it
+             has more tokens than the blanks, and so does not fill the text as written, and where orders are sampled
+    odds     its probability over that of the most probable answer given
+    """
+
+    answer: str
+    tokens: tuple[str, ...]
+    text: str
+    log_prob: float
+    standard_error: float
+    rank: tuple[int, int] | None
+    odds: float = 1.0
+
+
+def read_answer(model: MaskedLM, blanks: Sequence[Blank], answer: str) -> GivenAnswer:
+    """The tokens of an answer, blank by blank."""
+    if not answer.strip():
+        raise InputError(f"the answer {answer!r} is empty: give what fills the blanks")
+    parts = _parts(model, blanks, answer)
+    for b, (blank, ids) in enumerate(zip(blanks, parts, strict=True)):
+        if blank.kind != "token" and not blank.least <= len(ids) <= blank.most:
+            what = "use a higher pieces" if blank.kind == "word" else "widen the gap"
+            raise InputError(
+                f"the answer {answer!r} has {len(ids)} tokens {model.decode(ids)} at blank {b + 1}, "
+                f"which takes {blank.least} to {blank.most}: {what}"
+            )
+    return GivenAnswer(answer, tuple(tuple(ids) for ids in parts))
+
+
+def _parts(model: MaskedLM, blanks: Sequence[Blank], answer: str) -> list[list[int]]:
+    def encoded(word: str, blank: Blank) -> list[int]:
+        return model.words.encode_word(word, blank.at_start, blank.after_space)
+
+    written = [part.strip() for part in answer.split("/")] if "/" in answer else [answer] if len(blanks) == 1 else answer.split()
+    if len(written) == len(blanks) and all(written):
+        for blank, part in zip(blanks, written, strict=True):
+            if blank.kind == "word" and len(part.split()) > 1:
+                raise InputError(
+                    f"{part!r} of the answer {answer!r} is {len(part.split())} words, and [WORD] takes one: "
+                    "put commas between answers, or use [GAP:2-5]"
+                )
+        return [encoded(part, blank) for blank, part in zip(blanks, written, strict=True)]
+    together = [i for n, word in enumerate(answer.split()) for i in encoded(word, blanks[min(n, len(blanks) - 1)])]
+    if all(blank.kind == "token" for blank in blanks) and len(together) == len(blanks) and "/" not in answer:
+        return [[i] for i in together]
+    raise InputError(
+        f"the answer {answer!r} has {len(written)} parts for {len(blanks)} blanks: one word per blank, or / between parts"
+    )
+
+
+@dataclass(frozen=True)
+class Known:
+    """Bounds of a filling's log-probability, and whether spellings that were not found may add to it."""
+
+    low: float
+    high: float
+    grows: bool = False
+
+
+def rank_bounds(mine: Known, others: Sequence[Known], bound: float, left: float, fillings: int) -> tuple[int, int]:
+    """The lowest and the highest place of a filling of which everything is known, among all `fillings`.
+
+    bound   no filling that was not found has more; of words it says nothing (1)
+    left    the mass that was not found. Fillings above `mine` that were not found have at least exp(mine.low) of it each; one
+            that grows has at least what it lacks. So no more of them are above than can be paid for, the cheapest first.
+    """
+    first = 1 + sum(other.low > mine.high for other in others)
+    last = 1 + sum(other.high > mine.low for other in others)
+    price = exp(mine.low)
+    if price == 0:
+        return first, fillings
+    lacking = sorted(price - exp(other.high) for other in others if other.grows and other.high <= mine.low)
+    for cost in lacking:
+        if cost > left:
+            break
+        left, last = left - cost, last + 1
+    if bound > price:
+        last += floor(min(left / price, fillings))
+    return first, min(last, fillings)
+
+
+def with_odds(answers: Sequence[ScoredAnswer]) -> list[ScoredAnswer]:
+    """The answers, best first, with their odds against the best."""
+    ranked = sorted(answers, key=lambda answer: -answer.log_prob)
+    best = ranked[0].log_prob
+    return [replace(answer, odds=1.0 if answer.log_prob == best else exp(answer.log_prob - best)) for answer in ranked]
+
+
+class FilledBlanks:
+    """The blanks of a text under constraints: what their tokens spell, which tokens they may take, which fillings pass."""
+
+    def __init__(self, model: MaskedLM, blanks: Sequence[Blank], readings: Sequence[TextReading], search: Search) -> None:
+        self.model, self.blanks, self.readings, self.differ = model, blanks, readings, search.differ
+        if not all(word.strip() for word in search.forbid or ()):
+            raise InputError(f"forbid {list(search.forbid or ())} has an empty word: name the words, or leave it out")
+        self.forbidden = {word.strip().casefold() for word in search.forbid or ()}
+        allow, match = search.allow or {}, {0: search.match} if isinstance(search.match, str) else search.match or {}
+        for name, numbers in (("allow", allow), ("match", [n for n in match if n != 0])):
+            for number in numbers:
+                if not 1 <= number <= len(blanks):
+                    raise InputError(f"{name} names blank {number}, and the text has {len(blanks)}: number them from 1")
+        every = {b: match[0] for b in range(len(blanks)) if 0 in match}
+        named = {b - 1: pattern for b, pattern in match.items() if b != 0}
+        self.patterns = {b: _compiled(pattern) for b, pattern in (every | named).items()}
+        self.allowed_ids = {b - 1: self._allowed_ids(b - 1, words) for b, words in allow.items()}
+        if search.differ and readings[0].cloze.gold is None:
+            raise InputError("differ was given, and what stood in the blanks is not known: give a whole text and positions")
+
+    @cached_property
+    def marks(self) -> WordMarks:
+        """Raises where the tokenizer does not mark words."""
+        return WordMarks(self.model.words, self.model.vocab_size)
+
+    def spelled(self, blank: int, ids: Sequence[int]) -> str:
+        """The text that the tokens of a blank spell; "" if those of a [WORD] are not a word."""
+        if self.blanks[blank].kind == "word":
+            return self.marks.spelled(ids)
+        if len(ids) == 1:
+            return self.model.token(ids[0]).strip()
+        return self.model.text(ids)
+
+    def allowed(self, reading: TextReading) -> tuple[Bool[Tensor, " V"] | None, ...] | None:
+        """For each site of a reading the tokens that its blank may take there; None for all."""
+        masks = [self._mask(b, length, piece) for b, length in enumerate(reading.lengths) for piece in range(length)]
+        return None if all(mask is None for mask in masks) else tuple(masks)
+
+    def accept(self, reading: int, tokens: Sequence[int]) -> bool:
+        """Checks that need the whole filling, not single tokens."""
+        read = self.readings[reading]
+        if self.differ and tuple(tokens) == read.cloze.gold:
+            return False
+        return all(self.blanks[b].kind == "token" or not self._broken(b, ids) for b, ids in enumerate(read.parts(tokens)))
+
+    def outside(self, parts: Sequence[tuple[int, ...]]) -> str | None:
+        """The constraint that a filling with these tokens at its blanks breaks, in words; None if it breaks none."""
+        gold = self.readings[0].cloze.gold
+        if self.differ and tuple(i for ids in parts for i in ids) == gold:
+            return "is what stood in the blanks, which differ leaves out"
+        for b, ids in enumerate(parts):
+            if why := self._broken(b, ids):
+                return f"has {(self.spelled(b, ids) or ' '.join(self.model.decode(ids)))!r} at blank {b + 1}, which {why}"
+        return None
+
+    @property
+    def words(self) -> int:
+        """The number of blanks that take a whole word."""
+        return sum(blank.kind == "word" for blank in self.blanks)
+
+    def other_spellings(self, filling: Sequence[int]) -> list[tuple[int, ...]]:
+        """The other fillings that spell the same, if the text has one [WORD]; else an empty list."""
+        if self.words != 1:
+            return []
+        word = next(b for b, blank in enumerate(self.blanks) if blank.kind == "word")
+        parts = self.readings[filling[0]].parts(filling[1:])
+        number = {r.lengths: n for n, r in enumerate(self.readings)}
+        others = []
+        for split in self.marks.splits(parts[word], self.blanks[word].most):
+            changed = [*parts[:word], split, *parts[word + 1 :]]
+            n = number.get(tuple(len(part) for part in changed))
+            if n is not None and split != parts[word]:
+                others.append((n, *(i for part in changed for i in part)))
+        return others
+
+    def _broken(self, b: int, ids: tuple[int, ...]) -> str:
+        """The constraint that the tokens of a blank break, in words; empty if they break none."""
+        blank = self.blanks[b]
+        if b in self.allowed_ids and ids not in self.allowed_ids[b]:
+            return "allow does not name"
+        if why := self._misspelled(b, self.spelled(b, ids)):
+            return why
+        if blank.kind == "word" and not self.marks.is_canonical(ids, blank.at_start, blank.after_space):
+            return "is not a whole word of this tokenizer"
+        return ""
+
+    def _misspelled(self, b: int, text: str) -> str:
+        if text.casefold() in self.forbidden:
+            return "forbid leaves out"
+        pattern = self.patterns.get(b)
+        return "" if pattern is None or pattern.fullmatch(text) else f"does not match {pattern.pattern!r}"
+
+    def _mask(self, b: int, length: int, piece: int) -> Bool[Tensor, " V"] | None:
+        blank = self.blanks[b]
+        mask: Tensor | None = None
+        if blank.kind == "word":
+            mask = self.marks.continuing if piece else self.marks.beginning(blank.at_start, blank.after_space)
+        if b in self.allowed_ids:
+            named = torch.zeros(self.model.vocab_size, dtype=torch.bool)
+            named[[ids[piece] for ids in self.allowed_ids[b] if len(ids) == length]] = True
+            mask = named if mask is None else mask & named
+        if length == 1 and (self.forbidden or b in self.patterns):
+            passing = torch.zeros(self.model.vocab_size, dtype=torch.bool)
+            passing[[i for i in self.model.regular_ids if not self._misspelled(b, self.spelled(b, [i]))]] = True
+            mask = passing if mask is None else mask & passing
+            if blank.most == 1 and not bool(mask.any()):
+                raise InputError(
+                    f"no token of the model passes the constraints at blank {b + 1}"
+                    + (f" (match {self.patterns[b].pattern!r})" if b in self.patterns else "")
+                    + ": loosen them"
+                )
+        return mask
+
+    def _allowed_ids(self, b: int, words: Sequence[str]) -> set[tuple[int, ...]]:
+        blank = self.blanks[b]
+        found = {tuple(self.model.words.encode_word(word, blank.at_start, blank.after_space)) for word in words}
+        fitting = {ids for ids in found if blank.least <= len(ids) <= blank.most}
+        if not words:
+            raise InputError(f"allow at blank {b + 1} names no word: name one or more")
+        for ids in sorted(found - fitting):
+            raise InputError(
+                f"allow at blank {b + 1}: {self.model.decode(ids)} is {len(ids)} tokens, and the blank takes "
+                f"{blank.least} to {blank.most}: use [WORD] or [GAP], or more pieces"
+            )
+        return found
+
+
+def _compiled(pattern: str) -> re.Pattern[str]:
+    try:
+        return re.compile(pattern)
+    except (re.error, ValueError, OverflowError, RecursionError) as error:
+        raise InputError(f"match {pattern!r} is not a regular expression ({error}): correct it") from None

@@ -17,17 +17,15 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from unmask.answers.asking import Grid, answered, asked, for_each, look_at_first, mass_in_words
-from unmask.answers.completion import complete
-from unmask.answers.filling import with_gold
+from unmask.answers.blanked_text import BlankedText, Grid, complete, for_each, mass_in_words, with_gold, with_tables
+from unmask.answers.checking import look_at_first
 from unmask.answers.plots import figure_path, save_figure
 from unmask.cloze import Cloze
 from unmask.errors import InputError
 from unmask.formats import around_blanks
 from unmask.joints.deriving import derive_all
-from unmask.joints.faithfulness import read_joints
 from unmask.joints.joint import Joint, not_converged
-from unmask.joints.metrics import block_metrics, compatibility
+from unmask.joints.metrics import block_metrics, compatibility, read_joints
 from unmask.joints.registry import DEFAULT, INDEPENDENT, all_named, named
 from unmask.models.load import Model, as_model
 from unmask.models.masked_lm import MaskedLM
@@ -206,7 +204,7 @@ def comparisons(
         raise InputError(f"joint {ranked_by} is not among the joints compared ({', '.join(names)}): add it, or rank by another")
     where = figure_path(figure, len(texts), (model, grid.alphabet))
     lm = as_model(model)
-    questions = for_each(texts, lambda text: asked(lm, text, grid))
+    questions = for_each(texts, lambda text: BlankedText.read(lm, text, grid))
     for question in questions:
         blanks = len(question.cloze.block)
         if blanks < 2:
@@ -215,7 +213,7 @@ def comparisons(
         if where is not None and blanks != 2:
             raise InputError(f"the figure is of two blanks, and the text has {blanks}: leave the figure out")
     look_at_first(lm, (question.cloze.ids for question in questions))
-    for question, tables in answered(lm, questions, progress):
+    for question, tables in with_tables(lm, questions, progress):
         derived = dict(zip(names, derive_all(tables, names), strict=True))
         found = Comparison(question.text, derived, ranked_by, lm, question.cloze, question.plan.allowed, top)
         yield found

@@ -9,12 +9,19 @@ from itertools import groupby
 from math import exp
 from typing import TYPE_CHECKING, Any
 
-import torch
-from torch import Tensor
-
-from unmask.answers.asking import Asked, Grid, answered, asked, for_each, look_at_first, mass_in_words
-from unmask.answers.chain_filling import ChainFilling, ChainQuestion, ask_chain, searches
-from unmask.answers.completion import Completion, complete, completions_frame
+from unmask.answers.blanked_text import (
+    BlankedText,
+    Completion,
+    Grid,
+    complete,
+    completions_frame,
+    for_each,
+    mass_in_words,
+    with_gold,
+    with_tables,
+)
+from unmask.answers.chain_filling import ChainFilling, SearchedText, searches
+from unmask.answers.checking import look_at_first
 from unmask.answers.search import Search
 from unmask.cloze import Cloze
 from unmask.joints.deriving import derive
@@ -109,24 +116,16 @@ def fillings(
     construction = None if joint is None else named(joint, "joint").name
     lm = as_model(model)
 
-    def ask(text: str) -> Asked | ChainQuestion:
+    def read(text: str) -> BlankedText | SearchedText:
         searched, cloze = searches(lm, text, construction, grid, search)
-        return ask_chain(lm, text, grid, search, top, cloze) if searched else asked(lm, text, grid, cloze)
+        return SearchedText.read(lm, text, grid, search, top, cloze) if searched else BlankedText.read(lm, text, grid, cloze)
 
-    everything = for_each(texts, ask)
-    look_at_first(lm, (q.cloze.ids if isinstance(q, Asked) else q.readings[0].cloze.ids for q in everything))
-    for searched, questions in groupby(everything, lambda question: isinstance(question, ChainQuestion)):
+    everything = for_each(texts, read)
+    look_at_first(lm, (one.cloze.ids for one in everything))
+    for searched, some in groupby(everything, lambda one: isinstance(one, SearchedText)):
         if searched:
-            yield from (question.answer(progress) for question in questions if isinstance(question, ChainQuestion))
+            yield from (one.answer(progress) for one in some if isinstance(one, SearchedText))
         else:
-            dense = [question for question in questions if isinstance(question, Asked)]
-            for question, tables in answered(lm, dense, progress):
+            for one, tables in with_tables(lm, [one for one in some if isinstance(one, BlankedText)], progress):
                 rule = derive(tables, construction or DEFAULT)
-                yield Filling(question.text, rule, derive(tables, INDEPENDENT), lm, question.cloze, top)
-
-
-def with_gold(rows: Tensor, cloze: Cloze) -> Tensor:
-    """Token ids of fillings, one per row, and after them the tokens that stood in the blanks where they are not among them."""
-    gold = torch.tensor([] if cloze.gold is None else [cloze.gold], dtype=rows.dtype, device=rows.device)
-    known = len(gold) and bool((rows == gold).all(1).any())
-    return rows if known or not len(gold) else torch.cat([rows, gold])
+                yield Filling(one.text, rule, derive(tables, INDEPENDENT), lm, one.cloze, top)

@@ -134,10 +134,13 @@ def dependence_map(found: Dependence) -> Figure:
     return figure
 
 
-def pair_map(joint: Joint, product: Joint, shown: int = 16, pinned: tuple[int, int] | None = None) -> dict[str, Any]:
+def pair_map(
+    joint: Joint, product: Joint, shown: int = 16, pinned: tuple[int, int] | None = None, gold: Sequence[int] = ()
+) -> dict[str, Any]:
     """The map of two blanks under a joint, beside the product over the same tables: plain lists, which page and notebook draw.
 
     shown    tokens along each edge: those with the highest marginal of the joint and of the product on average
+    gold     the ids of the two tokens that stand there, which are always shown
     pinned   (blank, token id): the first blank is 0
 
     axes      of each blank the tokens shown, likeliest first, and their probabilities with the other blank unknown
@@ -149,7 +152,10 @@ def pair_map(joint: Joint, product: Joint, shown: int = 16, pinned: tuple[int, i
     marginals, apart = joint.marginals(), product.marginals()
     axes = []
     for t in (0, 1):
-        place = (marginals[t] + apart[t]).topk(min(shown, joint.shape[t])).indices
+        weight = marginals[t] + apart[t]
+        if len(gold):
+            weight = weight.masked_fill((joint.tables.candidates[t] == gold[t]).to(weight.device), torch.inf)
+        place = weight.topk(min(shown, joint.shape[t])).indices
         place = place[marginals[t][place].argsort(descending=True)]
         axes.append(_tokens(joint, t, place) | {"marginal": marginals[t][place].tolist(), "product": apart[t][place].tolist()})
     rows = torch.cartesian_prod(*[torch.tensor(axis["ids"]) for axis in axes])

@@ -7,35 +7,23 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from difflib import get_close_matches
 from functools import partial
 from importlib import import_module
 from pathlib import Path
-from typing import Any
 
 from cyclopts import App, CycloptsError
 
 from unmask import __version__
 from unmask.cli import process
-from unmask.cli.command import command, hidden
+from unmask.cli.command import APP, JSON, command, hidden, in_options
 from unmask.errors import InputError
 from unmask.signature import FAMILIAR, Option, options, summary
 from unmask.verbs import VERBS, verb
 
 LAB = "lab"
-PRINTED_BY = {
-    "answers": ("fill", "compare", "dependence", "mutants", "check"),
-    "evaluation": ("evaluate", "frontier"),
-    "serve": ("serve",),
-    "sampling": ("sample", "diagnose"),
-    "training": ("train", "translate"),
-    "score": ("score",),
-}
-"""The modules that call the function of a verb and print what it returns, by functions of the verbs' names; of other verbs the
-data frame is printed."""
 FAMILIAR_COMMANDS = {"ppl": "evaluate", "perplexity": "evaluate", "generate": "sample", "predict": "fill", "pll": "score"}
-JSON = Option("json", bool, False, "Print JSON.", "json", owner=None)
 FILE = Option("file", Path | None, None, "Texts from a file instead of TEXT, one per line or FASTA; - is standard input.", "file")
 LINES = ("translate", "serve")
 """Commands without --json: they print JSON lines, or nothing that JSON could hold."""
@@ -45,32 +33,18 @@ def made(name: str) -> App:
     """The command of this name, with its options."""
     if name == LAB:
         return import_module("unmask.cli.lab").app()
+    from unmask.cli import printing
+
     function = verb(name)
-    module = next((module for module, verbs in PRINTED_BY.items() if name in verbs), None)
-    run = partial(terminal_answer, name) if module is None else getattr(import_module(f"unmask.cli.{module}"), name)
     texts = options(function)[0].name in ("text", "sequence")
     extra = [*([FILE] if texts else []), *([JSON] if name not in LINES else [])]
-    return command(name, function, run, extra)
-
-
-def terminal_answer(name: str, given: dict[str, Any]) -> None:
-    """The result of a verb that no module prints: its data frame."""
-    from unmask.cli import terminal
-
-    terminal.answered(name, given, lambda result: print(result.to_frame().to_string()))
+    return command(name, function, getattr(printing, name, None) or partial(printing.frame, name), extra)
 
 
 def main_app(words: Sequence[str]) -> App:
     """`unmask`, with the command that is called; of the others, for the help, the first line."""
-    app = App(
-        name="unmask",
-        help="Explicit joint probabilities from a masked language model.",
-        version=f"unmask {__version__}",
-        version_flags=("--version",),
-        help_flags=("--help", "-h"),
-        help_format="plaintext",
-        suppress_keyboard_interrupt=False,
-    )
+    about = "Explicit joint probabilities from a masked language model."
+    app = App(name="unmask", help=about, **APP | {"version": f"unmask {__version__}", "version_flags": ("--version",)})
     called = next((word for word in words if not word.startswith("-")), None)
     names = (*VERBS, LAB)
     if called in names:
@@ -78,8 +52,7 @@ def main_app(words: Sequence[str]) -> App:
         return app
     if called is not None:
         near = FAMILIAR_COMMANDS.get(called) or next(iter(get_close_matches(called, names, n=1)), None)
-        use = f"use unmask {near}" if near else "see unmask --help"
-        raise InputError(f"{called} is not a command: {use}")
+        raise InputError(f"{called} is not a command: {f'use unmask {near}' if near else 'see unmask --help'}")
     for name in names:
         line = "The theory of generative masked language models, computed exactly." if name == LAB else summary(verb(name))
         app.command(App(name=name, help=line))
@@ -89,32 +62,28 @@ def main_app(words: Sequence[str]) -> App:
 def run(words: Sequence[str]) -> int:
     """Run a command; its exit code."""
     with process.one_line_warnings():
-        return _run(words)
-
-
-def _run(words: Sequence[str]) -> int:
-    try:
-        process.prepare()
-        typed = [hidden(word) for word in words]
-        code = main_app(words)(typed, exit_on_error=False, print_error=False, result_action="return_value")
-        process.flush_output()
-        return code if isinstance(code, int) else 0
-    except KeyboardInterrupt:
-        return process.INTERRUPTED
-    except (BrokenPipeError, SystemExit):  # rich leaves by SystemExit where it meets a broken pipe itself
-        process.abandon_output()
-        return process.NO_READER
-    except Exception as error:
-        if process.interrupted():
+        try:
+            process.prepare()
+            typed = [hidden(word) for word in words]
+            code = main_app(words)(typed, exit_on_error=False, print_error=False, result_action="return_value")
+            sys.stdout.flush()
+            return code if isinstance(code, int) else 0
+        except KeyboardInterrupt:
             return process.INTERRUPTED
-        line = _misread(error) if isinstance(error, CycloptsError) else process.explained(error)
-        if line is None:
-            raise
-        if isinstance(error, OSError):
+        except (BrokenPipeError, SystemExit):  # rich leaves by SystemExit where it meets a broken pipe itself
             process.abandon_output()
-        if not process.is_reported_elsewhere(error):
-            process.print_line(f"error: {process.one_line(line)}")
-        return process.MISTAKE
+            return process.NO_READER
+        except Exception as error:
+            if process.interrupted():
+                return process.INTERRUPTED
+            line = _misread(error) if isinstance(error, CycloptsError) else process.explained(error)
+            if line is None:
+                raise
+            if isinstance(error, OSError):
+                process.abandon_output()
+            if not process.is_reported_elsewhere(error):
+                process.print_line(f"error: {in_options(process.one_line(line), words)}")
+            return process.MISTAKE
 
 
 def _misread(error: CycloptsError) -> str:
@@ -135,6 +104,3 @@ def main() -> None:
     code = run(sys.argv[1:])
     process.ends_with(code)
     sys.exit(code)
-
-
-Printer = Callable[[dict[str, Any]], Any]

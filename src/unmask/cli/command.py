@@ -9,18 +9,24 @@ from __future__ import annotations
 import inspect
 import os
 import re
-import types
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Annotated, Any, Literal, Union, get_args, get_origin
+from typing import Annotated, Any, Literal, get_args, get_origin
 
 from cyclopts import App, Group, Parameter
 
 from unmask.cli import process
 from unmask.errors import InputError
-from unmask.signature import Loaded, Method, Option, Written, _loaded, arguments, description, mark, options, summary
+from unmask.signature import Loaded, Method, Option, arguments, bare, description, mark, members, options, resolved, summary
+from unmask.verbs import VERBS, verb
 
-MODEL = "Model"
-"""The heading of the options that load a model."""
+JSON = Option("json", bool, False, "Print JSON.", "json")
+APP: dict[str, Any] = {
+    "help_format": "plaintext",
+    "help_flags": ("--help", "-h"),
+    "version_flags": (),
+    "suppress_keyboard_interrupt": False,
+}
+"""What all commands and groups of commands have in common."""
 NUMBERS = {int: "INT", float: "NUMBER"}
 DASH = "\0"
 """Stands for the dash of a word that cyclopts would take for an option: standard input (-), and numbers such as -0.2:0.2."""
@@ -31,31 +37,21 @@ def command(name: str, function: Callable[..., Any], run: Callable[[dict[str, An
 
     run   prints; called with the arguments that were typed, as the function takes them, and the values of `extra`
     """
-    listed = [*options(function), *extra]
-    own = {option.name for option in extra}
-    app = App(
-        name=name,
-        help=_help(function),
-        help_format="plaintext",
-        version_flags=(),
-        help_flags=("--help", "-h"),
-        suppress_keyboard_interrupt=False,
-    )
+    listed, own = [*options(function), *extra], {option.name for option in extra}
+    placed = [option.name for option in listed if option.positional]
+    paragraphs = [summary(function), *description(function).split("\n\n")]
+    app = App(name=name, help="\n\n".join(" ".join(text.split()) for text in paragraphs if text), **APP)
 
     def call(*words: Any, **named: Any) -> Any:
-        placed = [option.name for option in listed if option.positional]
         typed = dict(zip(placed, words, strict=False)) | named
-        values = {
-            option.name: value(option, typed[option.name])
-            for option in listed
-            if option.name in typed and typed[option.name] is not None
-        }
+        values = {one.name: value(one, typed[one.name]) for one in listed if typed.get(one.name) is not None}
         flat = {name: one for name, one in values.items() if name not in own}
         with process.reported(name, values.get("out")):
             return run(arguments(function, flat) | {name: one for name, one in values.items() if name in own})
 
-    call.__signature__ = inspect.Signature([_parameter(option) for option in listed])  # type: ignore[attr-defined]
-    call.__annotations__ = {option.name: _parameter(option).annotation for option in listed}
+    parameters = [_parameter(option) for option in listed]
+    call.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    call.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
     app.default(call)
     return app
 
@@ -65,25 +61,24 @@ def hidden(word: str) -> str:
     return DASH + word[1:] if word == "-" or re.match(r"-\.?\d", word) else word
 
 
-def shown(word: Any) -> Any:
-    """The word as it was typed."""
-    return f"-{word[1:]}" if isinstance(word, str) and word.startswith(DASH) else word
-
-
-def _help(function: Callable[..., Any]) -> str:
-    paragraphs = [summary(function), *description(function).split("\n\n")]
-    return "\n\n".join(" ".join(paragraph.split()) for paragraph in paragraphs if paragraph)
+def in_options(line: str, words: Sequence[str]) -> str:
+    """A message about arguments of Python in the words of the command that was typed: --max-length for max_length."""
+    if not (name := next((word for word in words if word in VERBS), None)):
+        return line
+    names = sorted((option.name for option in options(verb(name)) if not option.positional), key=len, reverse=True)
+    plain, compound = "|".join(names), "|".join(name for name in names if "_" in name) or "$^"
+    pattern = rf"^(?:{plain})(?= )|(?<=leave out )(?:{plain})\b|(?<![\w/.'\"=-])(?:{compound})(?![\w/.'\"=-])"
+    return re.sub(pattern, lambda match: f"--{match[0].replace('_', '-')}", line)
 
 
 def _parameter(option: Option) -> inspect.Parameter:
     """The option as cyclopts reads it: text, several texts, or a flag."""
-    several: Any = tuple.__class_getitem__((str,) * option.written.words)
-    typed: Any = bool if _is_flag(option) else several if option.written.words > 1 else list[str] if repeats(option) else str
-    help_text = option.help + (f" [{_readers(option)}]" if option.readers else "") + default_text(option)
-    long = f"--{option.name.replace('_', '-')}"
+    written, long = option.written, f"--{option.name.replace('_', '-')}"
+    several: Any = tuple.__class_getitem__((str,) * written.words)
+    typed: Any = bool if _is_flag(option) else several if written.words > 1 else list[str] if repeats(option) else str
     shown = Parameter(
-        name=None if option.positional else [long, *([option.written.short] if option.written.short else [])],
-        help=help_text,
+        name=None if option.positional else [long, *([written.short] if written.short else [])],
+        help=option.help + (f" [{', '.join(option.readers)}]" if option.readers else "") + default_text(option),
         metavar="" if typed is bool else _metavar(option),
         show_default=False,
         show_choices=False,
@@ -99,17 +94,11 @@ def _parameter(option: Option) -> inspect.Parameter:
 def _group(option: Option) -> Group:
     if option.positional:
         return Group("Input", sort_key=0)
-    if option.owner is None:
-        return Group(MODEL, sort_key=8) if mark(option.annotation, Loaded) else Group("Options", sort_key=1)
-    if isinstance(option.owner, type) and not option.readers:
-        return Group(summary(option.owner).rstrip("."), sort_key=3)
     if option.readers:
         return Group(f"Of single methods of --{option.parameter.replace('_', '-')}", sort_key=2)
-    return Group(MODEL, sort_key=8)
-
-
-def _readers(option: Option) -> str:
-    return ", ".join(option.readers)
+    if isinstance(option.owner, type):
+        return Group(summary(option.owner).rstrip("."), sort_key=3)
+    return Group("Model", sort_key=8) if option.owner or mark(option.annotation, Loaded) else Group("Options", sort_key=1)
 
 
 def default_text(option: Option) -> str:
@@ -128,101 +117,86 @@ def _metavar(option: Option) -> str:
         return option.name.upper() + ("..." if repeats(option) else "")
     if mark(option.annotation, Method):
         return "NAME"
-    members = [_bare(one) for one in _members(option.annotation)]
-    for member in members:
-        if member in NUMBERS:
-            return NUMBERS[member]
-        if get_origin(member) is Literal:
-            return "|".join(map(str, get_args(member))) if len(get_args(member)) < 4 else "NAME"
-        if _is_mapping(member):
+    for kind in _kinds(option):
+        if kind in NUMBERS:
+            return NUMBERS[kind]
+        if get_origin(kind) is Literal:
+            return "|".join(map(str, get_args(kind))) if len(get_args(kind)) < 4 else "NAME"
+        if _is(kind, Mapping):
             return "KEY=VALUE"
-        if _is_list(member):
-            inner = _bare(next(iter(_members(get_args(member)[0]))))
-            return {int: "3,4", float: "0.5,1"}.get(inner, "PATH" if _is_path(inner) else "A,B")
-        if _is_path(member):
+        if _is(kind, os.PathLike) or _is(_item(kind), os.PathLike):
             return "PATH"
+        if _is_list(kind):
+            return {int: "3,4", float: "0.5,1"}.get(_item(kind), "A,B")
     return "TEXT"
 
 
-def _is_flag(option: Option) -> bool:
-    return [_bare(one) for one in _members(option.annotation)] in ([bool], [bool, type(None)])
+# ---- words as values ----
 
 
 def repeats(option: Option) -> bool:
     """Whether the option may be given several times, or takes all words that are left."""
-    if option.written.repeat:
-        return True
-    members = [_bare(one) for one in _members(option.annotation)]
-    lists = [one for one in members if _is_list(one)]
-    of_paths = any(_is_path(_bare(inner)) for one in lists for inner in _members(get_args(one)[0]))
-    return any(map(_is_mapping, members)) or of_paths
+    return option.written.repeat or any(_is(kind, Mapping) or _is(_item(kind), os.PathLike) for kind in _kinds(option))
 
 
-def value(option: Option, words: Any) -> Any:
+def value(option: Option, typed: Any) -> Any:
     """What was typed, as the function takes it; words that do not fit the type stay as they are, for the function to refuse."""
-    words = [shown(word) for word in words] if isinstance(words, list) else shown(words)
-    written: Written = option.written
-    if written.read:
-        return _loaded(written.read)(words)
+    words = [_shown(word) for word in typed] if isinstance(typed, list) else _shown(typed)
+    if option.written.read:
+        return resolved(option.written.read)(words)
     if isinstance(words, bool) or mark(option.annotation, Method) or mark(option.annotation, Loaded):
         return words
-    members = [_bare(one) for one in _members(option.annotation)]
+    kinds = _kinds(option)
     if isinstance(words, tuple):
         return [_path(word, option) for word in words]
     if isinstance(words, list):
-        mappings = [one for one in members if _is_mapping(one)]
-        if not mappings:
-            return [_path(word, option) if _has_path(option) else word for word in words]
-        items = [word.partition("=") for word in words]
-        key = _bare(get_args(mappings[0])[0])
-        if str in members and len(words) == 1 and not (items[0][1] and isinstance(_read(key, items[0][0]), key)):
+        if not (mappings := [kind for kind in kinds if _is(kind, Mapping)]):
+            paths = not option.positional and any(_is(_item(kind), os.PathLike) for kind in kinds)
+            return [_path(word, option) if paths else word for word in words]
+        key, _, text = words[0].partition("=")
+        if str in kinds and len(words) == 1 and not (text and isinstance(_read(bare(get_args(mappings[0])[0]), key), int)):
             return words[0]
-        return _mapping(option, mappings[0], items)
-    for member in sorted(members, key=lambda one: one is str or not (one in NUMBERS or _is_list(one))):
-        if _is_list(member) and str in members:
-            continue
-        if (read := _member(option, member, words)) is not words:
+        return _mapping(option, mappings[0], words)
+    for kind in kinds:
+        if kind in NUMBERS and (read := _read(kind, words)) is not words:
             return read
+    for kind in kinds:
+        if _is_list(kind) and str not in kinds and not _is_list(_item(kind)):
+            return [_read(_item(kind), part.strip()) for part in words.split(",")]
+        if _is(kind, os.PathLike) and str not in kinds:
+            return _path(words, option)
     return words
 
 
-def _member(option: Option, member: Any, word: str) -> Any:
-    if member in (int, float):
-        return _read(member, word)
-    if _is_list(member):
-        inner = _bare(next(iter(_members(get_args(member)[0]))))
-        return word if _is_list(inner) else [_read(inner, part.strip()) for part in word.split(",")]
-    if _is_path(member) and str not in [_bare(one) for one in _members(option.annotation)]:
-        return _path(word, option)
-    return word
+def _shown(word: Any) -> Any:
+    """The word as it was typed."""
+    return f"-{word[1:]}" if isinstance(word, str) and word.startswith(DASH) else word
 
 
 def _read(kind: Any, word: str) -> Any:
     """A number, where the word is one."""
-    if kind not in (int, float):
-        return word
     try:
-        return kind(word)
+        return kind(word) if kind in NUMBERS else word
     except ValueError:
         return word
 
 
-def _mapping(option: Option, kind: Any, items: Iterable[tuple[str, str, str]]) -> dict[Any, Any]:
-    key_type, value_type = get_args(kind)
-    lists = _is_list(_bare(value_type))
-    made: dict[Any, Any] = {}
-    for key, equals, text in items:
-        read = _read(_bare(key_type), key.strip())
-        if not equals or not key.strip() or (_bare(key_type) is int and not isinstance(read, int)):
+def _mapping(option: Option, kind: Any, words: Iterable[str]) -> dict[Any, Any]:
+    key_type, value_type = map(bare, get_args(kind))
+    values: dict[Any, Any] = {}
+    for word in words:
+        key, equals, text = word.partition("=")
+        read = _read(key_type, key.strip())
+        if not equals or not key.strip() or (key_type is int and not isinstance(read, int)):
             form = option.written.metavar or "KEY=VALUE"
-            raise InputError(f"{option.name} {key + equals + text!r} is not understood: give {form}")
-        if lists:
-            made.setdefault(read, []).extend(part.strip() for part in text.split(",") if part.strip())
-        elif read in made:
+            raise InputError(f"{option.name} {word!r} is not understood: give {form}")
+        if _is_list(value_type):
+            values.setdefault(read, []).extend(part.strip() for part in text.split(",") if part.strip())
+        elif read in values:
             raise InputError(f"{option.name} names {key!r} twice: name each once")
         else:
-            made[read] = text.strip()
-    return made
+            values[read] = text.strip()
+    return values
 
 
 def _path(word: str, option: Option) -> Any:
@@ -231,32 +205,25 @@ def _path(word: str, option: Option) -> Any:
     return user_path(word, option.name)
 
 
-def _has_path(option: Option) -> bool:
-    lists = [_bare(one) for one in _members(option.annotation) if _is_list(_bare(one))]
-    return any(_is_path(_bare(inner)) for one in lists for inner in _members(get_args(one)[0])) and not option.positional
+def _kinds(option: Option) -> list[Any]:
+    """The types of an option, without marks."""
+    return [bare(one) for one in members(option.annotation)]
 
 
-def _bare(annotation: Any) -> Any:
-    return get_args(annotation)[0] if get_origin(annotation) is Annotated else annotation
+def _item(kind: Any) -> Any:
+    """The type of a list's items, a path where they may be paths; None for anything else."""
+    inner = [bare(one) for one in members(get_args(kind)[0])] if _is_list(kind) else [None]
+    return next((one for one in inner if _is(one, os.PathLike)), inner[0])
 
 
-def _members(annotation: Any) -> list[Any]:
-    bare = _bare(annotation)
-    if get_origin(bare) in (Union, types.UnionType):
-        return [one for member in get_args(bare) for one in _members(member)]
-    return [annotation]
-
-
-def _is_mapping(kind: Any) -> bool:
-    origin = get_origin(kind)
-    return isinstance(origin, type) and issubclass(origin, Mapping)
+def _is(kind: Any, family: type) -> bool:
+    origin = get_origin(kind) or kind
+    return isinstance(origin, type) and issubclass(origin, family)
 
 
 def _is_list(kind: Any) -> bool:
-    origin = get_origin(kind)
-    return isinstance(origin, type) and issubclass(origin, Iterable) and not issubclass(origin, Mapping | os.PathLike)
+    return get_origin(kind) is not None and _is(kind, Iterable) and not _is(kind, Mapping) and not _is(kind, os.PathLike)
 
 
-def _is_path(kind: Any) -> bool:
-    origin = get_origin(kind) or kind
-    return isinstance(origin, type) and issubclass(origin, os.PathLike)
+def _is_flag(option: Option) -> bool:
+    return _kinds(option) in ([bool], [bool, type(None)])

@@ -11,27 +11,25 @@ from typing import TYPE_CHECKING, Annotated, Any
 from cyclopts import App, Parameter
 
 from unmask.cli import terminal
-from unmask.cli.command import command
+from unmask.cli.command import APP, JSON, command
+from unmask.cli.printing import answered
 from unmask.errors import InputError
 from unmask.lab import STUDIES
 from unmask.lab import all as all_studies
-from unmask.signature import Option, summary
+from unmask.signature import summary
 
 if TYPE_CHECKING:
-    from rich.table import Table as RichTable
-
-    from unmask.lab.study import Report, Study, Table
+    from unmask.lab.study import Report, Study
 
 FOLDER = Path("lab-report")
 """Where the commands write without --out."""
-JSON = Option("json", bool, False, "Print JSON.", "json", owner=None)
 COMMANDS: dict[str, Callable[..., Any]] = {**STUDIES, "all": all_studies}
 TITLE = "The theory of generative masked language models, computed exactly on small models."
 
 
 def app() -> App:
     """`unmask lab`, with its commands."""
-    group = App(name="lab", help=TITLE, help_format="plaintext", version_flags=(), help_flags=("--help", "-h"))
+    group = App(name="lab", help=TITLE, **APP)
     for name, function in COMMANDS.items():
         group.command(command(name, function, partial(_run, name), [JSON]))
     group.default(_overview)
@@ -49,46 +47,23 @@ def _overview(*words: Annotated[str, Parameter(show=False)]) -> None:
     print("\n".join([TITLE, "", *lines, "", files, "unmask lab STUDY --help shows its options; --out FOLDER writes elsewhere."]))
 
 
-def _run(name: str, given: dict[str, Any]) -> None:
-    given.setdefault("out", FOLDER)
-    show = _print_report if name == "all" else _print_study
-    terminal.answered(f"lab.{name}", given, partial(show, Path(given["out"])))
+def _run(name: str, options: dict[str, Any]) -> None:
+    out = Path(options.setdefault("out", FOLDER))
+    files = ["report.md"] if name == "all" else [f"{name}.png", f"{name}.json"]
 
+    def show(result: Study | Report) -> None:
+        from unmask.lab.study import without_markdown
 
-def _print_study(out: Path, study: Study) -> None:
-    screen = terminal.console()
-    _print_findings(study, "- ", study.tables)
-    for ending in ("png", "json"):
-        screen.print(f"{ending}: {out / f'{study.name}.{ending}'}", soft_wrap=True)
+        screen = terminal.console()
+        for study in getattr(result, "studies", [result]):
+            terminal.print_heading(screen, study.title)
+            for table in study.tables if name != "all" else ():
+                numeric = [all(isinstance(row[i], int | float) for row in table.rows) for i in range(len(table.columns))]
+                terminal.print_titled(screen, table.title, table.columns, table.cells(), numeric, table.note)
+            for finding in study.findings:
+                screen.print(f"- {without_markdown(finding)}")
+        for file in files:
+            screen.print(f"{Path(file).suffix[1:]}: {out / file}", soft_wrap=True)
 
-
-def _print_report(out: Path, report: Report) -> None:
-    for study in report.studies:
-        _print_findings(study, "  - ")
-    terminal.console().print(f"report: {out / 'report.md'}", soft_wrap=True)
-
-
-def _print_findings(study: Study, mark: str, tables: Any = ()) -> None:
-    from unmask.lab.study import without_markdown
-
-    screen = terminal.console()
-    terminal.print_heading(screen, study.title)
-    for table in tables:
-        screen.print(_as_rich(table))
-    for finding in study.findings:
-        screen.print(mark + without_markdown(finding))
-
-
-def _as_rich(table: Table) -> RichTable:
-    from rich import box
-    from rich.table import Table as RichTable
-    from rich.text import Text
-
-    note = Text(table.note) if table.note else None
-    made = RichTable(title=Text(table.title), caption=note, box=box.SIMPLE_HEAD, title_justify="left", caption_justify="left")
-    for index, column in enumerate(table.columns):
-        numeric = all(isinstance(row[index], (int, float)) for row in table.rows)
-        made.add_column(Text(column), justify="right" if numeric else "left", overflow="fold")
-    for row in table.cells():
-        made.add_row(*(Text(cell) for cell in row))
-    return made
+    every = "NAME.png and NAME.json of every study, and " if name == "all" else ""
+    answered(f"lab.{name}", options, show, plan=f"writes {every}{' and '.join(files)} to {out}")

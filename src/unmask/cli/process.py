@@ -53,10 +53,11 @@ class _Exit:
 
 
 class _Interrupt:
-    """When an interrupt was heard, and which command runs, with the folder of its run if it has one."""
+    """When an interrupt was heard, which command runs, with the folder of its run if it has one, and whether a line said it."""
 
     heard: float | None = None
     command: tuple[str, object] = ("", None)
+    reported = False
 
 
 def listen() -> None:
@@ -91,7 +92,7 @@ def interrupted() -> bool:
 @contextmanager
 def reported(verb: str, out: object = None) -> Iterator[None]:
     """Reports an interrupt of the command `verb`: one line says how to continue, if `out` is the folder of its run."""
-    _Interrupt.command = (verb, out)
+    _Interrupt.command, _Interrupt.reported = (verb, out), False
     try:
         yield
     except BaseException as error:
@@ -102,12 +103,17 @@ def reported(verb: str, out: object = None) -> Iterator[None]:
         _Interrupt.command = ("", None)
 
 
-def _report_interrupt() -> None:
+def _report_interrupt(by_torchrun: bool = False) -> None:
     from unmask.runs.outputs import run_in
 
     verb, out = _Interrupt.command
+    if _Interrupt.reported:
+        return
     if isinstance(out, str | Path) and run_in(Path(out).expanduser()) == verb and rank() == 0:
         print_line(f"stopped; the work so far is kept in {out}: {RESUME if verb == 'train' else AGAIN}")
+    elif by_torchrun:
+        print_line(f"process {rank()} is stopped by torchrun: another process of the run has ended, or the run was stopped")
+    _Interrupt.reported = True
 
 
 def leave_now(code: int = INTERRUPTED) -> None:
@@ -144,6 +150,10 @@ def _interrupted(number: int, frame: FrameType | None) -> None:
     now = time.monotonic()
     if _Interrupt.heard is None:
         _Interrupt.heard = now
+        if number == signal.SIGTERM and os.environ.get("WORLD_SIZE", "1") != "1":
+            _report_interrupt(
+                by_torchrun=True
+            )  # at once: torchrun has lost another process, and an error of it may be on its way
         if _importing(frame):
             _report_interrupt()
             leave_now()
@@ -238,7 +248,8 @@ def one_line_warnings() -> Iterator[None]:
 
 
 def print_line(line: str) -> None:
-    """Prints a line on standard error, if it is open."""
+    """Prints a line on standard error, if it is open; after an error nothing is said of an interrupt."""
+    _Interrupt.reported = _Interrupt.reported or line.startswith("error: ")
     with suppress(OSError, ValueError, AttributeError):
         sys.stderr.write(line + "\n")
         sys.stderr.flush()

@@ -1,15 +1,14 @@
-"""Printing: plain tables that fit into 80 columns, JSON, and a progress bar that disappears at the end."""
+"""Printing: plain tables that fit into 80 columns, JSON, and progress on standard error."""
 
 from __future__ import annotations
 
 import sys
-import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
-from math import exp, floor, log10
-from operator import attrgetter
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from math import exp, floor, isnan, log10
+from threading import Event, Lock, Timer
+from typing import Any
 
 from rich import box
 from rich.console import Console
@@ -17,63 +16,49 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 from rich.text import Text
 
-from unmask.cli import process
 from unmask.formats import around_blanks, excerpt
-
-if TYPE_CHECKING:
-    from unmask.runs.progress import Progress as Report
+from unmask.runs.progress import Progress as Report
+from unmask.runs.progress import announced
 
 SIGN = "loading"
-"""What a terminal shows at once, before torch is loaded; what comes next is written over it."""
-PATIENCE = 1.0
-"""Seconds before a progress bar appears."""
-FRAMES = 4
-"""Drawings of the bar per second; each takes milliseconds from the work."""
-LINE_SECONDS = 15.0
-"""Seconds between the lines that replace a bar if standard error is not a terminal."""
-LONGEST_HEADING = 400
-NARROWEST, USUAL = 24, 80
-"""Columns: a terminal that claims fewer than the first is taken to have the second."""
+"""Shown on a terminal at once, before torch is loaded; the next output is written over it."""
+PATIENCE, FRAMES, LINE_SECONDS = 1.0, 4, 60.0
+"""Seconds before a progress bar appears, its drawings per second, and the seconds between lines that replace it in a file."""
+NARROWEST, USUAL, LONGEST_HEADING = 24, 80, 400
+"""Columns: a terminal that claims fewer than the first is taken to have the second. Characters of a heading."""
 
 
-def console(at_least: int = 0) -> Console:
+def console(at_least: int = 0, stderr: bool = False) -> Console:
     """Standard output, at least `at_least` columns wide. Text is printed as it is: no markup, emoji codes or guessed colours."""
-    return _plain(Console(highlight=False, markup=False, emoji=False), at_least)
-
-
-def messages() -> Console:
-    """Standard error, for everything but results: progress, and where files are."""
-    return _plain(Console(stderr=True, highlight=False, markup=False, emoji=False, soft_wrap=True))
-
-
-def _plain(screen: Console, at_least: int = 0) -> Console:
+    screen = Console(stderr=stderr, highlight=False, markup=False, emoji=False, soft_wrap=stderr)
     screen.width = max(screen.width if screen.width >= NARROWEST else USUAL, at_least)
     return screen
 
 
-@contextmanager
-def progress(quiet: bool = False, lines: bool = False) -> Iterator[Report | None]:
-    """The progress of a command on standard error: SIGN at once, a bar after PATIENCE; both disappear at the end.
+def messages() -> Console:
+    """Standard error, for everything but results: progress, and where files are."""
+    return console(stderr=True)
 
-    Yields the report to hand to a function: (done, in all, what is counted), in all 0 if that is not known. If standard
-    error is not a terminal, None is yielded; or, with `lines`, a report that prints a line every LINE_SECONDS. `quiet`: no bar.
-    """
+
+@contextmanager
+def progress(quiet: bool = False) -> Iterator[Report | None]:
+    """The progress of a command on standard error, None if `quiet`: how long it takes, then a bar or a line per minute."""
     screen = messages()
     if not screen.is_terminal:
-        yield _lines(screen) if lines and not quiet else None
+        with announced(screen.print, _lines(screen)) as report:
+            yield None if quiet else report
         return
-    _write(screen, SIGN)
-    try:
-        with nullcontext() if quiet else _bar(screen) as report:
-            yield report
-    finally:
-        _write(screen, " " * len(SIGN))
-
-
-def _write(screen: Console, text: str) -> None:
-    """Write a few characters that the next ones replace."""
-    screen.file.write(f"{text}\r")
+    screen.file.write(f"{SIGN}\r")
     screen.file.flush()
+    try:
+        if quiet:
+            yield None
+        else:
+            with _bar(screen) as bar, announced(screen.print, bar) as report:
+                yield report
+    finally:
+        screen.file.write(" " * len(SIGN) + "\r")
+        screen.file.flush()
 
 
 def _lines(screen: Console) -> Report:
@@ -93,8 +78,8 @@ def _bar(screen: Console) -> Iterator[Report]:
     columns = (TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn())
     times = (TimeElapsedColumn(), TimeRemainingColumn())
     bar = Progress(*columns, *times, console=screen, transient=True, refresh_per_second=FRAMES)
-    task = bar.add_task("loading", total=None)
-    ended, lock = threading.Event(), threading.Lock()
+    task = bar.add_task(SIGN, total=None)
+    ended, lock = Event(), Lock()
 
     def appear() -> None:
         with lock:
@@ -104,7 +89,7 @@ def _bar(screen: Console) -> Iterator[Report]:
     def report(done: int, total: int, what: str = "") -> None:
         bar.update(task, description=what, completed=done, total=total or None)
 
-    timer = threading.Timer(PATIENCE, appear)
+    timer = Timer(PATIENCE, appear)
     timer.daemon = True
     timer.start()
     try:
@@ -124,32 +109,6 @@ def print_json(value: object, indent: int | None = 2) -> None:
     print(as_json(value, indent, ascii=not unicode))
 
 
-def answered(
-    verb: str,
-    given: dict[str, Any],
-    show: Callable[[Any], None],
-    *first: Any,
-    lines: bool = False,
-    watched: Callable[[Report | None], Report | None] = lambda report: report,
-) -> Any:
-    """Call `unmask.<verb>`, print what it returns, by `show` or (with --json) as JSON, and return it.
-
-    first     arguments before the options that were given
-    watched   what the function reports its progress to, from the report that would be shown
-    """
-    json = given.pop("json", False)
-    leads = process.rank() == 0
-    with progress(quiet=not leads, lines=lines) as report:
-        import unmask
-
-        found = attrgetter(verb)(unmask)(*first, **given, progress=watched(report))
-    if json and leads:
-        print_json(found.to_dict())
-    elif leads:
-        show(found)
-    return found
-
-
 def print_heading(screen: Console, text: str) -> None:
     """Print the text as it was given; of a very long one only the words around its blanks."""
     screen.print(Text(around_blanks(text, LONGEST_HEADING), style="bold"))
@@ -158,21 +117,31 @@ def print_heading(screen: Console, text: str) -> None:
 def print_table(
     screen: Console, numbers: Sequence[str], rows: Iterable[Iterable[Any]], first: str | None = None, last: str | None = None
 ) -> None:
-    """Print a table without lines: names (if `first` is given), right-aligned numbers, texts (if `last` is given).
-
-    The names of the columns stand above them, if there are numbers.
-    """
+    """Print a table without lines: names (if `first` is given), right-aligned numbers, texts (if `last` is given)."""
     style: dict[str, Any] = {"pad_edge": False, "padding": (0, 1, 0, 0), "header_style": "", "show_edge": False}
-    made = Table(box=box.SIMPLE_HEAD, show_header=len(numbers) > 0, **style)
+    table = Table(box=box.SIMPLE_HEAD, show_header=len(numbers) > 0, **style)
     if first is not None:
-        made.add_column(first, overflow="fold")
+        table.add_column(first, overflow="fold")
     for name in numbers:
-        made.add_column(name, justify="right", no_wrap=True, vertical="bottom")
+        table.add_column(name, justify="right", no_wrap=True, vertical="bottom")
     if last is not None:
-        made.add_column(last, overflow="fold")
+        table.add_column(last, overflow="fold")
     for row in rows:
-        made.add_row(*row)
-    screen.print(made)
+        table.add_row(*row)
+    screen.print(table)
+
+
+def print_titled(
+    screen: Console, title: str, columns: Sequence[str], rows: Iterable[Iterable[str]], numeric: Sequence[bool], note: str = ""
+) -> None:
+    """Print a table with a title and a note; columns of numbers are aligned at the right."""
+    caption = Text(note) if note else None
+    table = Table(title=Text(title), caption=caption, box=box.SIMPLE_HEAD, title_justify="left", caption_justify="left")
+    for column, is_numeric in zip(columns, numeric, strict=True):
+        table.add_column(Text(column), justify="right" if is_numeric else "left", overflow="fold")
+    for row in rows:
+        table.add_row(*map(Text, row))
+    screen.print(table)
 
 
 def percent(log_prob: float) -> str:
@@ -180,14 +149,7 @@ def percent(log_prob: float) -> str:
     value = 100 * exp(log_prob)
     if value >= 0.1 or value == 0:
         return f"{value:.2f} %"
-    if value < 1e-5:
-        return f"{value:.0e} %"
-    return f"{value:.{1 - floor(log10(value))}f} %"
-
-
-def probability(log_prob: float) -> tuple[str, str]:
-    """A log-probability as a percentage, and in nats."""
-    return percent(log_prob), f"{log_prob:.2f}"
+    return f"{value:.0e} %" if value < 1e-5 else f"{value:.{1 - floor(log10(value))}f} %"
 
 
 def short_percent(log_prob: float) -> str:
@@ -201,6 +163,13 @@ def nats(value: float) -> str:
     return f"{max(value, 0.0) if value > -5e-4 else value:.3f}"
 
 
+def number(value: Any, form: str = ".3f") -> str:
+    """A float by its format, a dash where there is none; other values as text."""
+    if value is None or (isinstance(value, float) and isnan(value)):
+        return "-"
+    return format(value, form) if isinstance(value, float) else str(value)
+
+
 def shape(sizes: Sequence[int]) -> str:
     """Sizes of a table, such as 256 x 256."""
     return " x ".join(f"{size:,}" for size in sizes)
@@ -208,8 +177,8 @@ def shape(sizes: Sequence[int]) -> str:
 
 def marked(text: str, spans: Sequence[tuple[int, int]], width: int) -> Text:
     """The text with its filled blanks in bold, cut to the words around them if `width` is too small."""
-    shown = excerpt(text, spans, width)
-    made = Text(shown.text)
-    for start, stop in shown.spans:
-        made.stylize("bold", start, stop)
-    return made
+    part = excerpt(text, spans, width)
+    styled = Text(part.text)
+    for start, stop in part.spans:
+        styled.stylize("bold", start, stop)
+    return styled

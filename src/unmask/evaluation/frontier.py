@@ -83,10 +83,10 @@ class Point:
         """The decoder for texts of the target's length."""
         if self.passes is None:
             decoder = SEQUENTIAL[self.decoder]
-            return decoder(target, passes, replace(decoder.options, decoding_steps=target.sites))
+            return decoder(target, passes, replace(decoder.options, passes=target.sites))
         method = KERNELS[self.decoder]
         profiled = {"profile": profile} if "profile" in method.options else {}
-        made: RevealingDecoder = method(decoding_steps=self.passes, **profiled).on(target, passes)  # type: ignore[call-arg]
+        made: RevealingDecoder = method(passes=self.passes, **profiled).on(target, passes)  # type: ignore[call-arg]
         return made
 
 

@@ -2,7 +2,7 @@
 
     loglikelihood          log p(continuation | context, its number of tokens): the continuation's tokens are the sites of the
                            score, the words before it, and after it where the context has a [MASK], are held fixed
-    loglikelihood_rolling  the score of the text; of one longer than the model in windows (`unmask.scoring.masked_ranges`)
+    loglikelihood_rolling  the score of the text; of one longer than the model in windows (`unmask.scoring.functions`)
     generate_until         `max_gen_toks` blanks after the context, or the [MASK]s in it, filled by a decoder; cut at `until`
 
 "Greedy" is the harness's word for a continuation that `generate_until` would write, given its number of tokens.
@@ -70,7 +70,7 @@ def model_args(
     score: Annotated[str | Score, SCORE] = DEFAULT_OF_HARNESS,
     unscored: Literal["refuse", "zero"] = "refuse",
     decoder: str = "confidence",
-    decoding_steps: Annotated[int, Interval(ge=1, le=10**6)] | None = None,
+    passes: Annotated[int, Interval(ge=1, le=10**6)] | None = None,
     max_gen_toks: Annotated[int, Interval(ge=1, le=10**5)] = 32,
 ) -> tuple[Score, str, str, int | None, int]:
     """Arguments of `lm_eval --model_args`, beside those that load the model and the options of the score.
@@ -85,14 +85,14 @@ def model_args(
         A text without a score: refuse (one line), or zero (probability 0).
     decoder
         What fills the blanks of generated texts.
-    decoding_steps
+    passes
         Steps of the decoder [default: one per blank, or by the decoder's bound].
     max_gen_toks
         Blanks of a generated text, if the task does not say.
     """
     one_of("decoder", decoder, DECODERS)
     assert isinstance(score, Score)
-    return score, unscored, decoder, decoding_steps, max_gen_toks
+    return score, unscored, decoder, passes, max_gen_toks
 
 
 class UnmaskLM(LM):
@@ -298,7 +298,7 @@ class UnmaskLM(LM):
         given = [t for t in range(len(first.ids)) if t not in set(first.sites)]
         target = Target(self.model, first.ids, given=given)
         steps = self.steps or (None if KERNELS[self.decoder].bound else len(first.sites))
-        decoder = KERNELS[self.decoder](decoding_steps=steps, decoding_temperature=first.temperature)  # type: ignore[call-arg]
+        decoder = KERNELS[self.decoder](passes=steps, decoding_temperature=first.temperature)  # type: ignore[call-arg]
         numbers = [crc32(repr(blanks.ids).encode()) for blanks in alike]
         rng = ChainStreams(first.seed, numbers, self.model.device).at(0, 0)
         texts = torch.tensor([blanks.ids for blanks in alike], device=self.model.device)

@@ -18,8 +18,7 @@ from typing import Annotated, Any, Literal
 
 from annotated_types import Interval
 
-from unmask.answers.chain_filling import ChainFilling
-from unmask.answers.completion import read_answer
+from unmask.answers.chain_filling import ChainFilling, read_answer
 from unmask.answers.search import Search
 from unmask.models.load import Model, as_model
 from unmask.models.masked_lm import MaskedLM

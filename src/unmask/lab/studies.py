@@ -1,4 +1,4 @@
-"""The seven studies of `unmask lab`: each computes one statement of the theory, and says what holds.
+"""The seven studies of `unmask lab`: each computes one statement of the theory of Li et al. (2024), and says what holds.
 
     dictionary   theorem 1: the samples that a masked loss needs and the mixing time of its Gibbs sampler are one quantity
     masking      theorem 2: Gamma_{k+1} <= Gamma_k for one mask per sample and joint block conditionals; it fails for factorised
@@ -29,9 +29,8 @@ from annotated_types import Interval
 from unmask.errors import InputError
 from unmask.formats import at_most
 from unmask.lab.spins import Numbers, PathLike, Seed, Sizes, SpinModel, read_numbers, read_sizes
-from unmask.lab.study import Report, Study, Table, counted, lab_folder, panels, plain_numbers, shades, show, without_rounding
+from unmask.lab.study import Report, Study, Table, counted, panels, plain_numbers, series, shades, show, study, without_rounding
 from unmask.runs.progress import Progress
-from unmask.signature import checked
 
 if TYPE_CHECKING:
     import numpy as np
@@ -48,12 +47,13 @@ CURIE_WEISS, TILTED = SpinModel(), SpinModel(fields="-0.5:0.5")
 FIVE_SITES = SpinModel(sites=5, coupling=0.4, fields="-0.35:0.35")
 WEAK = SpinModel(coupling=0.1)
 PATH, TILTED_PATH = (SpinModel(sites=8, coupling=0.6, fields=fields, graph="path") for fields in ("0.2", "-1:1"))
+NEEDED = "samples needed, worst direction\n(maximum likelihood = 1)"
 
 ADAPTIVE_SIZE = 2
 """Masked sites of the adaptive masks of `dictionary`."""
 
 
-@checked
+@study
 def dictionary(
     model: SpinModel = CURIE_WEISS,
     *,
@@ -63,28 +63,12 @@ def dictionary(
     out: PathLike | None = None,
     progress: Progress | None = None,
 ) -> Study:
-    """Theorem 1: samples needed and mixing time are one quantity.
-
-    Parameters
-    ----------
-    model
-        Spins, or an explicit joint.
-    k
-        Masked sites: all, or numbers with commas.
-    couplings
-        Couplings to sweep: numbers with commas, or FIRST:LAST:COUNT.
-    seed
-        Seed of the search for the tensorisation constant.
-    out
-        Folder for figure and numbers: new, empty, or an earlier lab's [default: lab-report, in Python none].
-    progress
-        Called with the parts done, their number, and what they are.
-    """
+    """Theorem 1: samples needed and mixing time are one quantity."""
     import numpy as np
 
     from unmask.lab import dynamics, estimation
 
-    folder, spins = lab_folder(out, model.table), model.build()
+    spins = model.build()
     sizes = read_sizes(k, spins.space.sites)
     swept = [] if model.table is not None else read_numbers("couplings", couplings).tolist()
     adaptive = dynamics.surprise_masks(spins, ADAPTIVE_SIZE)
@@ -107,8 +91,7 @@ def dictionary(
         "Theorem 1: training efficiency is mixing",
         "Li et al. (2024): “Sample efficiency of MLM losses can be characterized via mixing time of Gibbs-like sampler.”",
         [
-            f"**The bound holds**: the worst direction needs from {min(shares):.0%} to {max(shares):.0%} of what 1/gap allows. A "
-            "loss learns slowly where its sampler mixes slowly.",
+            f"**The bound holds**: the worst direction needs from {min(shares):.0%} to {max(shares):.0%} of what 1/gap allows.",
             "**The reason is an identity**: the information in the masked loss along a direction v *is* the Dirichlet form of "
             f"the score v·s under the matching Gibbs sampler (difference {max(row['identity_error'] for row in rows):.0e}).",
             "**Masks that look at the text** fit in if the conditional knows about the choice, p(x_K | x_-K, K) ∝ p(x) p(K | x): "
@@ -125,8 +108,7 @@ def dictionary(
                 "entropy, 1/gap for errors of any size; the largest ratio of a search. Adaptive masks prefer improbable tokens.",
             )
         ],
-        "Left: every dot is one coupling and one mask size; across, what the sampler's gap allows, up, what learning needs in "
-        "its worst direction. Right: the model of the table, by mask size.",
+        "Left: a dot per coupling and mask size. Right: the model of the table, by mask size.",
         lambda: _draw_dictionary(rows[:-1], sizes, sweep),
         {
             "options": model.options(k=k, couplings=couplings, seed=seed),
@@ -134,7 +116,7 @@ def dictionary(
             "sweep": sweep,
             "adaptive": {"right_invariance": change, "naive_tv": naive_tv},
         },
-    ).save(folder)
+    )
 
 
 def _both_sides(model: LabModel, law: MaskLaw, seed: int) -> dict[str, Any]:
@@ -158,27 +140,25 @@ def _both_sides(model: LabModel, law: MaskLaw, seed: int) -> dict[str, Any]:
 
 
 def _draw_dictionary(rows: Points, sizes: Sequence[int], sweep: Points) -> Figure:
-    needed = "samples needed, worst direction\n(maximum likelihood = 1)"
     figure, (left, right) = panels(
-        ("Slow to sample = slow to learn", "1 / spectral gap of the Gibbs sampler", needed),
+        ("Slow to sample = slow to learn", "1 / spectral gap of the Gibbs sampler", NEEDED),
         ("Mask more, and both get faster", "masked sites k", "samples (maximum likelihood = 1), or steps"),
     )
-    points = sweep or [row | {"k": k} for k, row in zip(sizes, rows, strict=True)]
+    rows = [row | {"k": k} for k, row in zip(sizes, rows, strict=True)]
+    points = sweep or rows
     top = max(p["relaxation"] for p in points) * 1.6
-    left.plot([0.8, top], [0.8, top], color=GREY, linestyle="--", linewidth=1.2)
-    left.fill_between([0.8, top], [0.8, top], top, color=RED, alpha=0.07, linewidth=0)
-    left.text(1.1, top / 1.5, "forbidden by theorem 1", color=RED, fontsize=9, va="top")
+    left.fill_between([0.8, top], [0.8, top], top, color=RED, alpha=0.07, linewidth=0, label="forbidden by theorem 1")
     for k, colour in zip(sizes, shades(len(sizes)), strict=True):
-        relaxation, cost = ([p[name] for p in points if p["k"] == k] for name in ("relaxation", "worst_cost"))
-        left.plot(relaxation, cost, "o-", color=colour, label=f"k = {k}", linewidth=0.8, alpha=0.95)
+        series(left, [p for p in points if p["k"] == k], "relaxation", "worst_cost", "o-", color=colour, label=f"k = {k}")
     left.set(xscale="log", yscale="log", xlim=(0.8, top), ylim=(0.8, top))
-    left.legend(title="masked sites", loc="lower right")
     names = ("1 / gap (bound)", "samples, worst direction", "samples, mean direction", "mixing time (steps)")
-    curves = zip(names, ("relaxation", "worst_cost", "mean_cost", "mixing_time"), (GREY, BLUE, GREEN, ORANGE), strict=True)
-    for (label, key, colour), look in zip(curves, ("s--", "o-", "o-", "^-"), strict=True):
-        right.plot(sizes, [row[key] for row in rows], look, color=colour, label=label)
+    for name, key, colour in zip(
+        names, ("relaxation", "worst_cost", "mean_cost", "mixing_time"), (GREY, BLUE, GREEN, ORANGE), strict=True
+    ):
+        series(right, rows, "k", key, "o-", color=colour, label=name)
     right.set(yscale="log", xticks=sizes)
     plain_numbers(left.xaxis, left.yaxis, right.yaxis)
+    left.legend(loc="lower right")
     right.legend()
     return figure
 
@@ -190,7 +170,7 @@ LEARNED = SpinModel(sites=5, fields="normal:0.2:3")
 Fits = Annotated[int, Interval(ge=2, le=100_000)]
 
 
-@checked
+@study
 def masking(
     model: SpinModel = TILTED,
     *,
@@ -200,29 +180,13 @@ def masking(
     out: PathLike | None = None,
     progress: Progress | None = None,
 ) -> Study:
-    """Theorem 2: masking more is statistically better, and what that needs.
-
-    Parameters
-    ----------
-    model
-        Spins, or an explicit joint.
-    fits
-        Fits to samples, for each k and each loss.
-    samples
-        Samples of each fit.
-    seed
-        Seed of the samples.
-    out
-        Folder for figure and numbers: new, empty, or an earlier lab's [default: lab-report, in Python none].
-    progress
-        Called with the parts done, their number, and what they are.
-    """
+    """Theorem 2: masking more is statistically better, and what that needs."""
     import numpy as np
 
     from unmask.lab.dynamics import uniform_masks
     from unmask.lab.estimation import ESTIMATORS, covariances, drops, fisher_information, learn, slow_direction
 
-    folder, learned, slow = lab_folder(out, model.table), LEARNED.build(), slow_direction(SLOW.build())
+    learned, slow = LEARNED.build(), slow_direction(SLOW.build())
     matrices, slow_matrices = covariances(model.build()), covariances(slow)
     traces = {name: [float(np.trace(gamma)) for gamma in several] for name, several in matrices.items()}
     falls, least = {name: drops(several) for name, several in matrices.items()}, 1 / float(fisher_information(slow)[0, 0])
@@ -279,8 +243,8 @@ def masking(
                 [(k, *row) for k, row in zip(sizes, fitted, strict=True)],
             ),
         ],
-        "Left: total asymptotic variance by mask size. Middle: variance along one direction, relative to maximum likelihood. "
-        "Right: fits to samples (dots, two standard errors) on the closed forms (lines).",
+        "Left: total asymptotic variance. Middle: variance along one direction. Right: fits (dots, two standard errors) on the "
+        "closed forms (lines).",
         lambda: _draw_masking(traces, one, averaged, cells),
         {
             "options": model.options(fits=fits, samples=samples, seed=seed)
@@ -291,7 +255,7 @@ def masking(
             "monte_carlo": {loss: [asdict(fit) for fit in several] for loss, several in learnt.items()},
             "monte_carlo_theory": closed,
         },
-    ).save(folder)
+    )
 
 
 def _draw_masking(traces: dict[str, list[float]], one: list[float], averaged: list[float], cells: dict[str, Any]) -> Figure:
@@ -300,36 +264,34 @@ def _draw_masking(traces: dict[str, list[float]], one: list[float], averaged: li
         ("Averaging all masks loses the order", "masked sites k", "variance along one direction"),
         ("Fits agree with the closed forms", "masked sites k", "n · mean squared error"),
     )
-    block, finite = traces["block"], [v for v in traces["factorised"] if math.isfinite(v)]
-    sizes, steps = range(1, len(block) + 1), range(1, len(one) + 1)
-    left.plot(sizes, block, "o-", color=BLUE, label="joint block (theorem 2)")
-    left.plot(sizes[: len(finite)], finite, "s-", color=RED, label="factorised head")
-    left.plot(sizes, traces["averaged"], "^--", color=GREEN, label="joint block, all masks averaged", linewidth=1.2)
-    if len(finite) < len(sizes):
-        top = 1.15 * max(finite + block)
-        arrow = {"arrowstyle": "->", "color": RED, "linestyle": ":"}
-        left.annotate("", (sizes[-1], top), (sizes[len(finite) - 1], finite[-1]), arrowprops=arrow)
-        left.text(sizes[-1], top, "∞", color=RED, ha="center", va="bottom", fontsize=14)
-        left.set_ylim(0, 1.7 * max(finite + block))
-    left.set(xticks=sizes)
-    left.legend(loc="upper left")
-    middle.plot(steps, one, "o-", color=BLUE, label="one mask per sample")
-    middle.plot(steps, averaged, "^-", color=GREEN, label="all masks averaged")
-    for x, y in zip(steps[:-1], averaged, strict=False):
-        middle.annotate(f"{y:.2f}", (x, y), (0, 7), textcoords="offset points", ha="center", color=GREEN, fontsize=9)
-    middle.axhline(1, color=GREY, linewidth=1, linestyle="--")
-    middle.text(1, 0.93, "maximum likelihood", color=GREY, va="top", fontsize=9)
-    middle.set(yscale="log", ylim=(0.6, max(one) * 1.8), xticks=steps)
+    looks = {
+        "block": (BLUE, "o", "joint block"),
+        "factorised": (RED, "s", "factorised head"),
+        "averaged": (GREEN, "^", "all masks"),
+    }
+    for name, (colour, marker, label) in looks.items():
+        finite = [value for value in traces[name] if math.isfinite(value)]
+        then = ", then ∞" if len(finite) < len(traces[name]) else ""
+        left.plot(range(1, len(finite) + 1), finite, f"{marker}-", color=colour, label=label + then)
+    for values, name in ((one, "block"), (averaged, "averaged")):
+        colour, marker, _ = looks[name]
+        middle.plot(
+            range(1, len(values) + 1),
+            values,
+            f"{marker}-",
+            color=colour,
+            label=f"{'one mask' if name == 'block' else 'all masks'}",
+        )
+    middle.set(yscale="log")
     plain_numbers(middle.yaxis)
-    middle.legend()
-    for loss, colour, marker, label in (("block", BLUE, "o", "joint block"), ("factorised", RED, "s", "factorised head")):
-        means, errors, theory = zip(*cells[loss], strict=True)
-        fitted, bars = range(1, len(means) + 1), [2 * error for error in errors]
-        right.plot(fitted, theory, "-", color=colour, label=f"{label}: closed form")
-        right.errorbar(fitted, means, bars, fmt=marker, color=colour, capsize=3, label=f"{label}: fits")
-    right.set_ylim(bottom=0)
-    right.set(xticks=steps)
-    right.legend()
+    for name, several in cells.items():
+        means, errors, theory = zip(*several, strict=True)
+        colour, marker, label = looks[name]
+        right.plot(range(1, len(means) + 1), theory, "-", color=colour, label=f"{label}: closed form")
+        right.errorbar(range(1, len(means) + 1), means, [2 * e for e in errors], fmt=marker, color=colour, capsize=3)
+    for axis, sizes in ((left, traces["block"]), (middle, one), (right, one)):
+        axis.set(xticks=range(1, len(sizes) + 1))
+        axis.legend()
     return figure
 
 
@@ -337,7 +299,7 @@ SWEEP, SHOWN = "0:0.6:13", (0.3, 0.6)
 """Couplings of `dependence`, and those of the default that its table has."""
 
 
-@checked
+@study
 def dependence(
     model: SpinModel = WEAK,
     *,
@@ -346,26 +308,12 @@ def dependence(
     out: PathLike | None = None,
     progress: Progress | None = None,
 ) -> Study:
-    """Theorem 3: strong dependence makes generation and training slow.
-
-    Parameters
-    ----------
-    model
-        Spins; their own coupling is added to the sweep.
-    k
-        Masked sites: all, or numbers with commas.
-    couplings
-        Couplings to sweep: numbers with commas, or FIRST:LAST:COUNT. The table has them all; of the default, 0.3 and 0.6.
-    out
-        Folder for figure and numbers: new, empty, or an earlier lab's [default: lab-report, in Python none].
-    progress
-        Called with the parts done, their number, and what they are.
-    """
+    """Theorem 3: strong dependence makes generation and training slow."""
     from unmask.lab import dynamics, estimation
     from unmask.lab.model import agreement_law
     from unmask.lab.schedules import pair_information
 
-    folder, swept = lab_folder(out, model.table), read_numbers("couplings", couplings).tolist()
+    swept = read_numbers("couplings", couplings).tolist()
     shown = sorted({model.coupling, *(SHOWN if couplings == SWEEP else swept)})
     sizes = read_sizes(k, model.at(model.coupling).space.sites)
     points: Points = []
@@ -388,7 +336,8 @@ def dependence(
         "**Slow training**: the samples that the masked loss needs, relative to maximum likelihood, go from "
         f"{first['worst_cost']:,.1f} to {last['worst_cost']:,.0f} times, by the dictionary of theorem 1.",
     ]
-    if _splits(laws[shown[-1]]):
+    strongest = laws[shown[-1]]
+    if min(strongest[0], strongest[-1]) > strongest.min():
         findings.append("**Why**: the law splits into two modes, and a step that changes few sites cannot cross between them.")
     return Study(
         "dependence",
@@ -404,33 +353,26 @@ def dependence(
                 "t_mix: steps until within 1/4 of the law, from any start. Samples: multiples of what maximum likelihood needs.",
             )
         ],
-        "Left: mixing time of the Gibbs sampler. Middle: samples that the masked loss needs. Both scales are logarithmic: a "
-        "straight line is exponential growth. Right: the law of the number of sites that take the last value.",
+        "Left: mixing time of the Gibbs sampler. Middle: samples that the masked loss needs. Right: the law of the number of "
+        "sites that take the last value.",
         lambda: _draw_dependence(points, sizes, {coupling: laws[coupling] for coupling in shown}),
         {
             "options": model.options(k=k, couplings=couplings),
             "points": points,
             "agreement_laws": {f"{coupling:g}": law.tolist() for coupling, law in laws.items()},
         },
-    ).save(folder)
-
-
-def _splits(law: Counts) -> bool:
-    """Whether both ends of a count's law are above a value between them."""
-    return bool(min(law[0], law[-1]) > law.min())
+    )
 
 
 def _draw_dependence(points: Points, sizes: Sequence[int], laws: dict[float, Counts]) -> Figure:
-    split = _splits(list(laws.values())[-1])
     figure, (left, middle, right) = panels(
         ("Generation slows down", "coupling of each pair", "mixing time, steps"),
-        ("Training slows down", "coupling of each pair", "samples needed, worst direction\n(maximum likelihood = 1)"),
-        ("Because the law splits in two" if split else "The law of how many sites agree", "", ""),
+        ("Training slows down", "coupling of each pair", NEEDED),
+        ("The law of how many sites agree", "", ""),
     )
     for axis, name in ((left, "mixing_time"), (middle, "worst_cost")):
         for k, colour in zip(sizes, shades(len(sizes)), strict=True):
-            mine = [p for p in points if p["k"] == k]
-            axis.plot([p["coupling"] for p in mine], [p[name] for p in mine], "o-", color=colour, label=f"k = {k}")
+            series(axis, [p for p in points if p["k"] == k], "coupling", name, "o-", color=colour, label=f"k = {k}")
         axis.set(yscale="log")
         plain_numbers(axis.yaxis)
         axis.legend(title="masked sites")
@@ -438,17 +380,17 @@ def _draw_dependence(points: Points, sizes: Sequence[int], laws: dict[float, Cou
     return figure
 
 
-def _agreement_bars(axis: Axes, laws: dict[str, Counts], colours: Sequence[str] = SERIES) -> None:
+def _agreement_bars(axis: Axes, laws: dict[str, Counts]) -> None:
     """Laws of the number of sites that take the last value, as bars beside each other."""
     width, sites = 0.8 / len(laws), max(map(len, laws.values())) - 1
     for index, (name, law) in enumerate(laws.items()):
         places = [count + (index - (len(laws) - 1) / 2) * width for count in range(sites + 1)]
-        axis.bar(places, law, width, color=colours[index % len(colours)], label=name)
+        axis.bar(places, law, width, color=SERIES[index % len(SERIES)], label=name)
     axis.set(xlabel=f"sites, of {sites}, that take the last value", ylabel="probability", xticks=range(sites + 1))
     axis.legend(loc="upper center")
 
 
-@checked
+@study
 def parallel(
     model: SpinModel = FIVE_SITES,
     *,
@@ -457,26 +399,12 @@ def parallel(
     out: PathLike | None = None,
     progress: Progress | None = None,
 ) -> Study:
-    """Theorem 3: one parallel forward pass is not a Gibbs step.
-
-    Parameters
-    ----------
-    model
-        Spins, or an explicit joint.
-    k
-        Masked sites: all, or numbers with commas.
-    couplings
-        Couplings to sweep, besides the model's own: numbers with commas, or FIRST:LAST:COUNT.
-    out
-        Folder for figure and numbers: new, empty, or an earlier lab's [default: lab-report, in Python none].
-    progress
-        Called with the parts done, their number, and what they are.
-    """
+    """Theorem 3: one parallel forward pass is not a Gibbs step."""
     from unmask.lab.dynamics import gibbs, parallel_step, stationary_law, total_variation, uniform_masks
     from unmask.lab.model import agreement_law
     from unmask.lab.schedules import masked_total_correlation
 
-    folder, spins = lab_folder(out, model.table), model.build()
+    spins = model.build()
     sizes, own = read_sizes(k, spins.space.sites), model.coupling
     swept = [] if model.table is not None else read_numbers("couplings", couplings).tolist()
     everything, laws = sorted({*swept, own}), {"p, and the Gibbs step": agreement_law(spins)}
@@ -519,11 +447,11 @@ def parallel(
                 "TV: total variation, from 0 (the same law) to 1.",
             )
         ],
-        "Left: distance of the parallel step's stationary law from p, by mask size. Middle: the same against the dependence "
-        "inside the masked block. Right: the law of the number of sites that take the last value.",
+        "Left: distance of the parallel step's stationary law from p. Middle: the same against the dependence inside the masked "
+        "block. Right: the law of the number of sites that take the last value.",
         lambda: _draw_parallel(points, everything, sizes, laws),
         {"options": model.options(k=k, couplings=couplings), "points": points, "gibbs_tv": exact},
-    ).save(folder)
+    )
 
 
 def _draw_parallel(points: Points, couplings: list[float], sizes: Sequence[int], laws: dict[str, Counts]) -> Figure:
@@ -532,20 +460,16 @@ def _draw_parallel(points: Points, couplings: list[float], sizes: Sequence[int],
         ("The error follows the dependence", "dependence inside the block, E TC, nats", "TV(stationary law, p)"),
         ("Sites that should agree do not", "", ""),
     )
+    several = [p for p in points if p["k"] > 1 and p["total_correlation"] > 1e-9]
     for coupling, colour in zip(couplings, shades(len(couplings)), strict=True):
-        mine = [p for p in points if p["coupling"] == coupling]
-        left.plot([p["k"] for p in mine], [p["tv"] for p in mine], "o-", color=colour, label=f"{coupling:g}")
-        several = [(p["total_correlation"], p["tv"], p["k"]) for p in mine if p["k"] > 1 and p["total_correlation"] > 1e-9]
-        middle.plot([x for x, _, _ in several], [y for _, y, _ in several], "o-", color=colour, linewidth=0.8)
-        for x, y, k in several if coupling == couplings[-1] else ():
-            middle.annotate(f"k={k}", (x, y), (7, -8), textcoords="offset points", fontsize=9)
+        series(left, [p for p in points if p["coupling"] == coupling], "k", "tv", "o-", color=colour, label=f"{coupling:g}")
+        series(middle, [p for p in several if p["coupling"] == coupling], "total_correlation", "tv", "o-", color=colour)
     left.set(ylim=(-0.02, 1), xticks=sizes)
     left.legend(title="coupling")
-    if any(p["k"] > 1 and p["total_correlation"] > 1e-9 for p in points):
+    if several:
         middle.set(xscale="log", yscale="log")
         plain_numbers(middle.xaxis, middle.yaxis)
-    _agreement_bars(right, laws, (BLUE, ORANGE, RED))
-    right.set_ylim(top=1.35 * max(law.max() for law in laws.values()))
+    _agreement_bars(right, laws)
     return figure
 
 
@@ -553,22 +477,14 @@ MOST_SLOTS, REPAIR_SLOTS, NOISE, STEPS = 8, 4, 0.001, 24
 """Of `stutter`: slots of the parallel draw; slots, share of the uniform law and steps of the refinement."""
 
 
-@checked
+@study
 def stutter(*, out: PathLike | None = None, progress: Progress | None = None) -> Study:
-    """Why a parallel draw says a word twice.
-
-    Parameters
-    ----------
-    out
-        Folder for figure and numbers: new, empty, or an earlier lab's [default: lab-report, in Python none].
-    progress
-        Called with the parts done, their number, and what they are.
-    """
+    """Why a parallel draw says a word twice."""
     from unmask.lab import dynamics
     from unmask.lab.model import outcomes, slots_model, stutter_pair
     from unmask.lab.schedules import Entropies
 
-    folder, pair = lab_folder(out), stutter_pair()
+    pair = stutter_pair()
     product = dynamics.product_conditional(pair.space, pair.p, (0, 1))
     correlation = Entropies(pair).total_correlation((0, 1))
     doubled, impossible = float(product.reshape(3, 3)[1, 1]), float(product[pair.p == 0].sum())
@@ -622,7 +538,7 @@ def stutter(*, out: PathLike | None = None, progress: Progress | None = None) ->
             ),
         ],
         "Left: the law of a pair, and its parallel draw; red numbers are pairs that cannot occur. Middle: one word to place in N "
-        "slots. Right: the probability that the word is repeated, in the steps after a parallel draw of all slots.",
+        "slots. Right: how refinement repairs a repeated word.",
         lambda: _draw_stutter(pair.p, product, by_slots, repair),
         {
             "options": {},
@@ -631,7 +547,7 @@ def stutter(*, out: PathLike | None = None, progress: Progress | None = None) ->
             "repair": repair,
             "long_run": long_run,
         },
-    ).save(folder)
+    )
 
 
 def _draw_stutter(pair: Vector, product: Vector, by_slots: Points, repair: dict[str, list[float]]) -> Figure:
@@ -646,28 +562,24 @@ def _draw_stutter(pair: Vector, product: Vector, by_slots: Points, repair: dict[
     both = np.concatenate([pair.reshape(3, 3), np.full((3, 1), np.nan), product.reshape(3, 3)], axis=1)
     left.imshow(both, cmap="Blues", vmin=0, vmax=0.8, aspect="auto")
     left.grid(False)
-    for i in range(3):
-        for j in (0, 1, 2, 4, 5, 6):
-            value, wrong = both[i, j], j > 3 and both[i, j - 4] == 0 and both[i, j] > 0
-            colour = RED if wrong else ("white" if value > 0.4 else "#bbbbbb" if value == 0 else "black")
-            left.text(j, i, f"{value:.3g}", ha="center", va="center", color=colour, fontweight="bold" if wrong else "normal")
+    for (i, j), value in np.ndenumerate(both):
+        if j != 3:
+            wrong = j > 3 and both[i, j - 4] == 0 and value > 0
+            left.text(j, i, f"{value:.3g}", ha="center", va="center", color=RED if wrong else "black")
     left.set_xticks([0, 1, 2, 4, 5, 6], list("swt") * 2)
     left.set_yticks(range(3), list("swt"))
     for x, words in ((1, "the law p"), (5, "drawn in parallel")):
         left.text(x, -0.62, words, ha="center", va="bottom")
     left.set_ylim(2.5, -0.95)
-    left.spines[["left", "bottom"]].set_visible(False)
     slots, base = [row["slots"] for row in by_slots], np.zeros(len(by_slots))
-    parts = {"once": (GREEN, "once (right)"), "repeated": (RED, "repeated (stutter)"), "missing": (GREY, "missing")}
-    for name, (colour, label) in parts.items():
+    for name, colour in (("once", GREEN), ("repeated", RED), ("missing", GREY)):
         height = np.array([row[name] for row in by_slots])
-        middle.bar(slots, height, 0.75, base, color=colour, label=label)
+        middle.bar(slots, height, 0.75, base, color=colour, label=name)
         base += height
-    middle.set(ylim=(0, 1.25), xticks=slots, yticks=np.linspace(0, 1, 6))
-    middle.legend(loc="upper center", ncols=3, columnspacing=0.8, handlelength=1.0, fontsize=8)
+    middle.set(ylim=(0, 1.25), xticks=slots)
+    middle.legend(loc="upper center", ncols=3)
     for (name, curve), colour in zip(repair.items(), (BLUE, RED, GREEN), strict=True):
         right.plot(range(len(curve)), curve, color=colour, label=name)
-    right.set_ylim(bottom=0)
     right.legend()
     return figure
 
@@ -678,7 +590,7 @@ FIXED = ("neighbours together", "surest sites first", "random order", "spread ap
 SUREST, REMASKED = "keep the surest tokens", "mask-predict, random re-masking"
 
 
-@checked
+@study
 def schedule(
     model: SpinModel = PATH,
     *,
@@ -687,28 +599,14 @@ def schedule(
     out: PathLike | None = None,
     progress: Progress | None = None,
 ) -> Study:
-    """What unmasking in few parallel steps costs, and which order costs least.
-
-    Parameters
-    ----------
-    model
-        Spins, or an explicit joint, of 2 to 10 sites.
-    orders
-        Random orders to average.
-    seed
-        Seed of the random orders.
-    out
-        Folder for figure and numbers: new, empty, or an earlier lab's [default: lab-report, in Python none].
-    progress
-        Called with the parts done, their number, and what they are.
-    """
+    """What unmasking in few parallel steps costs, and which order costs least."""
     import numpy as np
     from scipy.special import entr
 
     from unmask.lab.schedules import masked_cross_entropy
 
-    folder, spins = lab_folder(out, model.table), model.build()
-    sites, generator = spins.space.sites, np.random.default_rng(seed)
+    spins, generator = model.build(), np.random.default_rng(seed)
+    sites = spins.space.sites
     if sites > MOST_SITES:
         raise InputError(f"{sites} sites: the best schedule is searched over all groupings of 2 to {MOST_SITES} sites")
     if spins.p.min() <= 0:
@@ -755,8 +653,8 @@ def schedule(
                 f"H(p) = {entropy:.3f} nats. Sites are numbered from 1.",
             ),
         ],
-        "Left: orders that do not look at the values being drawn. Middle: orders that keep the surest tokens, or redraw random "
-        "sites. Right: the entropy of their samples, against that of p.",
+        "Left: orders that do not look at the values being drawn. Middle: orders that do, or redraw. Right: the entropy of their "
+        "samples, against that of p.",
         lambda: _draw_schedule(rows, sites, entropy),
         {
             "options": model.options(orders=orders, seed=seed),
@@ -764,7 +662,7 @@ def schedule(
             "sum_of_masked_cross_entropies": average,
             "rows": rows,
         },
-    ).save(folder)
+    )
 
 
 def _schedules(model: LabModel, steps: int, orders: int, generator: np.random.Generator) -> dict[str, Any]:
@@ -808,26 +706,17 @@ def _draw_schedule(rows: Points, sites: int, entropy: float) -> Figure:
         ("Keeping sure tokens moves away from p", across, "KL(p ‖ samples), nats"),
         ("Because it narrows the samples", across, "entropy of the samples, nats"),
     )
-    steps = [row["steps"] for row in rows]
     for name, colour, marker in zip(FIXED, (RED, PURPLE, GREY, BLUE, GREEN), "sv^o*", strict=True):
-        look, size = marker + ("--" if name == "random order" else "-"), 8 if marker == "*" else 5
-        left.plot(steps, [row[name] for row in rows], look, color=colour, label=name, markersize=size)
-    left.set_ylim(bottom=-0.02)
-    left.legend()
+        series(left, rows, "steps", name, f"{marker}-", color=colour, label=name)
     for axis, key in ((middle, "KL"), (right, "entropy")):
         for name, colour, look in ((SUREST, RED, "s-"), (REMASKED, ORANGE, "^-")):
-            axis.plot(steps, [row[f"{key}, {name}"] for row in rows], look, color=colour, label=name)
-    middle.plot(steps, [row["random order"] for row in rows], "--", color=GREY, label="random order (left panel)")
-    for axis in (left, middle, right):
-        axis.set(xticks=steps)
+            series(axis, rows, "steps", f"{key}, {name}", look, color=colour, label=name)
+    series(middle, rows, "steps", "random order", "--", color=GREY, label="random order (left panel)")
     middle.set_yscale("symlog", linthresh=0.01)
-    middle.set_ylim(-0.001, 2 * max(row[f"KL, {SUREST}"] for row in rows))
-    middle.set_yticks([0, 0.01, 0.1, 1, 10], ["0", "0.01", "0.1", "1", "10"])
-    right.axhline(entropy, color=GREY, linewidth=1, linestyle="--")
-    right.text(steps[-1], entropy, "entropy of p", color=GREY, ha="right", va="top", fontsize=9)
-    right.set_ylim(bottom=0)
-    for axis in (middle, right):
-        axis.legend(loc="lower left")
+    right.axhline(entropy, color=GREY, linewidth=1, linestyle="--", label="entropy of p")
+    for axis in (left, middle, right):
+        axis.set(xticks=[row["steps"] for row in rows])
+        axis.legend()
     return figure
 
 
@@ -835,23 +724,13 @@ GAMMAS = (0.0, 0.05, 0.1, 0.2, 0.4, 0.8, 1.6, 3.2)
 """Of `decoding`: bounds of the rules that have one, in nats."""
 
 
-@checked
+@study
 def decoding(model: SpinModel = TILTED_PATH, *, out: PathLike | None = None, progress: Progress | None = None) -> Study:
-    """What decoders that choose positions before tokens lose, and what bounds it.
-
-    Parameters
-    ----------
-    model
-        Spins, or an explicit joint.
-    out
-        Folder for figure and numbers: new, empty, or an earlier lab's [default: lab-report, in Python none].
-    progress
-        Called with the parts done, their number, and what they are.
-    """
+    """What decoders that choose positions before tokens lose, and what bounds it."""
     from unmask.lab import schedules
     from unmask.lab.schedules import decoded, kl
 
-    folder, spins = lab_folder(out, model.table), model.build()
+    spins = model.build()
     sites = spins.space.sites
     rules = [("interleaved", 2.0**e, schedules.every(2**e)) for e in range(sites.bit_length())]
     rules += [("lowest-entropy", float(count), schedules.lowest_entropy(count)) for count in range(1, sites + 1)]
@@ -894,7 +773,7 @@ def decoding(model: SpinModel = TILTED_PATH, *, out: PathLike | None = None, pro
         "Left: what each rule loses against its passes. Right: the bound by entropies against the loss; the line is equality.",
         lambda: _draw_decoding(points),
         {"options": model.options(), "points": points},
-    ).save(folder)
+    )
 
 
 def _draw_decoding(points: Points) -> Figure:
@@ -902,42 +781,25 @@ def _draw_decoding(points: Points) -> Figure:
         ("Passes against nats", "passes, expected", "KL(p || law), nats"),
         ("The bound by entropies is loose", "loss, nats", "bound, nats"),
     )
-    colours = {"interleaved": GREEN, "lowest-entropy": ORANGE, "entropy-bound": RED, "least-dependent": BLUE}
-    for rule, colour in colours.items():
+    rules = {point["rule"]: None for point in points}
+    for rule, colour in zip(rules, (GREEN, ORANGE, RED, BLUE), strict=True):
         mine = sorted((p for p in points if p["rule"] == rule), key=lambda p: (round(p["passes"], 9), -p["kl"]))
-        left.plot([p["passes"] for p in mine], [max(0.0, p["kl"]) for p in mine], "o-", color=colour, label=rule)
-        several = [p for p in mine if p["kl"] > 1e-9]
-        right.plot([p["kl"] for p in several], [p["bound"] for p in several], "o", color=colour)
+        series(left, mine, "passes", "kl", "o-", color=colour, label=rule)
+        series(right, [p for p in mine if p["kl"] > 1e-9], "kl", "bound", "o", color=colour)
     left.legend()
-    most = max(p["kl"] for p in points)
-    right.plot([0, most], [0, most], color=GREY, linewidth=0.8)
+    right.axline((0, 0), slope=1, color=GREY, linewidth=0.8)
     return figure
 
 
 STUDIES: dict[str, Callable[..., Study]] = {
-    study.__name__: study for study in (dictionary, masking, dependence, parallel, stutter, schedule, decoding)
+    function.__name__: function for function in (dictionary, masking, dependence, parallel, stutter, schedule, decoding)
 }
 
 
-@checked
+@study
 def all_studies(*, fits: Fits = 300, seed: Seed = 0, out: PathLike | None = None, progress: Progress | None = None) -> Report:
-    """Every study with its defaults, and a report over them.
-
-    Parameters
-    ----------
-    fits
-        Fits to samples in `masking`, for each k and each loss.
-    seed
-        Seed of everything random.
-    out
-        Folder for report, figures and numbers: new, empty, or an earlier lab's [default: lab-report, in Python none].
-    progress
-        Called with the parts done, their number, and what they are.
-    """
-    folder, own = (
-        lab_folder(out),
-        {"masking": {"fits": fits, "seed": seed}, "dictionary": {"seed": seed}, "schedule": {"seed": seed}},
-    )
-    studies = [study(out=folder, progress=progress, **own.get(name, {})) for name, study in STUDIES.items()]
+    """Every study with its defaults, and a report over them."""
+    own = {"masking": {"fits": fits, "seed": seed}, "dictionary": {"seed": seed}, "schedule": {"seed": seed}}
+    studies = [function(out=out, progress=progress, **own.get(name, {})) for name, function in STUDIES.items()]
     changed = {"fits": fits, "seed": seed}.items() - {"fits": 300, "seed": 0}.items()
-    return Report(studies, "unmask lab all" + "".join(f" --{name} {value}" for name, value in sorted(changed))).save(folder)
+    return Report(studies, "unmask lab all" + "".join(f" --{name} {value}" for name, value in sorted(changed)))

@@ -1,4 +1,4 @@
-"""The result of a study: words, tables, numbers and a figure; and its files.
+"""A study: its options, and its result, which is words, tables, numbers and a figure; and its files.
 
 On disk a study is NAME.png and NAME.json, and one Markdown report is on all. A folder is the lab's if it holds `lab.json`;
 the lab does not write into a folder with anything else in it.
@@ -6,10 +6,12 @@ the lab does not write into a folder with anything else in it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+import inspect
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from unmask.errors import InputError
 from unmask.lab.spins import PathLike
@@ -18,6 +20,7 @@ from unmask.runs.files import atomic_path, plain, reading, write_atomically, wri
 from unmask.runs.outputs import LAB as MANIFEST
 from unmask.runs.outputs import output_folder
 from unmask.runs.progress import Progress
+from unmask.signature import Function, checked
 
 if TYPE_CHECKING:
     import pandas
@@ -40,6 +43,18 @@ or approximated unless a table says so.
 - *total correlation* (TC): how much the masked sites depend on each other given the visible ones, in nats. Zero means
   that they can be drawn in parallel.
 """
+OPTIONS = {
+    "model": "Spins, or an explicit joint.",
+    "k": "Masked sites: all, or numbers with commas.",
+    "couplings": "Couplings to sweep, besides the model's own: numbers with commas, or FIRST:LAST:COUNT.",
+    "fits": "Fits to samples in `masking`, for each k and each loss.",
+    "samples": "Samples of each fit.",
+    "orders": "Random orders to average.",
+    "seed": "Seed of everything random.",
+    "out": "Folder for figures, numbers and report: new, empty, or an earlier lab's [default: lab-report, in Python none].",
+    "progress": "Called with the parts done, their number, and what they are.",
+}
+"""The help of every option of a study, whichever have it."""
 STYLE: Any = {
     "figure.dpi": 150,
     "font.size": 10,
@@ -160,6 +175,21 @@ class Report(Result):
         return "\n".join(parts) + "\n"
 
 
+def study(function: Function) -> Function:
+    """A study as a command: its options are documented by OPTIONS, its arguments checked, its files written to `out`."""
+    signature = inspect.signature(function)
+    section = "\n".join(f"    {name}\n        {OPTIONS[name]}" for name in signature.parameters)
+    function.__doc__ = f"{function.__doc__}\n\n    Parameters\n    ----------\n{section}\n    "
+
+    @wraps(function)
+    def saved(*arguments: Any, **options: Any) -> Any:
+        values = signature.bind(*arguments, **options).arguments
+        folder = lab_folder(values.get("out"), getattr(values.get("model"), "table", None))
+        return function(*arguments, **options).save(folder)
+
+    return cast(Function, checked(saved))
+
+
 def lab_folder(out: PathLike | None, table: object = None) -> Path | None:
     """`out` as a path, if it is new, empty or the lab's and does not hold the `table` that is read; nothing is written."""
     if out is None:
@@ -174,7 +204,9 @@ def lab_folder(out: PathLike | None, table: object = None) -> Path | None:
 
 
 def counted(progress: Progress | None, items: Sequence[Item], what: str) -> Iterator[Item]:
-    """The items; after each, `progress` hears how many are done."""
+    """The items; before the first and after each, `progress` gets how many are done."""
+    if progress:
+        progress(0, len(items), what)
     for done, item in enumerate(items, 1):
         yield item
         if progress:
@@ -219,6 +251,11 @@ def plain_numbers(*axes: Any) -> None:
             axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
         axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,g}"))
         axis.set_minor_formatter(NullFormatter())
+
+
+def series(axis: Axes, rows: Sequence[Mapping[str, Any]], x: str, y: str, look: str, **style: Any) -> None:
+    """A curve through the values x and y of the rows."""
+    axis.plot([row[x] for row in rows], [row[y] for row in rows], look, **style)
 
 
 def shades(count: int) -> list[Any]:

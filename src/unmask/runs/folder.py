@@ -87,16 +87,14 @@ class RunFolder:
         may_grow: Collection[str] = (),
         inside: str = "",
         remedy: str = DELETE_PART,
-        option: str = "out",
     ) -> None:
         """`path` is where results go; settings, lock and parts lie there too, or in its subfolder `inside`.
 
         kind     the command, such as `evaluate`
         model    the fingerprint of the model: the setting `weights`
         remedy   what the user can do about a damaged part
-        option   the one that named the folder
         """
-        self.path, self.option = user_path(path, option), option
+        self.path = user_path(path, "out")
         self.own = self.path / inside
         self.kind, self.remedy = kind, remedy
         self.settings: dict[str, Any] = plain({**settings, "weights": model} if model else settings)
@@ -178,7 +176,7 @@ class RunFolder:
                 shown = name if name.isidentifier() else repr(name)
                 raise InputError(
                     f"{str(self.path)!r} holds a run with {shown} {_show(before)}, not {_show(now)}: "
-                    f"give the same settings to continue it, or another --{self.option} folder"
+                    "give the same settings to continue it, or another --out folder"
                 )
 
     def _settle(self, stored: dict[str, Any] | None) -> None:
@@ -204,7 +202,7 @@ class RunFolder:
                 fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
                 self._release()
-                wait = f"wait for it, or choose another --{self.option} folder"
+                wait = "wait for it, or choose another --out folder"
                 raise InputError(f"another run is writing to {str(self.path)!r}: {wait}") from None
 
     def _release(self) -> None:

@@ -62,7 +62,7 @@ class Method:
     law                 of a decoder that chooses positions before it draws their tokens, and so has a law: its sets, in words
     bound               the option that bounds a set, for decoders that take a bound or a number of steps
     random_order        its law is given a random order of the blanks
-    one_by_one          its law has one token per pass; `decoding_steps` are sets that are drafted together
+    one_by_one          its law has one token per pass; `passes` are sets that are drafted together
     corrects            it asks the model about tokens that the model sees, which takes training (`train --refinement`)
     """
 
@@ -383,11 +383,11 @@ class InSteps(Decoding):
 
     Parameters
     ----------
-    decoding_steps
+    passes
         Steps to a whole text.
     """
 
-    decoding_steps: Steps = 10
+    passes: Steps = 10
 
 
 @settings
@@ -427,20 +427,20 @@ class Bounded(Decoding):
 
     Parameters
     ----------
-    decoding_steps
+    passes
         Steps to a whole text, in place of the bound.
     """
 
     usual_bound: ClassVar[float] = 0.0
     invariant, verdict = OWN_LAW, REVEALED
-    decoding_steps: Steps | None = None
+    passes: Steps | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
         value = getattr(self, self.bound)
-        if self.decoding_steps is not None and value is not None:
+        if self.passes is not None and value is not None:
             raise InputError(
-                f"decoding_steps {self.decoding_steps} and {self.bound} {value:g} were both given, and each decides the number "
+                f"passes {self.passes} and {self.bound} {value:g} were both given, and each decides the number "
                 "of steps: leave one out"
             )
 
@@ -549,7 +549,7 @@ class Verified(InSteps):
 
     Parameters
     ----------
-    decoding_steps
+    passes
         Steps to a whole text; of verified sets, their number.
     sets
         The decoder that chooses the sets.
@@ -566,7 +566,7 @@ class Verified(InSteps):
     )
     law = "one token, in the order of sets that are drafted together and verified"
     one_by_one = True
-    decoding_steps: Steps = 4
+    passes: Steps = 4
     sets: Literal["least-dependent", "interleaved", "random", "lowest-entropy"] = "least-dependent"
     profile: Annotated[Any, Written(metavar="PATH")] = None
 
@@ -579,7 +579,7 @@ class Verified(InSteps):
 
     def conditionals_at_once(self, sites: int) -> int:
         """Every row of a set has those of all sites."""
-        return sites * (-(-sites // self.decoding_steps) + 2)
+        return sites * (-(-sites // self.passes) + 2)
 
 
 KERNELS: dict[str, type[Method]] = {

@@ -89,7 +89,7 @@ def _along(order: Sequence[int]) -> Chain:
 class MaskedRange(Score):
     """Scores whose every term masks one range of positions."""
 
-    function = "unmask.scoring.masked_ranges:score_ranges"
+    function = "unmask.scoring.functions:score_ranges"
     masks: ClassVar[Literal["token", "word", "after", "before"]] = "token"  # what is masked with a token: its word's later pieces
     reads: ClassVar[Literal["log_q", "logit"]] = "log_q"  # what the term of a token is
     by_token, windows = True, True
@@ -161,7 +161,7 @@ class RightToLeft(FixedOrder):
 class AdaptiveOrder(Score):
     """Chain rules whose next site a rule chooses from what is revealed."""
 
-    function = "unmask.scoring.orders:score_adaptive"
+    function = "unmask.scoring.functions:score_adaptive"
     probability, by_token, extra = True, True, ("special",)
     why = "the rule sees the revealed tokens only, so each step is a conditional probability of the next"
 
@@ -205,7 +205,7 @@ class AllOrders(Score):
     orders: Annotated[int, Interval(ge=2, le=10**6)] = 64
     seed: Seed = 0
 
-    function, shared = "unmask.scoring.orders:score_orders", True
+    function, shared = "unmask.scoring.functions:score_orders", True
 
     def cost(self, sites: int) -> int:
         """Passes of the lattice of revealed sets, or of the sampled orders."""
@@ -253,7 +253,7 @@ class AdjacentPairs(Score):
 
     name = "pair"
     why = "the pairs' contexts overlap, as those of pll do"
-    function = "unmask.scoring.pair_joints:score_pairs"
+    function = "unmask.scoring.functions:score_pairs"
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "joint", named(self.joint, "joint").name)
@@ -318,7 +318,7 @@ class DecoderLaw(Score):
 
     probability, by_token, extra = True, True, ("special",)
     why = "positions are chosen from the revealed tokens only, so each pass is a conditional probability of the tokens it reveals"
-    function = "unmask.scoring.orders:score_law"
+    function = "unmask.scoring.functions:score_law"
 
     def __post_init__(self) -> None:
         refuse_no_law(f"score {DECODER}{self.decoder}", self.decoder)
@@ -333,7 +333,7 @@ class DecoderLaw(Score):
     @property
     def definition(self) -> str:  # type: ignore[override]
         entry = KERNELS[self.decoder]
-        number = self.passes if self.passes or entry.bound else entry().decoding_steps  # type: ignore[attr-defined]
+        number = self.passes if self.passes or entry.bound else entry().passes  # type: ignore[attr-defined]
         one, several = ("set", "sets") if entry.one_by_one else ("pass", "passes")
         passes = f"the default {entry.bound}" if number is None else f"{number} {one if number == 1 else several}"
         return (

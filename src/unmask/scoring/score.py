@@ -1,11 +1,31 @@
-"""Texts through the model, chunk by chunk, and rows into a list, a function or a folder.
+"""`score`: texts through the model chunk by chunk, and the rows of its results.
 
 Texts go through in chunks of a few hundred, or of as many as make CHUNK_PASSES passes; memory holds one chunk. A folder keeps one
 part per chunk, named by its first text; the parts show which texts are done, and work that was stopped continues where it ended.
+
+    texts    item, id, text, length, unknown, one column per score and its further columns, reason
+    words    item, id, word_number, word, start, end, length, NAME_surprisal for every score that is a sum over tokens, reason
+    tokens   item, id, token_number, token, start, end, word_number, position, NAME_surprisal, reason
+    nested   as texts, with the columns words and tokens, which hold the rows of the text's words and tokens
+
+`item` counts the texts from 1, `word_number` the words of a text between spaces, from 1; start and end are places in the text,
+in characters. length: tokens scored. A surprisal is minus the token's share of the score, so that those of a text add up to
+minus its score; an energy's shares are themselves, in a column of its name.
+
+Two texts are aligned by the longest common runs of their tokens; a stretch that differs is put side by side and filled up with
+gaps. Every token is in exactly one row, so the differences of a score's shares add up to the difference of the scores.
+
+Minimal pairs: how often the acceptable sentence has the better score,
+
+    accuracy = (pairs with good better than bad + ties / 2) / pairs
+
+with Wilson's 95 % interval, which stays between 0 and 1 for few pairs too. Ties are counted and reported: identical sentences
+(BLiMP has some) tie by any score. A pair with a sentence that has no score is left out of the accuracy, and counted.
 """
 
 from __future__ import annotations
 
+import csv
 import gc
 import hashlib
 from collections import deque
@@ -13,26 +33,31 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
-from functools import cache, partial
-from itertools import chain, islice
+from difflib import SequenceMatcher
+from functools import cache, cached_property, partial
+from itertools import chain, islice, zip_longest
+from math import isnan, log, nan, sqrt
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from unmask.checks import whole
 from unmask.errors import InputError
 from unmask.models.load import Model, as_model, model_name, model_on_ray
 from unmask.models.masked_lm import MaskedLM
+from unmask.models.text.text_tokenizer import TextTokenizer
+from unmask.results import Result
 from unmask.runs.engine import Workers, each
-from unmask.runs.files import write_json
-from unmask.runs.folder import RunFolder, read_rows
+from unmask.runs.files import as_json, atomic_path, write_json
+from unmask.runs.folder import Part, RunFolder, read_parts, read_rows
 from unmask.runs.progress import Progress
 from unmask.scoring.batch import TEXTS, TextScores, begin
-from unmask.scoring.registry import Score, passes_of
-from unmask.scoring.results import PairScores, Rows, RowShape, Scores, compare_pairs, write_rows
-from unmask.scoring.texts import Item, Prepared, SentencePair, encode_each
+from unmask.scoring.registry import Score, about, columns_of, passes_of
+from unmask.scoring.texts import Encoded, Item, Prepared, SentencePair, encode_each, spaced_words, word_of_site
 
 if TYPE_CHECKING:
+    import pandas
     import pyarrow
 
 KIND = "score"
@@ -42,6 +67,14 @@ CHUNK_PASSES = {"cpu": 20_000, "cuda": 2_000_000}
 """Limits of one chunk: some seconds of work, which an interrupt can lose."""
 FEWEST_READ, MOST_READ = 16, 1024
 """Texts that are tokenised at once: as many as the last chunk had, or as this one has so far; a slow stream is not waited for."""
+UNITS = {"nats": 1.0, "bits": log(2)}
+PLACE = {"start": "int64", "end": "int64"}
+WORD = {"word_number": "int64", "word": "string", **PLACE, "length": "int64"}
+TOKEN = {"token_number": "int64", "token": "string", **PLACE, "word_number": "int64", "position": "int64"}
+Rows = list[dict[str, Any]]
+BETWEEN = " | "
+"""Between several bad sentences of one good one."""
+NORMAL_95 = 1.959963984540054
 
 
 @dataclass(frozen=True)
@@ -281,3 +314,378 @@ def count_and_hash(items: Iterable[Item]) -> tuple[int, str]:
     for count, item in enumerate(items, 1):  # noqa: B007
         whole.update(repr((item.text, item.target, item.id)).encode("utf-8", "surrogatepass"))
     return count, whole.hexdigest()[:16]
+
+
+@dataclass(frozen=True)
+class RowShape:
+    """The scores of rows, what a row is (texts, words, tokens or nested), and its unit (nats or bits)."""
+
+    scores: tuple[Score, ...]
+    kind: str = "texts"
+    unit: str = "nats"
+
+    @cached_property
+    def columns(self) -> pyarrow.Schema:
+        """The columns of the rows."""
+        import pyarrow as pa
+
+        def typed(types: Mapping[str, str]) -> list[Any]:
+            return [pa.field(name, pa.type_for_alias(alias)) for name, alias in types.items()]
+
+        shares = [pa.field(score.share_column, pa.float64()) for score in self.scores if score.by_token]
+        word, token = [*typed(WORD), *shares], [*typed(TOKEN), *shares]
+        start, reason = typed({"item": "int64", "id": "string"}), pa.field("reason", pa.string())
+        if self.kind in ("words", "tokens"):
+            return pa.schema([*start, *(word if self.kind == "words" else token), reason])
+        whole = typed({"text": "string", "length": "int64", "unknown": "int64"})
+        columns = columns_of(self.scores).items()
+        scores = [pa.field(column, pa.bool_() if is_flag else pa.float64()) for column, is_flag in columns]
+        inside = {"words": pa.list_(pa.struct(word)), "tokens": pa.list_(pa.struct(token))} if self.kind == "nested" else {}
+        return pa.schema([*start, *whole, *scores, reason, *(pa.field(name, kind) for name, kind in inside.items())])
+
+    @property
+    def by_site(self) -> bool:
+        """Whether the rows need each token's place and share, and not just the numbers of texts."""
+        return self.kind != "texts"
+
+    def table(self, words: TextTokenizer, chunk: Sequence[Prepared], scored: TextScores) -> pyarrow.Table:
+        """The rows of texts as a table; `rows` says which."""
+        import pyarrow as pa
+
+        if self.by_site:
+            return pa.Table.from_pylist(self.rows(words, chunk, scored), schema=self.columns)
+        return pa.Table.from_pydict(self._cells(chunk, scored), schema=self.columns)
+
+    def rows(self, words: TextTokenizer, chunk: Sequence[Prepared], scored: TextScores) -> Rows:
+        """The rows of texts, in their order; each has at least one, with the reason if it could not be scored."""
+        cells = self._cells(chunk, scored)
+        texts = [dict(zip(cells, row, strict=True)) for row in zip(*cells.values(), strict=True)]
+        if not self.by_site:
+            return texts
+        rows, place = Rows(), -1
+        for prepared, row in zip(chunk, texts, strict=True):
+            parts: dict[str, Rows] = {"words": [], "tokens": []}
+            if prepared.encoded is not None:
+                place += 1
+                text = words, prepared.item.text, prepared.encoded, self._shares(scored, place)
+                parts = {"words": _word_rows(*text), "tokens": _token_rows(*text)}
+            if self.kind == "nested":
+                rows.append(row | parts)
+            else:
+                start, end = {"item": row["item"], "id": row["id"]}, {"reason": row["reason"]}
+                rows += [start | part | end for part in parts[self.kind]] or [start | end]
+        return rows
+
+    def _cells(self, chunk: Sequence[Prepared], scored: TextScores) -> dict[str, list[Any]]:
+        """The columns of rows per text."""
+        cells: dict[str, list[Any]] = {
+            "item": [text.number for text in chunk],
+            "id": [text.item.id for text in chunk],
+            "text": [text.item.text for text in chunk],
+            "length": [0 if text.encoded is None else len(text.encoded.sites) for text in chunk],
+            "unknown": [0 if text.encoded is None else text.encoded.unknown for text in chunk],
+        }
+        places = [place for place, text in enumerate(chunk) if text.encoded is not None]
+        for column, is_flag in columns_of(self.scores).items():
+            values = np.full(len(chunk), nan)
+            if places:
+                values[places] = scored.values[column] / (1.0 if is_flag else UNITS[self.unit])
+            cells[column] = [None if isnan(value) else bool(value) if is_flag else value for value in values.tolist()]
+        cells["reason"] = [text.reason for text in chunk]
+        for place, reason in scored.reasons.items():
+            cells["reason"][places[place]] = reason
+        return cells
+
+    def _shares(self, scored: TextScores, place: int) -> dict[str, list[float]]:
+        """The shares of a text's sites by column, without scores that the text lacks."""
+        return {
+            score.share_column: [-score.better * share / UNITS[self.unit] for share in scored.shares[score.name][place]]
+            for score in self.scores
+            if score.name in scored.shares and not isnan(scored.values[score.name][place])
+        }
+
+
+def _token_rows(words: TextTokenizer, text: str, encoded: Encoded, shares: Mapping[str, Sequence[float]]) -> Rows:
+    """One row per token that is scored."""
+    return [
+        {
+            "token_number": site + 1,
+            "token": words.token(encoded.ids[t]),
+            "start": encoded.tokens.spans[t][0],
+            "end": encoded.tokens.spans[t][1],
+            "word_number": word + 1,
+            "position": t,
+            **{column: values[site] for column, values in shares.items()},
+        }
+        for site, (t, word) in enumerate(zip(encoded.sites, word_of_site(encoded, text), strict=True))
+    ]
+
+
+def _word_rows(words: TextTokenizer, text: str, encoded: Encoded, shares: Mapping[str, Sequence[float]]) -> Rows:
+    """One row per word between spaces; words around a target have none."""
+    spans, placed = spaced_words(text), any(end for _, end in encoded.tokens.spans)
+    sites_of: dict[int, list[int]] = {}
+    for site, number in enumerate(word_of_site(encoded, text)):
+        sites_of.setdefault(number, []).append(site)
+    rows = []
+    for word, sites in sites_of.items():
+        start, end = spans[word] if placed else (0, 0)
+        rows.append(
+            {
+                "word_number": word + 1,
+                "word": text[start:end] if placed else words.token(encoded.ids[encoded.sites[sites[0]]]),
+                "start": start,
+                "end": end,
+                "length": len(sites),
+                **{column: sum(values[site] for site in sites) for column, values in shares.items()},
+            }
+        )
+    return rows
+
+
+def write_rows(path: Path, tables: Iterable[pyarrow.Table], columns: pyarrow.Schema, format: str) -> None:
+    """Write tables one after the other as one file; at most one of them is in memory."""
+    with atomic_path(path) as temporary:
+        if format == "parquet":
+            from pyarrow import parquet
+
+            with parquet.ParquetWriter(temporary, columns, write_page_checksum=True) as writer:
+                for table in tables:
+                    writer.write_table(table.select(columns.names))
+            return
+        with open(temporary, "w", encoding="utf-8", newline="") as file:
+            write = LineWriter(file, columns.names, format)
+            for table in tables:
+                for row in table.to_pylist():
+                    write(row)
+
+
+class LineWriter:
+    """Writes rows as lines of JSON, or of CSV under a heading, to a stream."""
+
+    def __init__(self, stream: Any, names: Sequence[str], format: str) -> None:
+        self._stream, self._csv = stream, None
+        if format == "csv":
+            self._csv = csv.DictWriter(stream, names, lineterminator="\n")
+            self._csv.writeheader()
+
+    def __call__(self, row: Mapping[str, Any]) -> None:
+        """Write one more row."""
+        if self._csv is not None:
+            self._csv.writerow(row)
+        else:
+            self._stream.write(as_json(row, indent=None) + "\n")
+
+
+def check_format(format: str, rows: str, on_stream: bool) -> None:
+    """Refuse rows that a format cannot hold."""
+    if format == "csv" and rows == "nested":
+        raise InputError("nested rows do not fit into CSV: ask for rows words or tokens, or for jsonl or parquet")
+    if format == "parquet" and on_stream:
+        raise InputError("Parquet cannot be printed: give an --out folder, or print jsonl or csv")
+
+
+class _Scored(Result):
+    """A result with the scores and the unit of a shape."""
+
+    shape: RowShape
+
+    @property
+    def scores(self) -> dict[str, dict[str, Any]]:
+        """The definition of each score by name, and whether it is a probability."""
+        return about(self.shape.scores)
+
+    @property
+    def unit(self) -> str:
+        """nats or bits."""
+        return self.shape.unit
+
+    @property
+    def headline(self) -> str:
+        """The scores, whether each is a probability, and the unit."""
+        names = [f"{score.name} ({'' if score.probability else 'not '}a probability)" for score in self.shape.scores]
+        return f"{', '.join(names)}, in {self.unit}"
+
+
+@dataclass(frozen=True, repr=False)
+class Scores(_Scored):
+    """The rows of a call of `unmask.score`, one per text, word or token, as mappings; a notebook shows them as a table.
+
+    `len`, `for` and `[place]` are those of `rows`. The rows of a run folder are read from it when they are first used.
+
+    shape       the scores, what a row is, and its unit
+    in_memory   the rows, where there is no folder
+    folder      where the run is kept, if it is
+
+    >>> scores = unmask.score(["The keys are here.", "The keys is here."], rows="nested")
+    >>> len(scores), scores[0]["pll"] > scores[1]["pll"]
+    (2, True)
+    >>> most = max(scores.difference(), key=lambda row: row["pll_difference"])
+    >>> most["first_token"], most["second_token"]
+    ('are', 'is')
+    """
+
+    KEYS = ("scores", "unit", "rows")
+
+    shape: RowShape
+    in_memory: tuple[dict[str, Any], ...] = ()
+    folder: Path | None = None
+
+    @cached_property
+    def rows(self) -> Rows:
+        """All rows, in the order of the texts."""
+        if self.folder is None:
+            return list(self.in_memory)
+        return [dict(row) for row in read_rows(self._parts(self.folder), self.shape.columns).to_pylist()]
+
+    def _parts(self, folder: Path) -> list[Part]:
+        return read_parts(folder)
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        return iter(self.rows)
+
+    def __getitem__(self, row: int) -> dict[str, Any]:
+        return self.rows[row]
+
+    def __repr__(self) -> str:
+        return f"Scores({', '.join(score.name for score in self.shape.scores)}; {len(self)} {self.shape.kind})"
+
+    def reasons(self) -> Iterator[tuple[int, str | None]]:
+        """The number of each row's text, and why a number is missing (None: none is); a folder's rows are not kept in memory."""
+        if self.folder is None:
+            yield from ((row["item"], row["reason"]) for row in self.rows)
+            return
+        for part in self._parts(self.folder):
+            table = read_rows([part], self.shape.columns)
+            yield from zip(table["item"].to_pylist(), table["reason"].to_pylist(), strict=True)
+
+    def by_token(self, first: int = 0, second: int = 1) -> list[Score]:
+        """The scores that are sums over tokens, and that both texts have: those of `difference`."""
+        texts = (self.rows[first], self.rows[second])
+        return [score for score in self.shape.scores if score.by_token and all(row[score.name] is not None for row in texts)]
+
+    def difference(self, first: int = 0, second: int = 1) -> Rows:
+        """Two texts token by token, and how much more of each score the first's token has; needs `rows="nested"`.
+
+        Rows have first_token and second_token (None for a gap), and NAME_difference for each score of `by_token`.
+        """
+        texts = [self.rows[whole("the number of a text", place, 0, len(self.rows) - 1)] for place in (first, second)]
+        for place, row in zip((first, second), texts, strict=True):
+            if "tokens" not in row:
+                raise InputError("the rows hold no tokens: give rows='nested' to score, or --rows nested")
+            if all(row[score.name] is None for score in self.shape.scores):
+                raise InputError(f"text {place + 1} has no score ({row['reason']}): give two texts that have")
+        left, right = (text["tokens"] for text in texts)
+        scores, rows = self.by_token(first, second), []
+        runs = SequenceMatcher(None, [one["token"] for one in left], [one["token"] for one in right], autojunk=False)
+        for _, a, b, c, d in runs.get_opcodes():
+            for sides in zip_longest(left[a:b], right[c:d]):
+                row = dict(zip(("first_token", "second_token"), (side and side["token"] for side in sides), strict=True))
+                for score in scores:
+                    shares = [0.0 if side is None else side[score.share_column] for side in sides]
+                    row[f"{score.name}_difference"] = score.better * (shares[1] - shares[0])
+                rows.append(row)
+        return rows
+
+    def to_frame(self) -> pandas.DataFrame:
+        """One row per text, word or token."""
+        import pandas
+
+        return pandas.DataFrame(self.rows, columns=self.shape.columns.names)
+
+
+@dataclass(frozen=True, repr=False)
+class PairScores(_Scored):
+    """Minimal pairs with the scores of both sentences, from `unmask.score` with `pairs`.
+
+    shape   the scores and their unit
+    pairs   one row per pair: set, phenomenon, sentence_good, sentence_bad, and for each score good_NAME, bad_NAME and
+            NAME_correct: 1 if the good sentence has the better score, 0.5 for a tie, 0 if the bad one has, None if one has none
+
+    >>> pair = {"sentence_good": "The keys are here.", "sentence_bad": "The keys is here."}
+    >>> unmask.score(minimal_pairs=[pair]).accuracy[-1]["accuracy"]
+    1.0
+    """
+
+    KEYS = ("scores", "unit", "accuracy", "pairs")
+    ROWS = "accuracy"
+
+    shape: RowShape
+    pairs: Rows
+
+    @property
+    def rows(self) -> Rows:
+        """The pairs."""
+        return self.pairs
+
+    @cached_property
+    def accuracy(self) -> Rows:
+        """Per score: over each set, each phenomenon, and all pairs: accuracy, its interval, pairs, ties, unscored."""
+        rows = []
+        for name in (score.name for score in self.shape.scores):
+            for level in ("set", "phenomenon"):
+                groups: dict[str, list[float | None]] = {}
+                for row in self.rows:
+                    if row[level] is not None:
+                        groups.setdefault(row[level], []).append(row[f"{name}_correct"])
+                rows += [{"score": name, "level": level, "name": key, **share(answers)} for key, answers in groups.items()]
+            rows.append({"score": name, "level": "all", "name": "all", **share([row[f"{name}_correct"] for row in self.rows])})
+        return rows
+
+    def reasons(self) -> Iterator[tuple[int, str | None]]:
+        """The number of each pair, from 1, and why one of its sentences lacks a number (None: none does)."""
+        return enumerate((row["reason"] for row in self.rows), 1)
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __repr__(self) -> str:
+        overall = [f"{row['score']} {row['accuracy']:.1%}" for row in self.accuracy if row["level"] == "all" and row["pairs"]]
+        return f"PairScores({len(self)} pairs; {', '.join(overall)})"
+
+
+def compare_pairs(pairs: Sequence[SentencePair], rows: Sequence[dict[str, Any]], shape: RowShape) -> PairScores:
+    """Pairs and the rows of their sentences: good, bad, good, bad, ...; of several bad ones, the best is compared."""
+    compared, waiting = [], iter(rows)
+    for pair in pairs:
+        good, *bad = (next(waiting) for _ in (pair.good, *pair.bad))
+        row: dict[str, Any] = {
+            "set": pair.set,
+            "phenomenon": pair.phenomenon,
+            "sentence_good": pair.good.text,
+            "sentence_bad": BETWEEN.join(item.text for item in pair.bad),
+        }
+        for score in shape.scores:
+            name, better = score.name, score.better
+            values = [one[name] for one in bad]
+            rival = None if None in values else better * max(better * value for value in values)
+            row |= {f"good_{name}": good[name], f"bad_{name}": rival}
+            row[f"{name}_correct"] = _correct(good[name], rival, better, pair.good in pair.bad)
+        compared.append(row | {"reason": next((one["reason"] for one in (good, *bad) if one["reason"]), None)})
+    return PairScores(shape, compared)
+
+
+def _correct(good: float | None, bad: float | None, better: int, same: bool) -> float | None:
+    if good is None or bad is None:
+        return None
+    return 0.5 if same or good == bad else float(better * good > better * bad)
+
+
+def share(answers: Sequence[float | None]) -> dict[str, Any]:
+    """Accuracy of answers 1, 0.5 and 0 with Wilson's interval; None is a pair without a score."""
+    known = [answer for answer in answers if answer is not None]
+    n, ties = len(known), sum(answer == 0.5 for answer in known)
+    low, high = wilson(sum(known), n) if n else (None, None)
+    accuracy = {"accuracy": sum(known) / n if n else None, "low": low, "high": high}
+    return {**accuracy, "pairs": n, "ties": ties, "unscored": len(answers) - n}
+
+
+def wilson(right: float, n: int) -> tuple[float, float]:
+    """The 95 % interval of a share of `right` out of `n` (Wilson 1927)."""
+    p, z = right / n, NORMAL_95
+    middle = (p + z * z / (2 * n)) / (1 + z * z / n)
+    half = z / (1 + z * z / n) * sqrt(p * (1 - p) / n + z * z / (4 * n * n))
+    return middle - half, middle + half

@@ -130,7 +130,7 @@ def pairs_of(source: PathLike | Iterable[PathLike | Mapping[str, Any]]) -> Itera
             if (pair := _pair(entry, f"pair {number}", "pairs")) is not None:
                 yield pair
             continue
-        path = user_path(entry, "pairs")
+        path = user_path(entry, "minimal_pairs")
         if path.is_dir():
             files = sorted(path.glob("*.jsonl"))
             if not files:

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, fields
+from hashlib import sha256
 from importlib.resources import files
 from inspect import signature
+from json import loads
 from os import PathLike
 from pathlib import Path
 from typing import Annotated, Any
@@ -21,7 +23,7 @@ from starlette.exceptions import HTTPException
 
 from unmask import __version__
 from unmask.errors import InputError, UnmaskError
-from unmask.joints.registry import CONSTRUCTIONS, DEFAULT, SEARCHED
+from unmask.joints.registry import CONSTRUCTIONS
 from unmask.models.load import model_name
 from unmask.models.masked_lm import MaskedLM
 from unmask.models.text.blanks import WordMarks
@@ -32,15 +34,20 @@ from unmask.sampling.registry import KERNELS
 from unmask.sampling.run.advance import watch
 from unmask.scoring.registry import SCORES
 from unmask.serving import limits
+from unmask.serving.copies import Copies
 from unmask.serving.jobs import ENDING, Busy, Cancelled, Emit, Jobs
 from unmask.serving.limits import QUESTIONS
-from unmask.serving.questions import Answer, Questions
+from unmask.serving.questions import EXTENTS, KINDS, Answer, Questions
 from unmask.serving.runs import Runs
 from unmask.signature import description, summary
 
 BUNDLED, SAMPLE = model_name(None), "sample"
+COPIED = ("fill", "dependence", "mutants", "score", SAMPLE)
 PAGE = files("unmask.serving") / "page"
 DRAWING = files("unmask.answers") / "drawing"
+FILES = [path for folder in (PAGE, DRAWING) for path in sorted(Path(str(folder)).rglob("*")) if path.is_file()]
+VERSION = sha256(b"".join(path.read_bytes() for path in FILES)).hexdigest()[:12]
+"""The hash of the page's files, which is part of their address."""
 
 
 class Refusal(BaseModel):
@@ -64,29 +71,8 @@ EVENTS: dict[int | str, dict[str, Any]] = {
 FIGURE: dict[int | str, dict[str, Any]] = {200: {"content": {"image/png": {}}, "description": "A figure."}}
 
 
-def _example(text: str, blanks: str = "", second: str = "") -> dict[str, str]:
-    """A text that a model can read, words to blank, and a second text to compare it with."""
-    return {"text": text, "blanks": blanks, "second": second}
-
-
-ENGLISH = {
-    "fill": _example(text="A woman is reading a book in the park.", blanks="3,5"),
-    "dependence": _example(text="The doctor told her patient to drink less coffee."),
-    "sample": _example(text="The old man walked his dog along the river.", blanks="1,2,3,4,5,6,7"),
-    "score": _example(text="The keys to the cabinet are on the table.", second="The keys to the cabinet is on the table."),
-}
-HEAVY = (
-    "EVQLVESGGGLVQPGGSLRLSCAASGFTFSSYAMSWVRQAPGKGLEWVSAISGSGGSTYYADSVKGRFTISRDNSKNTLYLQMNSLRAEDTAVYYCAKDGRYYGSSYFDYWGQGTLVTVSS"
-)
-"""The variable domain of a human heavy chain; the residues after CAK are its most variable loop."""
-LOOP = "98,99,100,101,102,103,104,105"
-PROTEIN = {
-    "fill": _example(text=HEAVY, blanks="101,102"),
-    "mutants": _example(text=HEAVY, blanks="101,102"),
-    "dependence": _example(text=HEAVY, blanks=LOOP),
-    "sample": _example(text=HEAVY, blanks=LOOP),
-    "score": _example(text=HEAVY, second=HEAVY.replace("SSYAMS", "SSYWMS")),
-}
+EXAMPLES: list[dict[str, dict[str, str]]] = loads((PAGE / "examples.json").read_text(encoding="utf-8"))
+"""Of each view a text, the words to blank, and a second text to compare it with: in English, and of a protein."""
 Number = Annotated[int, PathParameter(ge=0, le=10_000, description="from 0")]
 JobName = Annotated[str, PathParameter(min_length=1, max_length=40, description="the id of the event `job`")]
 
@@ -97,12 +83,12 @@ def create_app(
     runs: Sequence[str | PathLike[str]] = (),
     name: str = BUNDLED,
     options: Mapping[str, str | bool] | None = None,
-    beside: FastAPI | None = None,
+    others: Sequence[FastAPI] = (),
 ) -> FastAPI:
     """The application; a `Guard` stands in front of it.
 
     `name` is the model's on the command line, `options` those of its loading that are not the default.
-    `beside` is the application of a second model, which the page shows beside the first; it is under /beside.
+    `others` are the applications of further models, which the page shows in its place or beside it; they are under /models/1 ...
     """
     questions, known = Questions(model), Runs(runs)
     app = FastAPI(
@@ -113,9 +99,11 @@ def create_app(
         redoc_url=None,
         responses=REFUSALS,
     )
-    described = _about(model, known, name, options or {}, beside is not None)
+    described = _about(model, known, name)
+    described["models"] = [described["model"], *(other.state.name for other in others)]
+    app.state.name = described["model"]
     _add_refusals(app)
-    _add_answers(app, jobs, questions)
+    _add_answers(app, jobs, questions, Copies(described["given"], options or {}))
     _add_runs(app, jobs, known)
 
     @app.get("/healthz")
@@ -141,19 +129,40 @@ def create_app(
 
     @app.get("/api", include_in_schema=False)
     async def interface() -> Response:
-        return Response((PAGE / "api.html").read_bytes(), media_type="text/html")
+        return _html("api.html")
 
-    if beside is not None:
-        app.mount("/beside", beside)
-    app.mount("/drawing", StaticFiles(directory=str(DRAWING)))
+    @app.get("/", include_in_schema=False)
+    async def page() -> Response:
+        return _html("index.html")
+
+    for number, other in enumerate(others, 1):
+        app.mount(f"/models/{number}", other)
+    app.mount(f"/{VERSION}/drawing", _Files(directory=str(DRAWING)))
+    app.mount(f"/{VERSION}", _Files(directory=str(PAGE)))
     app.router.redirect_slashes = False
-    app.router.default = StaticFiles(directory=str(PAGE), html=True)  # not mounted: a mount hides 405
     return app
 
 
-def _add_answers(app: FastAPI, jobs: Jobs, questions: Questions) -> None:
+class _Files(StaticFiles):
+    """Files under an address that has the hash of their contents: a browser keeps them."""
+
+    def file_response(self, *args: Any, **named: Any) -> Response:
+        response = super().file_response(*args, **named)
+        response.headers["cache-control"] = "public, max-age=31536000, immutable"
+        return response
+
+
+def _html(name: str) -> Response:
+    """A page that names its files by the hash of their contents."""
+    source = (PAGE / name).read_text(encoding="utf-8").replace("VERSION", VERSION)
+    return Response(source, media_type="text/html", headers={"cache-control": "no-cache"})
+
+
+def _add_answers(app: FastAPI, jobs: Jobs, questions: Questions, copies: Copies) -> None:
     for name in (name for name in QUESTIONS if name != SAMPLE):
         _add_question(app, jobs, name, getattr(questions, name))
+    for name in COPIED:
+        _add_copy(app, name, questions, copies)
 
     async def sample(asked: Any, request: Request) -> StreamingResponse:
         """Chains as they run: events `job`, `begun`, `stepped` (every step of every chain), `swept`, then `end` or `error`."""
@@ -199,16 +208,23 @@ def _add_question(app: FastAPI, jobs: Jobs, name: str, method: Callable[..., Ans
         app.post(f"/api/{name}/events", responses=EVENTS, response_class=StreamingResponse)(events)
 
 
+def _add_copy(app: FastAPI, name: str, questions: Questions, copies: Copies) -> None:
+    async def copy(asked: Any) -> dict[str, str]:
+        """The same question as a line of Python and as a command, which print its answer."""
+        values = asked.model_dump()
+        if name == "fill" and questions.tabled(values):
+            return copies.of("compare", {**values, "top": None})
+        return copies.of(name, values)
+
+    copy.__annotations__["asked"], copy.__name__ = limits.request(name), f"{name}_copy"
+    app.post(f"/api/{name}/copy")(copy)
+
+
 def _json(answer: Any) -> Response:
     return Response(as_json(answer, indent=None), media_type="application/json")
 
 
 def _add_runs(app: FastAPI, jobs: Jobs, known: Runs) -> None:
-    @app.get("/api/runs")
-    async def runs() -> list[dict[str, Any]]:
-        """The runs that were named on the command line."""
-        return known.about
-
     @app.get("/api/runs/{number}")
     async def run(number: Number, request: Request) -> Response:
         """One run as tables and traces."""
@@ -245,7 +261,19 @@ def _add_refusals(app: FastAPI) -> None:
 def _invalid(first: Any) -> str:
     """Where a request does not fit its schema, and how."""
     path = [] if first["type"] == "json_invalid" else [str(part) for part in first["loc"] if part != "body"]
-    return f"{'.'.join(path) or 'the request'}: {first['msg']}"
+    what, bounds = ".".join(path) or "the request", first.get("ctx", {})
+    if first["type"] == "string_too_long":
+        return f"the {what} has {len(first['input']):,} characters, and the page takes {bounds['max_length']:,}: shorten it"
+    if first["type"] in ("string_too_short", "too_short"):
+        return f"the {what} is empty: give one"
+    if first["type"] == "too_long":
+        return f"{what} has {len(first['input'])} entries: give at most {bounds['max_length']}"
+    if first["type"] == "extra_forbidden":
+        return f"{what} is not a field of this request: leave it out"
+    for name, words in {"le": "at most", "ge": "at least", "gt": "more than"}.items():
+        if name in bounds:
+            return f"{what} {first['input']} is out of range: give {words} {bounds[name]:,}"
+    return f"{what}: {first['msg']}"
 
 
 def _refusal(status: int, line: str, headers: Any = None) -> JSONResponse:
@@ -258,20 +286,17 @@ def _found(number: int, count: int, what: str) -> None:
         raise HTTPException(404, f"{what} {number} is not there: there are {count}, numbered from 0")
 
 
-def _about(model: MaskedLM, known: Runs, name: str, options: Mapping[str, Any], beside: bool) -> dict[str, Any]:
+def _about(model: MaskedLM, known: Runs, name: str) -> dict[str, Any]:
     return {
         "version": __version__,
         "model": "the bundled English model" if name == BUNDLED else Path(name).name or name,
         "given": None if name == BUNDLED else str(Path(name).resolve()) if Path(name).exists() else name,
-        "options": dict(options),
-        "beside": beside,
         "vocabulary": len(model.regular_ids),
         "longest": model.max_length,
         "by_character": model.words.by_character,
         "whole_words": marks_words(model.words),
         "examples": examples_for(model.words),
-        "default_joint": DEFAULT,
-        "searched_joint": SEARCHED,
+        "kinds": [{"name": kind, "sign": sign, "text": text, "extent": EXTENTS[kind]} for kind, sign, text in KINDS],
         "constructions": [_facts(one, "name", "label", "meaning") for one in CONSTRUCTIONS.values()],
         "kernels": [
             _facts(one, "name", "label", "step", "invariant", "decodes")
@@ -294,7 +319,7 @@ def _facts(entry: Any, *names: str) -> dict[str, Any]:
 
 def examples_for(words: TextTokenizer) -> dict[str, dict[str, str]]:
     """By view: the first set whose every text the tokenizer reads without an unknown token."""
-    for examples in (ENGLISH, PROTEIN):
+    for examples in EXAMPLES:
         texts = [text for one in examples.values() for text in (one["text"], one["second"]) if text]
         if all(_reads(words, text) for text in texts):
             return examples

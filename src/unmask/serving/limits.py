@@ -16,17 +16,19 @@ from pydantic import BaseModel, ConfigDict, Field, create_model
 
 import unmask
 from unmask.errors import InputError
-from unmask.joints.registry import DEFAULT
 from unmask.scoring.registry import DEFAULT as DEFAULT_SCORE
 from unmask.signature import options
 
 MOST_BYTES = 64 * 1024
 """Of a request's body."""
+MOST_BATCH_BYTES = 1_000_000
+"""Of a list of texts, or of a file of them."""
+MOST_ROWS = 2_000
+"""Of a batch: texts, or minimal pairs."""
 LONGEST_TEXT = 2_000
 MOST_BLANKS = 8
 MOST_TEXTS = 4
 MOST_SCORES = 6
-MOST_POSITIONS = 64
 MOST_CANDIDATES = 1_024
 MOST_COMPLETIONS = 100
 MOST_CELLS = 40
@@ -44,10 +46,9 @@ MOST_EXACT_TOKENS = 10
 """Of a text whose orders are enumerated; the orders of longer ones are sampled: a page waits for seconds."""
 
 Text = Annotated[str, Len(1, LONGEST_TEXT)]
+Content = Annotated[str, Len(1, MOST_BATCH_BYTES)]
 Name = Annotated[str, Len(1, 40)]
 Candidates = Annotated[int, Interval(ge=2, le=MOST_CANDIDATES)]
-Position = Annotated[int, Interval(ge=0, le=100_000)]
-Positions = Annotated[list[Position], Len(1, MOST_POSITIONS)]
 Completions = Annotated[int, Interval(ge=1, le=MOST_COMPLETIONS)]
 REQUEST = ConfigDict(extra="forbid", allow_inf_nan=False, strict=True)
 """Of a request: only what is named, every value of its own type, every number finite."""
@@ -85,30 +86,23 @@ class Question:
         return getattr(unmask, self.verb) if self.verb else None
 
 
+ASKED = {"text": Text, "joint": Name, "candidates": Candidates, "exact": None}
 BLANKED = "She plays the [MASK] [MASK]."
-QUESTIONS = {
+QUESTIONS: dict[str, Question] = {
     "words": Question(
         "",
         {},
         {"text": BLANKED},
         more={"text": (Text, Field(description="Text, with [MASK], [WORD], [GAP:2-5], <mask> or ___."))},
     ),
+    "plan": Question("fill", ASKED, {"text": BLANKED}),
     "fill": Question(
         "fill",
-        {"text": Text, "joint": Name, "candidates": Candidates, "exact": None, "top": Completions},
-        {"text": BLANKED, "top": 3},
-    ),
-    "joint": Question(
-        "compare",
-        {"text": Text, "joint": Name, "candidates": Candidates, "exact": None, "top": Completions, "positions": Positions},
+        {**ASKED, "top": Completions},
         {"text": BLANKED, "candidates": 64, "cells": 14},
-        {"joint": DEFAULT},
-        {
-            "cells": (int, Field(14, ge=2, le=MOST_CELLS, description="Tokens along each edge of the map.")),
-            "pin": (
-                Pin | None,
-                Field(None, description="A token held in one of two blanks: the map has the other's distribution."),
-            ),
+        more={
+            "cells": (int, Field(14, ge=2, le=MOST_CELLS, description="Tokens along each edge of the map of two blanks.")),
+            "pin": (Pin | None, Field(None, description="A token held in one of two blanks; the map has the other's law.")),
         },
     ),
     "dependence": Question(
@@ -134,17 +128,15 @@ QUESTIONS = {
         {"texts": ["The keys are on the table.", "The keys is on the table."], "score": [DEFAULT_SCORE]},
         {"texts": NEEDED, "score": [DEFAULT_SCORE]},
     ),
-    "conditionals": Question(
-        "conditionals",
+    "batch": Question(
+        "score",
+        {"score": Annotated[list[Name], Len(1, MOST_SCORES)]},
+        {"content": "The keys are on the table.\nThe keys is on the table.\n"},
+        {"score": [DEFAULT_SCORE]},
         {
-            "text": Text,
-            "positions": Positions,
-            "masking": None,
-            "top": Annotated[int, Interval(ge=0, le=MOST_COMPLETIONS)],
-            "words": Annotated[list[Annotated[str, Len(1, 60)]], Len(0, 50)],
+            "content": (Content, Field(description="Texts, one per line; or what a .csv, .tsv, .jsonl or .fasta holds.")),
+            "name": (Text, Field("list.txt", description="Of the file: its ending says how it is read.")),
         },
-        {"text": "She drank a cup of [MASK].", "top": 5, "words": ["tea"]},
-        {"words": []},
     ),
     "sample": Question(
         "sample",

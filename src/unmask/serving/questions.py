@@ -1,7 +1,7 @@
 """From a request to its answer: the verbs of the command line, on the one model that is served.
 
-An answer is the JSON of the verb's result, and what the page draws beside it. The docstrings of the public methods are those of
-the JSON interface where a question is not a verb.
+An answer is the JSON of the verb's result, and what the page draws beside it: every number, map and sentence of a card is of one
+answer. The docstrings of the public methods are those of the JSON interface where a question is not a verb.
 """
 
 from __future__ import annotations
@@ -9,30 +9,36 @@ from __future__ import annotations
 import re
 import threading
 from collections import OrderedDict
-from collections.abc import Hashable, Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from math import comb, prod
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
-from unmask.answers.asking import Grid
+import unmask
+from unmask.answers.blanked_text import FEW, Grid
 from unmask.answers.chain_filling import ChainFilling, searches
 from unmask.answers.comparison import Comparison
+from unmask.answers.dependence import dependences
 from unmask.answers.filling import Filling
 from unmask.answers.plots import dependence_in_words, pair_map
 from unmask.answers.search import Search
 from unmask.cloze import Cloze
 from unmask.errors import InputError
 from unmask.formats import percent_at_least
-from unmask.joints.joint import not_converged
-from unmask.joints.registry import CONSTRUCTIONS, INDEPENDENT, named
+from unmask.joints.deriving import derive
+from unmask.joints.joint import Joint, not_converged
+from unmask.joints.metrics import compatibility
+from unmask.joints.registry import CONSTRUCTIONS, DEFAULT, INDEPENDENT, SEARCHED, named
 from unmask.models.masked_lm import MaskedLM
-from unmask.results import as_plain
+from unmask.models.text.blanks import read_blanks
 from unmask.runs.progress import Progress
 from unmask.sampling.settings import SampleSettings
 from unmask.scoring.registry import SCORES
-from unmask.scoring.texts import spaced_words
+from unmask.scoring.texts import PAIRS, items_of, spaced_words
 from unmask.serving import limits
 from unmask.serving.jobs import FairLock, shared
-from unmask.serving.limits import QUESTIONS
 from unmask.signature import arguments, fitted, hints
 from unmask.tables.candidates import plan_candidates
 from unmask.tables.unary import pass_count
@@ -41,6 +47,10 @@ BLANKS_AS_TYPED = r"\[MASK\]|\[WORD\]|\[GAP:[\d\s-]*\]|<mask>|_{2,}"
 """Which the page takes as blanks; the functions take the first three and the model's own mask token."""
 CACHED_CELLS = 160_000_000
 """Cells of cached tables, 640 MB: an exact pair of 8,000 tokens, and many small ones."""
+SIZES, PAIR_SIZES, QUICK = (64, 128, 256), (8, 16, 32, 64, 128, 256), 48
+"""Candidates per blank that the page offers, for a joint and for the pairs of a text; and those of its first look."""
+DRAWN, PAIR_CELLS, SMALL = 40, 7, 40
+"""Strongest pairs that come with their map, tokens along its edges, and the vocabulary that is shown whole."""
 COMMAND = "use the command line"
 Values = Mapping[str, Any]
 Answer = dict[str, Any]
@@ -53,23 +63,48 @@ class Questions:
         self._alone, self._turn = model, FairLock()
         self.model = shared(model, self._turn)
         self._typed = re.compile(rf"{BLANKS_AS_TYPED}|{re.escape(model.words.mask_token)}")
-        self._blank = re.compile(rf"\[MASK\]|\[WORD\]|\[GAP|{re.escape(model.words.mask_token)}")
-        self._cache = JointCache(CACHED_CELLS)
+        self._cache, self._lock = OrderedDict[tuple[object, ...], Comparison](), threading.Lock()
+        self.noun = "residue" if model.words.by_character else "word"
 
     def _result(self, verb: str, values: Values, **more: Any) -> Any:
         """The result of a verb on the served model, from values of its options; those that are None are left out."""
-        function = QUESTIONS[verb].function
+        function = getattr(unmask, verb)
         return function(**arguments(function, _given(values)), model=self.model, **more)
 
     def words(self, asked: Values) -> Answer:
-        """The words of a text as the tokenizer cuts it, how many tokens each is, and the blanks that were typed."""
-        text, words, end = asked["text"], [], 0
+        """The words of a text as the tokenizer cuts it, how many tokens each is, and the blanks that were typed.
+
+        Of a model of single letters, headers of FASTA and spaces are left out, and small letters are read as capitals if the
+        model knows only those: `text` is the text as it is read.
+        """
+        text, words, end = self.sequence(asked["text"]), [], 0
         for typed in self._typed.finditer(text):
             words += self._words(text[end : typed.start()], end)
             start, end = typed.span()
             kind = {"[WORD": "word", "[GAP:": "gap"}.get(typed[0][:5], "token")
-            words.append({"text": typed[0], "start": start, "end": end, "pieces": 1, "blank": kind, "known": True})
-        return {"words": words + self._words(text[end:], end)}
+            shown = {"text": typed[0], "start": start, "end": end, "pieces": 1, "blank": kind, "known": True}
+            words.append({**shown, "extent": self._extent(typed[0], kind)})
+        return {"text": text, "words": words + self._words(text[end:], end)}
+
+    def sequence(self, text: str) -> str:
+        """A text as a model of single letters reads it; any other text as it is."""
+        if not self.model.words.by_character:
+            return text
+        lines = [line for line in text.splitlines() if not line.startswith(">")] or [re.sub(r"^>.*", "", text)]
+        parts = re.split(rf"({self._typed.pattern})", "".join("".join(lines).split()))
+        known = set(self.model.words.tokens_of("".join(parts[::2])).ids) if any(parts[::2]) else set()
+        if self.model.words.unknown_id in known:
+            parts[::2] = [part.upper() for part in parts[::2]]
+        return "".join(parts)
+
+    def _extent(self, typed: str, kind: str) -> str:
+        if kind != "gap":
+            return EXTENTS[kind]
+        with suppress(InputError):
+            blank = read_blanks(self.model.words, typed)[0]
+            tokens = f"{blank.least} to {blank.most}" if blank.most > blank.least else str(blank.least)
+            return f"{tokens} token{'s' if blank.most > 1 else ''}"
+        return "a gap"
 
     def _words(self, text: str, offset: int) -> list[Answer]:
         if not text.strip():
@@ -90,39 +125,84 @@ class Questions:
             words.append({**shown, "pieces": len(own), "blank": None, "known": known})
         return words
 
-    def fill(self, asked: Values, progress: Progress | None = None) -> Answer:
-        _refuse_blanks(len(self._blank.findall(asked["text"])))
+    def plan(self, asked: Values) -> Answer:
+        """What `fill` will compute of the same request: by which joint, over how many tokens, and what else may be chosen.
+
+        joints and sizes are the choices that would not be refused: value, label, and for joints their meaning.
+        """
+        searched, cloze = self._reads(asked)
+        blanks, lengths = self._blanks(asked["text"]), searched and cloze is None
+        name = SEARCHED if searched else named(asked["joint"] or DEFAULT, "joint").name
+        usual = SEARCHED if lengths or self._reads({**asked, "joint": None})[0] else DEFAULT
+        labels = {one.name: one.label for one in CONSTRUCTIONS.values()} | {SEARCHED: "chain rule over all orders"}
+        joints = [["", f"{labels[usual]} (default)", named(usual).meaning]]
+        joints += [] if lengths else [[one.name, one.label, one.meaning] for one in CONSTRUCTIONS.values()]
+        sizes = [["auto", "the whole vocabulary, searched" if searched else "as many as take seconds"]]
+        if blanks == 1 and not lengths:
+            return {"joint": None, "joints": [["", "the model’s own conditional", ""]], "sizes": [], "meaning": "", "first": None}
+        if not lengths:
+            vocabulary = len(self.model.regular_ids)
+            fits = [n for n in (*SIZES, vocabulary) if n <= vocabulary and pass_count([n] * blanks) <= limits.MOST_PASSES]
+            sizes += [["exact", "every token (exact)"] if n == vocabulary else [str(n), f"{n} each"] for n in fits]
+        quick = blanks == 2 and asked["candidates"] is None and not asked["exact"] and QUICK < len(self.model.regular_ids)
+        first = QUICK if quick and not searched else None
+        return {"joint": name, "joints": joints, "sizes": sizes, "meaning": named(name).meaning, "first": first}
+
+    def _reads(self, asked: Values) -> tuple[bool, Cloze | None]:
+        """Whether the fillings of a text are searched, and its blanks, where their lengths are known."""
         grid = Grid(candidates=asked["candidates"], exact=asked["exact"])
         joint = None if asked["joint"] is None else named(asked["joint"], "joint").name
         searched, cloze = searches(self.model, asked["text"], joint, grid, Search())
-        if not searched:
-            asked = {**asked, "candidates": self._candidates(cloze or self.model.cloze(asked["text"]), asked)}
-        filling = self._result("fill", asked, progress=progress)
-        if searched:
-            more = {"blanks": len(filling.completions[0].parts), "summary": filling.summary}
-        else:
-            sizes, held = " × ".join(f"{n:,}" for n in filling.joint.shape), percent_at_least(filling.candidates_mass)
-            more = {"blanks": filling.joint.sites, "summary": f"{sizes} tokens hold {held} of the independent blanks' mass"}
+        return searched, cloze if searched else cloze or self.model.cloze(asked["text"])
+
+    def _blanks(self, text: str) -> int:
+        count = len(self._typed.findall(text))
+        limits.refuse_more(count, limits.MOST_BLANKS, "the text has {} blanks", f"blank fewer {self.noun}s")
+        return count
+
+    def tabled(self, asked: Values) -> bool:
+        """Whether the joint of the blanks is a table, which `unmask.compare` prints with every construction."""
+        searched, cloze = self._reads(asked)
+        return not searched and cloze is not None and len(cloze.block) > 1
+
+    def fill(self, asked: Values, progress: Progress | None = None) -> Answer:
+        """The blanks of a text, as `unmask.fill`: the best completions under a joint.
+
+        Of two blanks or more over a table also every construction (of an exact joint, the chosen one and the product), and of two
+        blanks the map, with a token pinned if asked.
+        """
+        blanks = self._blanks(asked["text"])
+        searched, cloze = self._reads(asked)
+        if not searched and cloze is not None and len(cloze.block) > 1:
+            return self._compared(asked, cloze, progress)
+        if asked["pin"]:
+            raise InputError("a token is pinned in one of two blanks, and the text does not have two: unpin it")
+        verb = {name: asked[name] for name in ("text", "joint", "candidates", "exact", "top")}
+        filling = self._result("fill", verb, progress=progress)
+        summary = _plainly(filling.summary) if searched else "What the model itself expects there."
+        beside = searched and cloze is not None
+        more = {"blanks": blanks, "summary": summary, "map": None, "constructions": [], "beside": beside, "note": ""}
         return {"warning": "", **filling.to_dict(), **more, "completions": _completions(filling)}
 
-    def joint(self, asked: Values, progress: Progress | None = None) -> Answer:
-        """The joint of two or more blanks by every construction; of two, as a map, with a word pinned if asked.
-
-        Of an exact joint there are the chosen construction and the product.
-        """
-        name = named(asked["joint"], "joint").name
-        compared = self._compared(asked, name, progress)
+    def _compared(self, asked: Values, cloze: Cloze, progress: Progress | None) -> Answer:
+        name = named(asked["joint"] or DEFAULT, "joint").name
+        compared = self._comparison(asked, name, cloze, progress)
         described = [
             {
-                **{"name": one, "label": named(one).label, "best": _completions(self._filling(compared, one, 1))[0]},
-                **{key: value for key, value in vars(row).items() if value is not None},
+                "name": one,
+                "label": named(one).label,
+                "best": _completions(self._filling(compared, one, 1))[0],
+                **_given(vars(row)),
             }
             for one, row in compared.descriptions.items()
         ]
         joint, pin = compared.joints[name], asked["pin"]
         if pin and joint.sites != 2:
-            raise InputError(f"a word is pinned in one of two blanks, and the text has {joint.sites}: leave it out")
+            raise InputError(f"a token is pinned in one of two blanks, and the text has {joint.sites}: unpin it")
         pinned = (pin["blank"], pin["token"]) if pin else None
+        cells = len(self.model.regular_ids) if len(self.model.regular_ids) <= SMALL else asked["cells"]
+        sizes, held = " × ".join(f"{n:,}" for n in joint.shape), percent_at_least(compared.candidates_mass)
+        note = f"{sizes} tokens considered; they hold {held} of the independent blanks’ mass, and every number is given that"
         return {
             "text": compared.text,
             "joint": name,
@@ -130,25 +210,31 @@ class Questions:
             "exact": asked["exact"],
             "candidates_mass": compared.candidates_mass,
             "compatibility": compared.compatibility,
+            "blanks": joint.sites,
             "summary": dependence_in_words(joint, compared.compatibility),
-            "warning": not_converged(compared.joints.values()),
+            "note": f"{note} the blanks lie among them.",
+            "warning": not_converged(compared.joints.values()) or "",
             "constructions": described,
             "completions": _completions(self._filling(compared, name, asked["top"])),
-            "map": pair_map(joint, compared.joints[INDEPENDENT], asked["cells"], pinned) if joint.sites == 2 else None,
+            "beside": True,
+            "map": pair_map(joint, compared.joints[INDEPENDENT], cells, pinned) if joint.sites == 2 else None,
         }
 
-    def _compared(self, asked: Values, name: str, progress: Progress | None) -> Comparison:
+    def _comparison(self, asked: Values, name: str, cloze: Cloze, progress: Progress | None) -> Comparison:
         names = [*CONSTRUCTIONS] if not asked["exact"] else [INDEPENDENT]
         names += [name] if name not in names else []
-        cloze = self.model.cloze(asked["text"], asked["positions"])
         candidates = self._candidates(cloze, asked)
         key = (asked["text"], cloze.block, candidates, asked["exact"], *names)
-        if (cached := self._cache.get(key)) is not None:
-            return cached
-        values = {one: asked[one] for one in ("text", "exact", "positions")}
-        values |= {"candidates": candidates, "joints": names, "joint": name}
-        compared: Comparison = self._result("joint", values, progress=progress)
-        self._cache.put(key, compared)
+        with self._lock:
+            if key in self._cache:
+                self._cache.move_to_end(key)
+                return self._cache[key]
+        values = {"text": asked["text"], "exact": asked["exact"], "candidates": candidates, "joints": names, "joint": name}
+        compared: Comparison = self._result("compare", values, progress=progress)
+        with self._lock:
+            self._cache[key] = compared
+            while sum(map(_cells, self._cache.values())) > CACHED_CELLS:
+                self._cache.popitem(last=False)
         return compared
 
     def _filling(self, compared: Comparison, name: str, top: int) -> Filling:
@@ -157,22 +243,68 @@ class Questions:
 
     def _candidates(self, cloze: Cloze, asked: Values) -> int | None:
         """The candidates of each blank as the verb will be given them; refuses a joint that is too large to be served."""
-        _refuse_blanks(len(cloze.block))
         with self._turn:  # the default follows the speed of the model itself, which is measured while no other job has a batch
-            plan = plan_candidates(self._alone, cloze, asked["candidates"], asked["exact"])
+            plan = plan_candidates(self._alone, cloze, asked["candidates"], asked["exact"], force=True)
         what = f"{len(plan.sizes)} blanks of {plan.size:,} candidates take {{}} passes"
-        limits.refuse_more(pass_count(plan.sizes), limits.MOST_PASSES, what, f"ask for fewer candidates, or {COMMAND}")
-        return None if asked["exact"] or len(cloze.block) == 1 else plan.size
+        limits.refuse_more(pass_count(plan.sizes), limits.MOST_PASSES, what, f"consider fewer {self.noun}s, or {COMMAND}")
+        return None if asked["exact"] else plan.size
 
     def dependence(self, asked: Values, progress: Progress | None = None) -> Answer:
-        ids = self.model.words.encode(asked["text"])
+        """The mutual information of every pair of tokens, as `unmask.dependence`.
+
+        pairs: those measured, strongest first; the first ones with the map, the sentence and the compatibility of the very joint
+        that the number is of. `measured` of `count` pairs are there: fewer where the work was stopped.
+        """
+        text, size = asked["text"], min(asked["candidates"], len(self.model.regular_ids))
+        ids = self.model.words.encode(text)
         tokens = ids.count(self.model.mask_id) or sum(i not in self.model.special_ids for i in ids)
-        passes = comb(tokens, 2) * pass_count([asked["candidates"]] * 2)
-        what = f"{tokens} tokens with {asked['candidates']} candidates take {{}} passes"
-        less = f"ask for fewer candidates or a shorter text, or {COMMAND}"
-        limits.refuse_more(passes, limits.MOST_PASSES, what, less)
-        answer: Answer = self._result("dependence", asked, progress=progress).to_dict()
-        return answer
+        count = comb(tokens, 2)
+        less = f"consider fewer {self.noun}s or shorten the text, or {COMMAND}"
+        what = f"{tokens} tokens with {size} candidates take {{}} passes"
+        limits.refuse_more(count * pass_count([size] * 2), limits.MOST_PASSES, what, less)
+        joints: dict[tuple[int, int], tuple[float, Joint]] = {}
+
+        def look(a: int, b: int, joint: Joint) -> None:
+            joints[a, b] = joint.mutual_information(), joint
+            if len(joints) > DRAWN:
+                joints.pop(min(joints, key=lambda pair: joints[pair][0]))
+
+        if progress:
+            progress(0, 0, "choosing candidates")
+        options = (None, asked["joint"], asked["others"], size, False, None, None, True, progress, look)
+        (found,) = dependences([text], self.model, *options)
+        stands = [ids[position] for position in found.positions] if self.model.mask_id not in ids else []
+        pairs = [self._pair(found, i, j, value, joints.get((i, j)), stands) for i, j, value in found.pairs()]
+        sizes = [n for n in PAIR_SIZES if count * pass_count([n] * 2) <= limits.MOST_PASSES]
+        counts = {"measured": len(pairs), "count": count, "note": self._held(found, pairs, count), "sizes": sizes}
+        return {**found.to_dict(), "pairs": pairs, **counts}
+
+    def _pair(self, found: Any, i: int, j: int, value: float, drawn: tuple[float, Joint] | None, stands: list[int]) -> Answer:
+        mass = float(found.mass[i, j])
+        pair = {"i": i, "j": j, "value": value, "mass": mass, "held": percent_at_least(mass)}
+        if drawn is None:
+            return pair
+        joint, apart = drawn[1], compatibility(drawn[1].tables)
+        whole = len(self.model.regular_ids)
+        shown = pair_map(
+            joint,
+            derive(joint.tables, INDEPENDENT),
+            whole if whole <= SMALL else PAIR_CELLS,
+            gold=[stands[i], stands[j]] if stands else (),
+        )
+        return {**pair, "summary": dependence_in_words(joint, apart), "compatibility": apart, "map": shown}
+
+    def _held(self, found: Any, pairs: list[Answer], count: int) -> str:
+        """How many pairs were measured, and how much of their mass the candidates hold, in words."""
+        some = "" if len(pairs) == count else f"Stopped: {len(pairs):,} of {count:,} pairs were measured. "
+        passes = f"{found.passes:,} passes of the model."
+        if found.candidates >= len(self.model.regular_ids):
+            return f"{some}Every token was considered; {passes}"
+        least, most = (one(pairs, key=lambda pair: pair["mass"]) for one in (min, max))
+        share = least["held"] if len(pairs) == 1 else f"from {least['held']} to {most['held']}"
+        doubt = f" Where they hold little, a number is about these {self.noun}s only: consider more." * (least["mass"] < FEW)
+        held = f"They hold {share} of the mass of a pair’s independent blanks.{doubt}"
+        return f"{some}{found.candidates} {self.noun}s of each place were considered. {held} {passes}"
 
     def mutants(self, asked: Values, progress: Progress | None = None) -> Answer:
         residues, changes = len(set(asked["positions"])), asked["changes"]
@@ -180,20 +312,58 @@ class Questions:
         what = f"{changes} changes among {residues} residues are {{}} mutants"
         limits.refuse_more(count, limits.MOST_MUTANTS, what, f"ask for fewer residues, or {COMMAND}")
         scanned = self._result("mutants", asked, progress=progress)
-        return {"wild_type": list(scanned.wild_type), **scanned.to_dict()}
+        places = {tuple(place for place, _ in made) for made in scanned.changes if len(made) == changes}
+        counts = {"measured": len(places), "count": comb(residues, changes)}
+        return {"wild_type": list(scanned.wild_type), **scanned.to_dict(), **counts}
 
     def score(self, asked: Values, progress: Progress | None = None) -> Answer:
-        chosen = [SCORES[name] for name in asked["score"] if name in SCORES]
-        for one in chosen:
-            if one.page_refusal:
-                raise InputError(f"score {one.name} {one.page_refusal}: use `unmask score --score {one.name}`")
-        orders = {"exact_tokens": limits.MOST_EXACT_TOKENS} if any(hasattr(one, "exact_tokens") for one in chosen) else {}
-        scores = self._result("score", {**asked, **orders, "rows": "nested"}, progress=progress)
+        scores = self._result("score", {**asked, **self._orders(asked["score"]), "rows": "nested"}, progress=progress)
         compares = len(scores) == 2 and all(row["reason"] is None for row in scores.rows)
         return {**scores.to_dict(), "difference": scores.difference() if compares else None}
 
-    def conditionals(self, asked: Values) -> Answer:
-        return {"text": asked["text"], "conditionals": as_plain(self._result("conditionals", asked))}
+    def _orders(self, names: list[str]) -> Answer:
+        """Options of scores that the page needs; refuses those that take too long for it."""
+        chosen = [SCORES[name] for name in names if name in SCORES]
+        for one in chosen:
+            if one.page_refusal:
+                raise InputError(f"score {one.name} {one.page_refusal}: {COMMAND}")
+        return {"exact_tokens": limits.MOST_EXACT_TOKENS} if any(hasattr(one, "exact_tokens") for one in chosen) else {}
+
+    def batch(self, asked: Values, progress: Progress | None = None) -> Answer:
+        """A list of texts, one per line, or a file (.csv, .tsv, .jsonl, .fasta), as one table.
+
+        Texts with blanks are filled, minimal pairs (sentence_good and sentence_bad) are compared, and other texts are scored.
+        """
+        with _file(asked["name"], asked["content"]) as path:
+            head = asked["content"].lstrip().partition("\n")[0]
+            options = {"score": asked["score"], **self._orders(asked["score"])}
+            if any(good in head and bad in head for good, bad in PAIRS):
+                compared = self._result("score", {"pairs": path, **options}, progress=progress)
+                limits.refuse_more(len(compared), limits.MOST_ROWS, "the file has {} pairs", COMMAND)
+                every = [row for row in compared.accuracy if row["level"] == "all" and row["pairs"]]
+                right = [f"{row['accuracy']:.1%} of {row['pairs']} pairs right by {row['score']}." for row in every]
+                return _table([{k: v for k, v in row.items() if k not in ("set", "phenomenon")} for row in compared.pairs], right)
+            texts = [self.sequence(item.text) for item in items_of(path) if item.text.strip()]
+        limits.refuse_more(len(texts), limits.MOST_ROWS, "the list has {} texts", f"give fewer, or {COMMAND}")
+        if not texts:
+            raise InputError("the list is empty: write one text per line")
+        if any(self._typed.search(text) for text in texts):
+            return self._filled(texts, progress)
+        scores = self._result("score", {"texts": texts, **options}, progress=progress)
+        rows = [{name: row[name] for name in ("text", *asked["score"], "reason")} for row in scores.rows]
+        return _table(rows, [f"{len(rows):,} texts."])
+
+    def _filled(self, texts: list[str], progress: Progress | None) -> Answer:
+        rows: list[Answer] = []
+        for number, text in enumerate(texts, 1):
+            try:
+                best = self._result("fill", {"text": self._typed.sub(_as_mask, text), "top": 1}).completions[0]
+                rows.append({"text": text, "best": best.text, "log_prob": best.log_prob})
+            except InputError as error:
+                rows.append({"text": text, "best": None, "log_prob": None, "reason": str(error)})
+            if progress:
+                progress(number, len(texts), "texts")
+        return _table(rows, [f"{len(rows):,} texts with blanks, and the best completion of each."])
 
     def settings(self, asked: Values) -> SampleSettings:
         """The settings of a run, checked before anything streams."""
@@ -201,45 +371,55 @@ class Questions:
         what = f"{asked['chains']} chains of {asked['sweeps']} sweeps over {free} tokens are {{}} steps"
         steps = asked["chains"] * asked["sweeps"] * free
         limits.refuse_more(steps, limits.MOST_STEPS, what, f"ask for fewer chains or sweeps, or {COMMAND}")
-        function, values = QUESTIONS["sample"].function, _given(asked)
+        function, values = unmask.sample, _given(asked)
         values |= {"init": [values["init"]]} if "init" in values else {}
         annotations = hints(function)
         made = arguments(function, values)
         return SampleSettings(**{name: fitted(name, value, annotations[name]) for name, value in made.items()})
 
 
-class JointCache:
-    """Comparisons by question, at most `cells` cells of tables in all; those that were used longest ago go first."""
+EXTENTS = {"token": "one token", "word": "a whole word", "gap": "1 to 3 tokens"}
+KINDS = [("token", "", "[MASK]"), ("word", "w", "[WORD]"), ("gap", "g", "[GAP:1-3]")]
+"""Kinds of blanks: name, the letter in the page's address, and how a text has it."""
 
-    def __init__(self, cells: int) -> None:
-        self.cells = cells
-        self._joints: OrderedDict[Hashable, tuple[int, Comparison]] = OrderedDict()
-        self._lock = threading.Lock()
 
-    def get(self, key: Hashable) -> Comparison | None:
-        """The comparison of a question, if it is cached."""
-        with self._lock:
-            if key not in self._joints:
-                return None
-            self._joints.move_to_end(key)
-            return self._joints[key][1]
-
-    def put(self, key: Hashable, compared: Comparison) -> None:
-        """Cache a comparison; one that is larger than the cache is not cached."""
-        shape = next(iter(compared.joints.values())).shape
-        with self._lock:
-            self._joints[key] = len(shape) * prod(shape), compared
-            self._joints.move_to_end(key)
-            while sum(cells for cells, _ in self._joints.values()) > self.cells:
-                self._joints.popitem(last=False)
+def _cells(compared: Comparison) -> int:
+    shape = next(iter(compared.joints.values())).shape
+    return len(shape) * prod(shape)
 
 
 def _given(values: Values) -> Answer:
     return {name: value for name, value in values.items() if value is not None}
 
 
-def _refuse_blanks(count: int) -> None:
-    limits.refuse_more(count, limits.MOST_BLANKS, "the text has {} blanks", "blank fewer words")
+def _as_mask(typed: re.Match[str]) -> str:
+    return typed[0] if typed[0].startswith(("[WORD", "[GAP")) else "[MASK]"
+
+
+def _table(rows: list[Answer], lines: list[str]) -> Answer:
+    columns = list(dict.fromkeys(name for row in rows for name, value in row.items() if name != "reason" or value))
+    return {"columns": columns, "rows": [[row.get(name) for name in columns] for row in rows], "lines": lines}
+
+
+def _plainly(summary: str) -> str:
+    """A summary as a sentence, without bounds of a millionth of a percent."""
+    short = re.sub(r"(at least|about) [\d.]+e-\d+ %", "less than 0.001 %", summary)
+    short = re.sub(r"more than [\d.]+e-\d+ %", "more than 0.001 %", short)
+    return f"{short[0].upper()}{short[1:]}."
+
+
+@contextmanager
+def _file(name: str, content: str) -> Iterator[Path]:
+    """A list of the page as the file that the readers of files take; their messages name it as the user does."""
+    with TemporaryDirectory() as folder:
+        path = Path(folder, re.sub(r"[^\w.-]", "_", Path(name).name) or "list.txt")
+        if path.suffix == ".txt" and content.lstrip().startswith(">"):
+            path = path.with_suffix(".fasta")
+        path.write_text(content, encoding="utf-8", errors="replace")
+        try:
+            yield path
+        except InputError as error:
+            raise InputError(str(error).replace(f"{folder}/", "")) from None
 
 
 def _completions(filling: Filling | ChainFilling) -> list[Answer]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 from math import isnan
 from os import PathLike
@@ -15,6 +16,8 @@ from unmask.sampling.run.result import load_run
 
 KINDS = ("evaluate", "sample")
 SHOWN_CHAINS, SHOWN_POINTS, SHOWN_TEXTS = 16, 400, 40
+ABOUT = ("kernel", "energy", "chains", "draws", "passes", "acceptance", "novelty", "self_bleu", "unique")
+CONVERGENCE = ["functional", "length", "mean", "sd", "R-hat", "effective samples"]
 MEASURES = {"u_ppl": "U-PPL", "p_ppl": "P-PPL", "a_kl": "A-KL", "g_kl": "G-KL"}
 
 
@@ -37,25 +40,31 @@ class Runs:
         """One run as tables, traces and names of figures, read again each time: it may still be growing."""
         about, folder = self.about[number], self.folders[number]
         shown = _evaluation(folder) if about["kind"] == "evaluate" else _sampling(folder)
-        return {**about, **shown, "figures": [figure.name for figure in self.figures(number)]}
+        return {**about, **shown, "figures": [figure.name for figure in self.figures(number)], "copy": _copy(**about)}
 
     def figures(self, number: int) -> list[Path]:
         """The figures that a run has left, PNG files."""
         return sorted((self.folders[number] / "figures").glob("*.png"))
 
 
+def _copy(kind: str, folder: str, **about: object) -> dict[str, str]:
+    """The same numbers outside of the page."""
+    if kind == "sample":
+        python = f"import unmask\n\nprint(unmask.diagnose({folder!r}).to_dict())"
+        return {"python": python, "command": shlex.join(["unmask", "diagnose", folder])}
+    table = f"{folder}/table.json"
+    python = f'import json\nfrom pathlib import Path\n\nprint(json.loads(Path({table!r}).read_text())["constructions"])'
+    return {"python": python, "command": shlex.join(["python3", "-m", "json.tool", table])}
+
+
 def _evaluation(folder: Path) -> dict[str, Any]:
     if not (folder / "table.json").is_file():
         raise InputError(f"folder {folder.name!r} has no table yet: let the evaluation finish")
-    found = read_object(folder / "table.json")
-    rows = [
-        [named(row["construction"]).label, *(_interval(row.get(measure)) for measure in MEASURES)]
-        for row in found["constructions"]
-    ]
-    asked = {k: v for k, v in found["settings"].items() if isinstance(v, str | int | float | bool) and v is not None}
+    table = read_object(folder / "table.json")
+    rows = [[named(row["construction"]).label, *(_interval(row.get(one)) for one in MEASURES)] for row in table["constructions"]]
     return {
-        "about": {"pairs": found["pairs"], **asked},
-        "verdict": [f"{found['pairs']:,} pairs; every number with its 95 % interval over pairs."],
+        "about": {"pairs": table["pairs"], **{k: v for k, v in table["settings"].items() if isinstance(v, str | int | float)}},
+        "verdict": [f"{table['pairs']:,} pairs; every number with its 95 % interval over pairs."],
         "tables": [{"title": "Table 1", "columns": ["construction", *MEASURES.values()], "rows": rows}],
         "traces": [],
     }
@@ -69,34 +78,19 @@ def _interval(number: dict[str, Any] | None) -> str:
 
 
 def _sampling(folder: Path) -> dict[str, Any]:
-    run = load_run(folder)
-    found = run.diagnosis
-    traces = [
-        {"name": f"chain {chain}", "x": part["sweep"].tolist(), "y": part["energy"].tolist()}
-        for chain, part in list(run.samples.groupby("chain"))[:SHOWN_CHAINS]
-    ]
-    for trace in traces:
-        step = -(-len(trace["x"]) // SHOWN_POINTS)
-        trace["x"], trace["y"] = trace["x"][::step], trace["y"][::step]
-    last = run.last[["chain", "text", "energy"]].tail(SHOWN_TEXTS)
-    functionals = [
-        [f.name, f.length, round(f.mean, 3), round(f.sd, 3), _rounded(f.r_hat), _rounded(f.ess_bulk)] for f in found.functionals
-    ]
-    kept = ("kernel", "energy", "chains", "draws", "passes", "acceptance", "novelty", "self_bleu", "unique")
+    run, traces = load_run(folder), []
+    for chain, part in list(run.samples.groupby("chain"))[:SHOWN_CHAINS]:
+        thin = part.iloc[:: -(-len(part) // SHOWN_POINTS)]
+        traces.append({"name": f"chain {chain}", "x": thin["sweep"].tolist(), "y": thin["energy"].tolist()})
+    shown = [(f.name, f.length, f.mean, f.sd, f.r_hat, f.ess_bulk) for f in run.diagnosis.functionals]
+    rows = [[(None if isnan(v) else round(v, 3)) if isinstance(v, float) else v for v in row] for row in shown]
+    last = run.last[["chain", "text", "energy"]].tail(SHOWN_TEXTS).round(2)
     return {
-        "about": {name: getattr(found, name) for name in kept},
-        "verdict": found.verdict,
+        "about": {name: getattr(run.diagnosis, name) for name in ABOUT},
+        "verdict": run.diagnosis.verdict,
         "tables": [
-            {
-                "title": "Convergence",
-                "columns": ["functional", "length", "mean", "sd", "R-hat", "effective samples"],
-                "rows": functionals,
-            },
-            {"title": "Last texts", "columns": ["chain", "text", "energy"], "rows": last.round(2).values.tolist()},
+            {"title": "Convergence", "columns": CONVERGENCE, "rows": rows},
+            {"title": "Last texts", "columns": list(last), "rows": last.values.tolist()},
         ],
         "traces": traces,
     }
-
-
-def _rounded(value: float) -> float | None:
-    return None if isnan(value) else round(value, 3)

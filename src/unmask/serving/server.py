@@ -35,7 +35,7 @@ WHY = {
 
 def run_page(
     model: Model,
-    beside: str | PathLike[str] | None,
+    beside: Sequence[str | PathLike[str]],
     host: str,
     port: int,
     hosts: Sequence[str],
@@ -51,8 +51,8 @@ def run_page(
     try:
         names = [allowed_name(name) for name in ([] if host in EVERY_ADDRESS else [host]) + list(hosts)]
         options = dict(model.keywords) if isinstance(model, partial) else {}
-        second = None if beside is None else create_app(load(beside, **options), jobs, (), str(beside), options)
-        app = create_app(as_model(model), jobs, runs, model_name(model), options, second)
+        others = [create_app(load(one, **options), jobs, (), str(one), options) for one in beside]
+        app = create_app(as_model(model), jobs, runs, model_name(model), options, others)
         ready(address_of(host, listening.getsockname()[1]))
         page_server(Guard(app, names), jobs).run(sockets=[listening])
     finally:

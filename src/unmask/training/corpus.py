@@ -5,10 +5,8 @@ the left while the segment stays within L tokens, the start and end tokens inclu
 by a hash of its text, so that a model meets single sentences and whole paragraphs and the cut does not depend on the order of the
 corpus. A sentence longer than L is a segment of its own; one longer than the model's limit is cut between words.
 
-Results are computed once: each has a folder in the user's cache, named by a fingerprint of all inputs, and appears there when it
-is whole. The tokens of a source are such a result, of its content, the tokenizer and the segmentation: `ids.bin`, the segments'
-ids end to end (uint16, or uint32 for vocabularies above 65,536), and `lengths.npy`, the length of each segment, for training and
-for validation.
+A tokenizer, the tokens of a source and a teacher's translations are computed once: each has a folder in the user's cache, named
+by a fingerprint of all inputs, and appears there when it is whole. The other processes of a run find them there.
 
 A parallel corpus is two files, or two lists of texts, of which each line of the second translates the same line of the first.
 Both sides share one vocabulary. A pair becomes one segment, "[CLS] source [SEP] target [SEP]" (see `translation/pairs`); what
@@ -19,7 +17,6 @@ keep their own.
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import hashlib
 import itertools
@@ -28,11 +25,8 @@ import os
 import re
 import shutil
 import warnings
-from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future, ProcessPoolExecutor
 from dataclasses import dataclass
-from multiprocessing import get_context
 from pathlib import Path
 from uuid import uuid4
 
@@ -55,18 +49,15 @@ from unmask.translation.pairs import SHORTEST, SPECIAL, PairLayout
 SUFFIXES = (".txt", ".txt.xz", ".txt.gz", ".jsonl")
 _SENTENCE_END = re.compile(r"""(?<=[.!?])["'”’)\]]*\s+(?=["'“‘(\[]?[A-Z0-9])""")
 _HASH_SPACE = 1 << 32
-PARTS = "train", "valid"
-_TOKENS_FORMAT, _TOKENIZER_FORMAT = 3, 4
+_TOKENS_FORMAT, _TOKENIZER_FORMAT = 4, 4
 """Versions of what is cached."""
-_LINES_PER_TASK = 4000
-_PARALLEL_FROM_BYTES = 8_000_000
+_LINES_AT_ONCE = 4000
 _LINES_PER_REPORT = 50_000
 MUCH = 0.02
 """A corpus with a larger share of unknown tokens does not suit its tokenizer."""
 Pair = tuple[list[int], list[int]]
 """Tokens of a source and of its translation."""
 TEACHER_BEAM = 5
-_worker: tuple[Segmenter, type[np.unsignedinteger]] | None = None
 
 
 @dataclass(frozen=True)
@@ -223,15 +214,6 @@ def cached(kind: str, inputs: object, make: Callable[[Path], None]) -> Path:
     return folder
 
 
-@dataclass(frozen=True)
-class StoredTokens:
-    """The tokens of a corpus file: its training part, the held-out part, and the fingerprint of both."""
-
-    train: TokenPart
-    valid: TokenPart
-    fingerprint: str
-
-
 def id_type(tokenizer: Tokenizer) -> type[np.unsignedinteger]:
     """The narrowest type that holds every id."""
     return np.uint16 if tokenizer.get_vocab_size() <= 1 << 16 else np.uint32
@@ -243,68 +225,32 @@ def joined(segments: list[list[int]], dtype: type[np.unsignedinteger]) -> TokenP
     return TokenPart(np.fromiter(itertools.chain.from_iterable(segments), dtype, int(lengths.sum())), lengths)
 
 
-def tokenise(source: TextSource, tokenizer: Tokenizer, settings: Segmentation, progress: Progress | None = None) -> StoredTokens:
-    """The tokens of one source, from the cache or made now; `progress` is called with the lines done so far."""
-    dtype = id_type(tokenizer)
-    inputs = [_TOKENS_FORMAT, source.fingerprint, tokenizer.to_str(), dataclasses.asdict(settings)]
+def tokenise(
+    source: TextSource, tokenizer: Tokenizer, cut: Segmentation, progress: Progress | None = None
+) -> tuple[TokenPart, TokenPart, str]:
+    """The training tokens of a source, its held-out ones, and a fingerprint of both; from the cache, or made now."""
+    inputs = [_TOKENS_FORMAT, source.fingerprint, tokenizer.to_str(), dataclasses.asdict(cut)]
 
     def make(folder: Path) -> None:
-        several = source.size >= _PARALLEL_FROM_BYTES and hasattr(os, "sched_getaffinity")
-        workers = len(os.sched_getaffinity(0)) if several else 1
-        lines, done = source.lines(), 0
-        tasks = iter(lambda: list(itertools.islice(lines, _LINES_PER_TASK)), [])
-        lengths: list[list[np.ndarray]] = [[np.empty(0, np.int32)] for _ in PARTS]
-        with contextlib.ExitStack() as stack:
-            streams = [stack.enter_context((folder / f"{name}.ids.bin").open("wb")) for name in PARTS]
-            for count, pair in _results(tasks, (tokenizer.to_str(), settings, dtype), workers):
-                for part, stream, known in zip(pair, streams, lengths, strict=True):
-                    stream.write(part.ids.tobytes())
-                    known.append(part.lengths)
-                done += count
-                if progress:
-                    progress(done, 0, f"lines of {source.name} tokenised")
-        for name, known in zip(PARTS, lengths, strict=True):
-            np.save(folder / f"{name}.lengths.npy", np.concatenate(known))
+        segmenter, dtype, lines, done = Segmenter(tokenizer, cut), id_type(tokenizer), source.lines(), 0
+        parts = {name: [joined([], dtype)] for name in ("train", "valid")}
+        while some := list(itertools.islice(lines, _LINES_AT_ONCE)):
+            held = [cut.holds_out(line) for line in some]
+            parts["train"].append(joined(segmenter([line for line, out in zip(some, held, strict=True) if not out]), dtype))
+            parts["valid"].append(joined(segmenter([line for line, out in zip(some, held, strict=True) if out]), dtype))
+            done += len(some)
+            if progress:
+                progress(done, 0, f"lines of {source.name} tokenised")
+        for name, several in parts.items():
+            np.save(folder / f"{name}.ids.npy", np.concatenate([part.ids for part in several]))
+            np.save(folder / f"{name}.lengths.npy", np.concatenate([part.lengths for part in several]))
 
     folder = cached("tokens", inputs, make)
-    files = [folder / f"{name}.ids.bin" for name in PARTS]
-    ids = [np.memmap(file, dtype=dtype, mode="r") if file.stat().st_size else np.empty(0, dtype) for file in files]
-    train, valid = (TokenPart(part, np.load(folder / f"{name}.lengths.npy")) for part, name in zip(ids, PARTS, strict=True))
-    return StoredTokens(train, valid, content_hash(repr(inputs)))
-
-
-def _results(
-    tasks: Iterator[list[str]], arguments: tuple[str, Segmentation, type[np.unsignedinteger]], workers: int
-) -> Iterator[tuple[int, tuple[TokenPart, TokenPart]]]:
-    """The number of lines and the parts of each task, in order; at most 4 tasks per worker wait."""
-    if workers == 1:
-        _start_worker(*arguments)
-        yield from ((len(task), _work(task)) for task in tasks)
-        return
-    with ProcessPoolExecutor(workers, get_context("spawn"), _start_worker, arguments) as pool:
-        waiting: deque[tuple[int, Future[tuple[TokenPart, TokenPart]]]] = deque()
-        for task in tasks:
-            waiting.append((len(task), pool.submit(_work, task)))
-            if len(waiting) > 4 * workers:
-                count, future = waiting.popleft()
-                yield count, future.result()
-        for count, future in waiting:
-            yield count, future.result()
-
-
-def _start_worker(tokenizer: str, settings: Segmentation, dtype: type[np.unsignedinteger]) -> None:
-    global _worker
-    os.environ["TOKENIZERS_PARALLELISM"] = "false"
-    _worker = Segmenter(Tokenizer.from_str(tokenizer), settings), dtype
-
-
-def _work(lines: list[str]) -> tuple[TokenPart, TokenPart]:
-    assert _worker is not None
-    segmenter, dtype = _worker
-    held = [segmenter.settings.holds_out(line) for line in lines]
-    train = segmenter([line for line, out in zip(lines, held, strict=True) if not out])
-    valid = segmenter([line for line, out in zip(lines, held, strict=True) if out])
-    return joined(train, dtype), joined(valid, dtype)
+    train, valid = (
+        TokenPart(*(np.load(folder / f"{name}.{what}.npy", mmap_mode="r") for what in ("ids", "lengths")))
+        for name in ("train", "valid")
+    )
+    return train, valid, content_hash(repr(inputs))
 
 
 def sources(corpus: Corpus, weights: Sequence[float] | None = None, name: str = "corpus") -> list[TextSource]:
@@ -387,22 +333,19 @@ def prepare(
     """Tokenise and pack the sources, from the cache if possible."""
     cut = Segmentation(settings.segment_lengths, settings.max_length, 0.0 if held.source else held.share)
     tokenizer = _tokenizer(tokenizer_path, sources, settings.vocab, cut, progress)
-    stored = [tokenise(source, tokenizer, cut, progress) for source in sources]
-    if not any(tokens.train.tokens for tokens in stored):
+    train, parts, fingerprints = zip(*(tokenise(source, tokenizer, cut, progress) for source in sources), strict=True)
+    if not any(part.tokens for part in train):
         raise _no_text(sources)
-    _warn_of_unknown([tokens.train for tokens in stored], tokenizer)
-    pad = special_id(tokenizer, "[PAD]")
-    weights = [source.weight for source in sources]
-    packed = pack([tokens.train for tokens in stored], weights, settings.max_length, pad, settings.seed)
+    _warn_of_unknown(train, tokenizer)
+    pad, weights = special_id(tokenizer, "[PAD]"), [source.weight for source in sources]
+    packed = pack(train, weights, settings.max_length, pad, settings.seed)
+    advice = "give a --valid file or a larger --valid-share"
     if held.source:
-        held_cut = Segmentation((settings.max_length,), settings.max_length, 0.0)
-        parts = [tokenise(held.source, tokenizer, held_cut, progress).train]
+        parts = tokenise(held.source, tokenizer, Segmentation((settings.max_length,), settings.max_length), progress)[:1]
         advice = f"--valid {held.source.name} has no text, give another file, or omit it"
-    else:
-        parts, advice = [tokens.valid for tokens in stored], "give a --valid file or a larger --valid-share"
     valid = validation_rows(parts, settings.max_length, pad, advice)
-    corpus = content_hash(repr([[tokens.fingerprint for tokens in stored], weights]))
-    return Prepared(tokenizer, packed, valid, tuple(sources), tuple(s.train.tokens for s in stored), held, corpus)
+    corpus = content_hash(repr([[*fingerprints], weights]))
+    return Prepared(tokenizer, packed, valid, tuple(sources), tuple(part.tokens for part in train), held, corpus)
 
 
 def _warn_of_unknown(parts: Sequence[TokenPart], tokenizer: Tokenizer) -> None:

@@ -1,4 +1,4 @@
-"""The training forward pass of a BERT: same weights, same numbers, packed rows, head only where needed.
+"""The network of a run, new or read from a folder, and its training forward pass: packed rows, head only where needed.
 
 Post-norm layers as in BERT: h = LN(x + attention(x)), out = LN(h + W_2 gelu(W_1 h)); logits = E LN(gelu(W h)) + bias with
 E the word embeddings. Three differences from the plain definition in `models/encoder/bert.py`, none in what is computed:
@@ -17,7 +17,9 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, NamedTuple
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 import torch.utils.deterministic
@@ -25,10 +27,117 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from unmask.errors import InputError
+from unmask.models.encoder.bert import BertMaskedLM, BertShape
+from unmask.models.loading import load_causal, load_checkpoint
+from unmask.models.source import Source
+from unmask.runs.fingerprint import fingerprint
 from unmask.training.packing import PackedText
+
+if TYPE_CHECKING:
+    from unmask.training.settings import TrainSettings
 
 WORKSPACE, FIXED_WORKSPACES = "CUBLAS_WORKSPACE_CONFIG", (":4096:8", ":16:8")
 """cuBLAS reads it: matrix products are reproducible in workspaces of fixed number and size."""
+INITIAL_DEVIATION = 0.02
+
+
+def new_model(settings: TrainSettings, vocab_size: int, pad: int = 0) -> BertMaskedLM:
+    """A network with one type of segment and tied embeddings.
+
+    Weights are normal of deviation 0.02, biases 0. They are drawn in the order in which Hugging Face's BertForMaskedLM draws
+    its own (for the encoder and then for the head: torch's defaults, and the normals over them), so that a seed gives the
+    model that it gives there.
+    """
+    shape = BertShape(
+        vocab_size=vocab_size,
+        hidden_size=settings.width,
+        num_hidden_layers=settings.layers,
+        num_attention_heads=settings.heads,
+        intermediate_size=4 * settings.width,
+        hidden_act="gelu",
+        max_position_embeddings=settings.max_length,
+        type_vocab_size=1,
+        layer_norm_eps=1e-12,
+    )
+    network = BertMaskedLM(shape).to_empty(device="cpu")
+    with torch.random.fork_rng(devices=[]), torch.no_grad():
+        torch.manual_seed(settings.seed)
+        for part in (network.bert, network.cls):
+            drawn = [m for m in part.modules() if isinstance(m, nn.Linear | nn.Embedding | nn.LayerNorm)]
+            for module in drawn:
+                module.reset_parameters()
+            for module in drawn:
+                if not isinstance(module, nn.LayerNorm):
+                    module.weight.normal_(0.0, INITIAL_DEVIATION)
+        for name, parameter in network.named_parameters():
+            if name.endswith("bias"):
+                parameter.zero_()
+        network.get_input_embeddings().weight[pad] = 0.0
+    network.tie()
+    return network
+
+
+@dataclass(frozen=True)
+class Start:
+    """A model to start from: its network in float32, which the run trains in place, and the fingerprint of its first weights."""
+
+    folder: Path
+    network: BertMaskedLM
+    weights: str
+
+    @classmethod
+    def read(cls, folder: Path, causal: bool = False) -> Start:
+        """The masked (or causal) language model of a folder; raises InputError if it is not a BERT with a tokenizer.json."""
+        if not (folder / "tokenizer.json").is_file():
+            raise InputError(f"init {str(folder)!r} has no tokenizer.json: give a folder that `unmask train` wrote")
+        if causal:
+            if not Source(str(folder)).config.get("is_decoder"):
+                raise InputError(f"init {str(folder)!r} is not a causal model: give one, or leave out --objective causal")
+            loaded, _ = load_causal(str(folder))
+        else:
+            loaded, _ = load_checkpoint(folder, torch.device("cpu"), torch.float32)
+        network = _as_our_own(loaded, folder)
+        return cls(folder, network, fingerprint(network.state_dict()))
+
+    @property
+    def shape(self) -> dict[str, int]:
+        """The settings that this model fixes."""
+        config = self.network.config
+        return {
+            "layers": config.num_hidden_layers,
+            "width": config.hidden_size,
+            "heads": config.num_attention_heads,
+            "vocab": config.vocab_size,
+        }
+
+    def refuse_other_sizes(self, max_length: int, vocab_size: int) -> None:
+        """Raise InputError if texts or tokens would have no embeddings."""
+        config = self.network.config
+        if max_length > config.max_position_embeddings:
+            raise InputError(
+                f"max_length {max_length} is more than the {config.max_position_embeddings} positions of {str(self.folder)!r}: "
+                "give a smaller --max-length"
+            )
+        if vocab_size > config.vocab_size:
+            raise InputError(
+                f"the tokenizer has {vocab_size:,} tokens and {str(self.folder)!r} {config.vocab_size:,}: leave out --tokenizer"
+            )
+
+
+def _as_our_own(loaded: Any, folder: Path) -> BertMaskedLM:
+    """The same weights in our own network, if another library's code had to read them."""
+    if not isinstance(loaded, BertMaskedLM):
+        if getattr(loaded.config, "model_type", None) != "bert":
+            raise InputError(f"init {str(folder)!r} is not a BERT: give a folder that `unmask train` wrote")
+        network = BertMaskedLM(BertShape(**{f.name: getattr(loaded.config, f.name) for f in fields(BertShape)}))
+        stored = loaded.state_dict()
+        network.load_state_dict({name: stored[name].float() for name in network.state_dict()}, assign=True)
+        network.tie()
+        loaded = network
+    if loaded.config.hidden_act != "gelu" or not loaded.config.tie_word_embeddings:
+        raise InputError(f"init {str(folder)!r} is a BERT of another kind (not gelu, or not tied): train a new one")
+    return loaded
 
 
 @contextmanager
@@ -246,12 +355,6 @@ class PackedBert:
         gathered = _Gathered.apply(hidden, slots)  # type: ignore[no-untyped-call]
         out: tuple[Tensor, Tensor] = self._head_loss(gathered, target, self.head_weights, self.eps, smoothing)
         return out
-
-    def token_logits(self, hidden: Float[Tensor, "m D"], tokens: Int[Tensor, "m c"]) -> Float[Tensor, "m c"]:
-        """Logits of chosen tokens only, in the weights' own precision."""
-        w = self.head_weights
-        state = _norm(F.gelu(_linear(hidden, w.dense)), w.norm, self.eps).to(w.words.weight.dtype)
-        return torch.einsum("md,mcd->mc", state, F.embedding(tokens, w.words.weight)) + w.words.bias[tokens]
 
     def logits(self, hidden: Float[Tensor, "m D"]) -> Float[Tensor, "m V"]:
         """Logits of gathered hidden states."""

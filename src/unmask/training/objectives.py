@@ -7,7 +7,18 @@ Both are weighted sums of -log q over positions of packed rows, computed by one 
 whose attention does not look ahead. A segment's start token is given, its end token is predicted, so a causal model's text
 has the probability p(x) = prod_t p(x_t | x_<t) over all lengths.
 
-The loss of a masked model, per position of K with k = |K|, is one of
+Masking schemes are laws of the set K, drawn again for every segment; special tokens are never masked:
+
+    fixed:R        each position with probability R, independently
+    uniform:A-B    a rate ~ U(A, B) for the segment, then as fixed
+    k:N            exactly N positions, every subset equally likely (all of them if the segment has fewer): L_k of k-MPLE
+    span:R         runs of tokens: a span starts at each position with probability s, its length is geometric with the
+                   given mean, cut at `longest`; K is the union. s is such that a position with `longest` - 1 others
+                   before it in its segment is masked with probability R
+    words:R        each whole word, all of its pieces together, with probability R, independently
+
+`Replacement` decides what a masked position shows: by default always the mask token, so that the conditionals a model learns
+are those of the text and not of a corrupted text. The loss of a masked model, per position of K with k = |K|, is one of
 
     factorised      sum_{i in K} -log q(x_i | x_{-K}).  Its optimum is the block loss plus E[TC(X_K | X_{-K})].
     block           -log p(x_K | x_{-K}) by the chain rule along a uniformly random order s of K:
@@ -15,42 +26,200 @@ The loss of a masked model, per position of K with k = |K|, is one of
                     on 0..k-1, show j random positions of K, and weigh each of the k - j that stay masked by k / (k - j).
 
 In a parallel corpus both objectives ask for the translation only, given its source. A masked model may also be asked for source
-tokens that are hidden, at a rate of their own.
-
-Refinement is learning to correct one's own output (Savinov et al. 2022):
+tokens that are hidden, at a rate of their own. Refinement is learning to correct one's own output (Savinov et al. 2022):
 
     y ~ prod_i q(. | x_-K) at the masked set K, in one step;   loss  sum_{i in K} -log q(x_i | y_K, x_-K)
 
 The second pass sees the tokens that the first one put in place of the masks, all drawn independently of each other, and is asked
 for the right ones. What is drawn carries no gradient.
-
-The compatibility regulariser is a penalty on pairs of conditionals that no joint distribution has. The two unary conditionals of
-a pair of positions (a, b), the rest of the text shown, come from one joint if and only if, for all x, x', y, y', the log
-cross-ratios agree:
-
-    log [q_a(x|y) q_a(x'|y') / (q_a(x'|y) q_a(x|y'))]  =  log [q_b(y|x) q_b(y'|x') / (q_b(y'|x) q_b(y|x'))].
-
-Normalisers cancel, so logits suffice. In training, every segment of some packed rows gives one random pair. Its tokens are x, y;
-x', y' are drawn from the model itself with both masked, so that the values compete. The penalty is the mean squared gap over
-segments. It takes five passes over the rows, one of them without gradient; segments do not see each other, so all segments of a
-row are varied at once. Only the logits of the drawn tokens are computed, never a whole vocabulary's.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from math import ceil, inf, sqrt
 from typing import Literal, NamedTuple
 
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Generator, Tensor
 
-from unmask.training.encoder import PackedBert, Slots
-from unmask.training.masking import FixedRate, MaskingScheme, Replacement, capacity, noise, parse_replacement, parse_scheme
+from unmask.checks import numbers
+from unmask.errors import InputError
+from unmask.training.encoder import Slots
 from unmask.training.packing import PackedText, Vocabulary
-from unmask.training.settings import TrainSettings
 
-LossName = Literal["factorised", "block"]
+
+class Moments(NamedTuple):
+    """Mean share of masked tokens, variance of a segment's rate, and number of tokens that are masked together."""
+
+    mean: float
+    rate_variance: float = 0.0
+    clump: float = 1.0
+
+
+def noise(text: PackedText, generator: Generator) -> Float[Tensor, "R L"]:
+    """Independent U(0, 1), one per token."""
+    return torch.rand(text.ids.shape, generator=generator, device=text.ids.device)
+
+
+@dataclass(frozen=True)
+class FixedRate:
+    """Each position with probability `rate`."""
+
+    rate: float = 0.15
+
+    def draw(self, text: PackedText, generator: Generator) -> Bool[Tensor, "R L"]:
+        return (noise(text, generator) < self.rate) & text.maskable
+
+    def moments(self, tokens_per_segment: float) -> Moments:
+        return Moments(self.rate)
+
+
+@dataclass(frozen=True)
+class UniformRate:
+    """Each position with the segment's own probability, uniform in [low, high]."""
+
+    low: float = 0.15
+    high: float = 0.3
+
+    def draw(self, text: PackedText, generator: Generator) -> Bool[Tensor, "R L"]:
+        rate = self.low + (self.high - self.low) * noise(text, generator).gather(1, text.start)
+        return (noise(text, generator) < rate) & text.maskable
+
+    def moments(self, tokens_per_segment: float) -> Moments:
+        return Moments((self.low + self.high) / 2, (self.high - self.low) ** 2 / 12)
+
+
+@dataclass(frozen=True)
+class ExactlyK:
+    """Exactly `k` positions of each segment, or all if there are fewer."""
+
+    k: int = 1
+
+    def draw(self, text: PackedText, generator: Generator) -> Bool[Tensor, "R L"]:
+        return (text.rank(noise(text, generator), text.maskable) < self.k) & text.maskable
+
+    def moments(self, tokens_per_segment: float) -> Moments:
+        mean = min(self.k / tokens_per_segment, self.k / (self.k + 2))
+        return Moments(mean, mean**2)
+
+
+@dataclass(frozen=True)
+class Spans:
+    """The union of spans with independent starts and geometric lengths."""
+
+    rate: float = 0.15
+    mean_length: float = 3.0
+    longest: int = 10
+
+    def draw(self, text: PackedText, generator: Generator) -> Bool[Tensor, "R L"]:
+        starts = (noise(text, generator) < self.start_probability) & text.maskable
+        length = 1 + (noise(text, generator).log() / torch.tensor(1 - 1 / self.mean_length).log()).floor()
+        reach = torch.where(starts, length.clamp(max=self.longest), 0)
+        covered = torch.zeros_like(text.maskable)
+        for back in range(self.longest):
+            begun = reach.roll(back, 1) > back
+            begun &= text.segment.roll(back, 1) == text.segment
+            begun[:, :back] = False
+            covered |= begun
+        return covered & text.maskable
+
+    @property
+    def start_probability(self) -> float:
+        """s with 1 - prod_j (1 - s P(length > j)) = rate, by bisection."""
+        low, high = 0.0, 1.0
+        for _ in range(60):
+            middle = (low + high) / 2
+            uncovered = 1.0
+            for j in range(self.longest):
+                uncovered *= 1 - middle * (1 - 1 / self.mean_length) ** j
+            low, high = (middle, high) if 1 - uncovered < self.rate else (low, middle)
+        return high
+
+    def moments(self, tokens_per_segment: float) -> Moments:
+        return Moments(self.rate, clump=2.0 * self.longest)
+
+
+@dataclass(frozen=True)
+class WholeWords:
+    """Each word, all of its pieces together, with probability `rate`."""
+
+    rate: float = 0.15
+
+    def draw(self, text: PackedText, generator: Generator) -> Bool[Tensor, "R L"]:
+        return (noise(text, generator).gather(1, text.word) < self.rate) & text.maskable
+
+    def moments(self, tokens_per_segment: float) -> Moments:
+        return Moments(self.rate, clump=8.0)
+
+
+MaskingScheme = FixedRate | UniformRate | ExactlyK | Spans | WholeWords
+"""A law of masks. `draw` gives a mask for every segment of the rows, without special tokens; from the mask's `moments` follows
+`capacity`, the number of positions that the head computes."""
+
+
+@dataclass(frozen=True)
+class Replacement:
+    """Probabilities that a masked position shows the mask token, a random token, or its own."""
+
+    mask: float = 1.0
+    random: float = 0.0
+    keep: float = 0.0
+
+    def __post_init__(self) -> None:
+        shares = (self.mask, self.random, self.keep)
+        if not (min(shares) >= 0 and abs(sum(shares) - 1) <= 1e-9):
+            raise InputError(f"replacement {shares}: give three shares for mask, random and keep that sum to 1, as 0.8,0.1,0.1")
+
+    def apply(
+        self, text: PackedText, mask: Bool[Tensor, "R L"], vocabulary: Vocabulary, generator: Generator
+    ) -> Int[Tensor, "R L"]:
+        """The ids that the model sees."""
+        if self.mask == 1.0:
+            return text.ids.masked_fill(mask, vocabulary.mask)
+        regular = (~vocabulary.special).nonzero().squeeze(1)
+        drawn = torch.randint(len(regular), text.ids.shape, generator=generator, device=text.ids.device)
+        choice = noise(text, generator)
+        shown = torch.where(choice < self.mask + self.random, regular[drawn].to(text.ids.dtype), text.ids)
+        shown = torch.where(choice < self.mask, vocabulary.mask, shown)
+        return torch.where(mask, shown, text.ids)
+
+
+def capacity(scheme: MaskingScheme, rows: int, length: int, tokens_per_segment: float) -> int:
+    """A static upper bound on the masked positions of `rows` x `length` tokens: the mean and six deviations."""
+    n = rows * length
+    moments = scheme.moments(tokens_per_segment)
+    deviation = sqrt(n * (moments.mean * (1 - moments.mean) * moments.clump + length * moments.rate_variance))
+    return min(n, 64 * ceil((moments.mean * n + 6 * deviation) / 64))
+
+
+def parse_scheme(spec: str) -> MaskingScheme:
+    """A scheme from its short name, as in the module's table: "uniform:0.15-0.3", "k:2"."""
+    kind, _, value = spec.strip().partition(":")
+    try:
+        low, high = (float(part) for part in (value.split("-") if kind == "uniform" else (value, value)))
+        if kind == "uniform" and 0 <= low <= high <= 1 and high > 0:
+            return UniformRate(low, high)
+        if kind == "k" and 1 <= low < inf and low == int(low):
+            return ExactlyK(int(low))
+        if kind in ("fixed", "span", "words") and 0 < low <= 1:
+            return {"fixed": FixedRate, "span": Spans, "words": WholeWords}[kind](low)
+    except ValueError:
+        pass
+    raise InputError(
+        f"masking {spec!r} is unknown: give fixed:RATE, uniform:LOW-HIGH, k:NUMBER, span:RATE or words:RATE, rates up to 1"
+    )
+
+
+def parse_replacement(spec: str) -> Replacement:
+    """Shares for mask, random, keep from "0.8,0.1,0.1"."""
+    shares = numbers("replacement", spec, float)
+    if len(shares) != 3:
+        raise InputError(
+            f"replacement {spec!r} has {len(shares)} numbers: give three shares for mask, random and keep, as 0.8,0.1,0.1"
+        )
+    return Replacement(*shares)
 
 
 class Task(NamedTuple):
@@ -69,7 +238,7 @@ class Task(NamedTuple):
 
 
 def hide(
-    loss: LossName, text: PackedText, block: Bool[Tensor, "R L"], generator: Generator
+    loss: Literal["factorised", "block"], text: PackedText, block: Bool[Tensor, "R L"], generator: Generator
 ) -> tuple[Bool[Tensor, "R L"], Float[Tensor, "R L"]]:
     """Which positions of the block stay masked in this pass, and the weight of each one's -log q in the loss."""
     if loss == "factorised":
@@ -86,7 +255,7 @@ class MaskedTasks:
 
     scheme: MaskingScheme = field(default_factory=FixedRate)
     replacement: Replacement = field(default_factory=Replacement)
-    loss: LossName = "factorised"
+    loss: Literal["factorised", "block"] = "factorised"
     source: float = 0.0
     causal = False
 
@@ -122,15 +291,6 @@ class CausalTasks:
 Objective = MaskedTasks | CausalTasks
 
 
-def objective_of(settings: TrainSettings) -> Objective:
-    """The objective that a run trains."""
-    if settings.objective == "causal":
-        return CausalTasks()
-    return MaskedTasks(
-        parse_scheme(settings.masking), parse_replacement(settings.replacement), settings.loss, settings.mask_source
-    )
-
-
 @torch.no_grad()
 def filled_in(task: Task, logits: Float[Tensor, "m V"], slots: Slots, vocabulary: Vocabulary, generator: Generator) -> Task:
     """The task with tokens drawn from `logits`, those of the slots, where they are asked for."""
@@ -140,63 +300,3 @@ def filled_in(task: Task, logits: Float[Tensor, "m V"], slots: Slots, vocabulary
     proposed = torch.cat([drawn, drawn.new_zeros(1)])[slots.of].view_as(task.shown)
     inside = (slots.of < len(drawn)).view_as(task.asked)
     return task._replace(shown=torch.where(task.asked & inside, proposed, task.shown))
-
-
-class PositionPairs(NamedTuple):
-    """One pair of positions (flat indices a, b) of each of some segments, their tokens (x, y), and others drawn (x2, y2).
-
-    The number of pairs is static; `filled` marks the real ones.
-    """
-
-    a: Int[Tensor, " m"]
-    b: Int[Tensor, " m"]
-    filled: Bool[Tensor, " m"]
-    x: Int[Tensor, " m"]
-    y: Int[Tensor, " m"]
-    x2: Int[Tensor, " m"]
-    y2: Int[Tensor, " m"]
-
-
-def draw_pairs(bert: PackedBert, text: PackedText, vocabulary: Vocabulary, capacity: int, generator: Generator) -> PositionPairs:
-    """Pairs from at most `capacity` segments; their other values are drawn from the model's own marginals with both masked."""
-    rank = text.rank(noise(text, generator), text.maskable)
-    enough = text.maskable & (text.count(text.maskable) > 1)
-    at_a, at_b = enough & (rank == 0), enough & (rank == 1)
-    length = text.ids.shape[1]
-    a, filled, _ = Slots.gather(at_a, capacity)
-    b = a // length * length + (text.same & at_b.unsqueeze(1)).to(torch.uint8).argmax(2).flatten()[a]
-    x, y = text.ids.flatten()[a], text.ids.flatten()[b]
-    mask = torch.full_like(x, vocabulary.mask)
-    pairs = PositionPairs(a, b, filled, x, y, x, y)
-    with torch.no_grad():
-        hidden = bert.hidden(_shown(text, pairs, mask, mask), text)
-        x2, y2 = (_draw(bert.logits(hidden[p]), vocabulary, generator).to(x.dtype) for p in (a, b))
-    return pairs._replace(x2=x2, y2=y2)
-
-
-def compatibility_penalty(bert: PackedBert, text: PackedText, vocabulary: Vocabulary, pairs: PositionPairs) -> Float[Tensor, ""]:
-    """The mean squared cross-ratio gap of the pairs."""
-    a, b, filled, x, y, x2, y2 = pairs
-    mask, tokens = torch.full_like(x, vocabulary.mask), text.ids.numel()
-    seen = [_shown(text, pairs, *values) for values in ((mask, y), (mask, y2), (x, mask), (x2, mask))]
-    hidden = bert.hidden(torch.cat(seen), text.repeated(4))
-    at = torch.cat([a, a + tokens, b + 2 * tokens, b + 3 * tokens])
-    values = torch.stack([torch.cat([x, x, y, y]), torch.cat([x2, x2, y2, y2])], 1)
-    up, down = bert.token_logits(hidden[at], values).unbind(1)
-    of_y, of_y2, of_x, of_x2 = (up - down).chunk(4)
-    gap = (of_y - of_y2) - (of_x - of_x2)
-    return (gap.square() * filled).sum() / filled.sum().clamp(min=1)
-
-
-def _shown(text: PackedText, pairs: PositionPairs, value_a: Int[Tensor, " m"], value_b: Int[Tensor, " m"]) -> Int[Tensor, "R L"]:
-    """The rows with these values at the pairs' positions."""
-    tokens = text.ids.numel()
-    write_a, write_b = (torch.where(pairs.filled, place, tokens) for place in (pairs.a, pairs.b))
-    out = torch.cat([text.ids.flatten(), text.ids.new_zeros(1)])
-    return out.index_put((write_a,), value_a).index_put((write_b,), value_b)[:-1].view_as(text.ids)
-
-
-def _draw(logits: Float[Tensor, "m V"], vocabulary: Vocabulary, generator: Generator) -> Int[Tensor, " m"]:
-    """One token of each row: argmax of p / e with e exponential."""
-    probabilities = logits.float().masked_fill(vocabulary.special, -torch.inf).softmax(-1)
-    return (probabilities / torch.empty_like(probabilities).exponential_(generator=generator)).argmax(-1)

@@ -86,7 +86,10 @@ def pack(parts: Sequence[TokenPart], weights: Sequence[float], size: int, pad: i
         chosen = np.flatnonzero(source == index)
         for first in range(0, len(chosen), _SEGMENTS_PER_COPY):
             some = chosen[first : first + _SEGMENTS_PER_COPY]
-            _copy(part.ids, start[some], length[some], ids, row[some] * size + offset[some])
+            counts = length[some]
+            within = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
+            place = np.repeat(row[some] * size + offset[some], counts) + within
+            ids.reshape(-1)[place] = part.ids[np.repeat(start[some], counts) + within]
     return PackedRows(ids, len(length), int(length.sum(dtype=np.int64)))
 
 
@@ -126,34 +129,9 @@ def _places(lengths: Int[np.ndarray, " n"], size: int) -> tuple[Int[np.ndarray, 
     return row, offset, rows
 
 
-def _copy(
-    source: UInt[np.ndarray, " tokens"],
-    start: Int[np.ndarray, " n"],
-    length: Int[np.ndarray, " n"],
-    target: UInt[np.ndarray, "rows columns"],
-    place: Int[np.ndarray, " n"],
-) -> None:
-    """target.flat[place[i] : place[i] + length[i]] = source[start[i] : start[i] + length[i]], for all i at once."""
-    within = np.arange(length.sum()) - np.repeat(np.cumsum(length) - length, length)
-    target.reshape(-1)[np.repeat(place, length) + within] = source[np.repeat(start, length) + within]
-
-
 def seed_for(*parts: int) -> int:
     """A 63-bit seed from integers; different parts give independent streams."""
     return int(np.random.SeedSequence(list(parts)).generate_state(1, np.uint64)[0] >> 1)
-
-
-@dataclass(frozen=True)
-class RowBatch:
-    """The rows of one step, and their place in the plan."""
-
-    ids: Int[np.ndarray, "rows length"]
-    epoch: int
-    rows: Int[np.ndarray, " rows"]
-
-    def __str__(self) -> str:
-        some = ", ".join(map(str, self.rows[:4]))
-        return f"epoch {self.epoch}, {len(self.rows)} rows ({some}, ...)"
 
 
 class BatchPlan:
@@ -172,11 +150,15 @@ class BatchPlan:
         self.steps_per_epoch = rows // self.rows
         self._epoch = lru_cache(maxsize=2)(self._make_epoch)
 
-    def batch(self, step: int) -> RowBatch:
-        """The batch of a step, counted from 0."""
+    def batch(self, step: int) -> Int[np.ndarray, "rows length"]:
+        """The token ids of a step, counted from 0."""
+        return self.packed.ids[self.rows_of(step)].astype(np.int32)
+
+    def rows_of(self, step: int) -> Int[np.ndarray, " rows"]:
+        """The rows of the corpus that a step shows."""
         epoch, place = divmod(step, self.steps_per_epoch)
-        rows = self._epoch(epoch)[place]
-        return RowBatch(self.packed.ids[rows].astype(np.int32), epoch, rows)
+        rows: np.ndarray = self._epoch(epoch)[place]
+        return rows
 
     def _make_epoch(self, epoch: int) -> Int[np.ndarray, "batches rows"]:
         """The rows of each batch of an epoch."""
@@ -259,10 +241,6 @@ class PackedText:
     def part(self, first: int, stop: int) -> PackedText:
         """The layout of some rows."""
         return PackedText(**{name: value[first:stop] for name, value in vars(self).items()})
-
-    def repeated(self, times: int) -> PackedText:
-        """The same rows `times` times."""
-        return PackedText(**{name: torch.cat([value] * times) for name, value in vars(self).items()})
 
     def count(self, chosen: Bool[Tensor, "R L"]) -> Int[Tensor, "R L"]:
         """For every token, how many tokens of its segment are `chosen`."""

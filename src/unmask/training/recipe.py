@@ -67,14 +67,11 @@ class Masked:
     Parameters
     ----------
     masking
-        fixed:R, uniform:A-B, k:N, span:R, words:R, or a mixture W*..+W*.. [default: uniform:0.05-0.45, of translations
-        uniform:0-1].
+        fixed:R, uniform:A-B, k:N, span:R or words:R [default: uniform:0.05-0.45, of translations uniform:0-1].
     replacement
         Shares of masked tokens shown as mask, random token, themselves.
     loss
         factorised, or block (chain rule inside the masked block).
-    compatibility
-        Weight of the compatibility regulariser.
     mask_source
         With parallel: rate at which source tokens are masked, too [default: 0.1; 0 with steps or init].
     refinement
@@ -85,7 +82,6 @@ class Masked:
     masking: str | None = None
     replacement: str = "1,0,0"
     loss: Literal["factorised", "block"] = "factorised"
-    compatibility: Annotated[float, Interval(ge=0, le=1e6)] = 0.0
     mask_source: Annotated[float, Interval(ge=0, le=0.9)] | None = None
     refinement: Annotated[float, Interval(ge=0, le=1e3)] = 0.0
 

@@ -2,12 +2,13 @@
 
 The log, training/log.jsonl, has losses every few steps, and every validation. A run validates ten times and writes twenty
 checkpoints, each whole or not at all; the last two are kept. One is good if it reads, belongs to this run and holds finite
-numbers of the right shapes. A resumed run starts from the newest good one.
+numbers of the right shapes. A resumed run starts from the newest good one. `AutoModelForMaskedLM.from_pretrained` and
+`unmask --model` load the folder.
 """
 
 from __future__ import annotations
 
-import dataclasses
+import datetime
 import io
 import json
 import math
@@ -16,28 +17,28 @@ import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from threading import current_thread, main_thread
 from typing import TYPE_CHECKING, Any, Literal
 
 import torch
+from tokenizers import Tokenizer
 
 from unmask.errors import InputError, UnmaskError, UnmaskWarning
 from unmask.models.batching import is_out_of_memory
-from unmask.models.encoder.bert import BertMaskedLM
-from unmask.models.source import first_line
-from unmask.models.text.vocabulary import load_word_pieces
+from unmask.models.encoder.bert import BertMaskedLM, BertShape
+from unmask.models.source import as_safetensors, first_line
+from unmask.models.text.vocabulary import config_to_save, load_word_pieces, special_id, vocabulary_hash
 from unmask.results import Result
 from unmask.runs.files import as_json, read_bytes, read_object, reading, user_path, write_atomically, write_json, writing
 from unmask.runs.progress import Progress
 from unmask.training.corpus import Prepared
-from unmask.training.model_folder import Start, export_model
+from unmask.training.encoder import INITIAL_DEVIATION, Start
 from unmask.training.packing import PackedRows, seed_for
 from unmask.training.recipe import PathLike
 from unmask.training.settings import TrainSettings
-from unmask.training.trainer import StepNumbers, Trainer, rate_at
-from unmask.training.validation import Validation
+from unmask.training.trainer import StepNumbers, Trainer, Validation, rate_at
 from unmask.translation.pairs import fit_length_head
 
 if TYPE_CHECKING:
@@ -119,15 +120,91 @@ def refuse_mixed(options: Mapping[str, object], pairs: bool) -> None:
 
 
 def write_model(run: TrainingRun, model: BertMaskedLM, prepared: Prepared, card: str) -> None:
-    """Write the model folder, and note that the run is finished if it is."""
-    settings, pairs = run.settings, prepared.pairs
-    if pairs and settings.objective == "masked":
-        fit_length_head(model, pairs.layout, pairs.sources, pairs.targets, seed_for(settings.seed, 2)).save(run.out)
-    export_model(run.out, model, prepared.tokenizer, settings, card)
+    """Write the files of the model folder, each whole, and note that the run is finished if it is."""
+    settings, pairs, tokenizer, out = run.settings, prepared.pairs, prepared.tokenizer, run.out
+    remedy = "the checkpoint under training/ is intact; make room, and give the same command again with --resume"
+    causal = settings.objective == "causal"
+    if pairs and not causal:
+        fit_length_head(model, pairs.layout, pairs.sources, pairs.targets, seed_for(settings.seed, 2)).save(out)
+    write_json(out / "config.json", config_json(model, tokenizer, causal), remedy)
+    write_atomically(out / "tokenizer.json", tokenizer.to_str(), remedy)
+    write_json(out / "tokenizer_config.json", config_to_save(settings.max_length, causal), remedy)
+    tied = model.tied()
+    weights = {n: t.detach().to("cpu", torch.float32).contiguous() for n, t in model.state_dict().items() if n not in tied}
+    write_atomically(out / "model.safetensors", as_safetensors(weights, vocabulary_hash(tokenizer.get_vocab())), remedy)
+    write_atomically(out / "README.md", card.encode("utf-8", "backslashreplace"), remedy)  # paths need not be UTF-8
     if pairs:
-        pairs.layout.save(run.out, settings.objective, prepared.tokenizer.get_vocab(), settings.corrects)
+        pairs.layout.save(out, settings.objective, tokenizer.get_vocab(), settings.corrects)
     if run.finished:
-        write_json(run.out / "training" / "finished.json", {"step": run.step, **dataclasses.asdict(run.validation)})
+        write_json(out / "training" / "finished.json", {"step": run.step, **asdict(run.validation)})
+
+
+def config_json(network: BertMaskedLM, tokenizer: Tokenizer, causal: bool) -> dict[str, Any]:
+    """The content of config.json; a causal network is a decoder."""
+    start, end = special_id(tokenizer, "[CLS]"), special_id(tokenizer, "[SEP]")
+    kind = {"is_decoder": True, "bos_token_id": start, "eos_token_id": end} if causal else {}
+    return {
+        **{field.name: getattr(network.config, field.name) for field in fields(BertShape)},
+        **kind,
+        "architectures": ["BertLMHeadModel" if causal else "BertForMaskedLM"],
+        "attention_probs_dropout_prob": 0.0,
+        "dtype": "float32",
+        "hidden_dropout_prob": 0.0,
+        "initializer_range": INITIAL_DEVIATION,
+        "pad_token_id": special_id(tokenizer, "[PAD]"),
+    }
+
+
+def model_card(run: TrainingRun, prepared: Prepared, device: torch.device, processes: int = 1) -> str:
+    """The text of the model card."""
+    settings, held, figures = run.settings, prepared.held, run.validation
+    rows = "\n".join(
+        f"| {s.name} | {tokens:,} | {s.weight:g} |" for s, tokens in zip(prepared.sources, prepared.source_tokens, strict=True)
+    )
+    valid = held.source.name if held.source else f"{held.share:.3g} of the corpus' lines, by a hash of the line"
+    unfinished = "" if run.finished else f"\n\nThe run was {run.status} at step {run.step:,} of {settings.steps:,}.\n"
+    unlearned = f"\n\nThis model {figures.doubt}.\n" if figures.doubt else ""
+    causal = settings.objective == "causal"
+    kind = "A causal" if causal else "A masked"
+    pairs = ", of translations given their sources (`unmask translate`)" if settings.parallel else ""
+    seen = round(run.step * settings.batch_tokens * prepared.packed.fill)
+    listed = "\n".join(f"    {name}: {value}" for name, value in settings.to_dict().items())
+    today = datetime.date.today().isoformat()
+    where = torch.cuda.get_device_name(device) if device.type == "cuda" else f"CPU, {torch.get_num_threads()} threads"
+    where += f", {processes} processes" if processes > 1 else ""
+    return f"""---
+pipeline_tag: {"text-generation" if causal else "fill-mask"}
+library_name: transformers
+---
+
+# {run.out.resolve().name}
+
+{kind} language model of the BERT architecture{pairs}: {settings.layers} layers of width {settings.width}, {settings.heads} heads,
+a cased WordPiece vocabulary of {prepared.tokenizer.get_vocab_size():,} tokens, {run.parameters:,} parameters,
+texts of up to {settings.max_length} tokens. Trained by `unmask train` on {today} ({where}).{unfinished}
+
+## Data
+
+| file | tokens | weight |
+| --- | --- | --- |
+{rows}
+
+Held out for validation: {valid}.
+
+## Training
+
+{run.step:,} steps of {settings.batch_tokens:,} tokens, {seen:,} tokens in all ({seen / max(1, run.tokens):.1f} epochs).
+
+## Figures
+
+{"The next token" if causal else "15 % of the tokens masked"}, on held-out segments ({figures.positions:,} positions):
+loss {figures.loss:.4f} nats, accuracy {figures.accuracy:.2%}.
+The tokens' frequencies alone have a loss of {figures.unigram:.4f} nats.{unlearned}
+
+## Settings
+
+{listed}
+"""
 
 
 def warn_of_unlearned(run: TrainingRun) -> None:
@@ -146,7 +223,7 @@ def refuse_folder(out: Path, resume: bool) -> None:
     if resume and not (out / "training" / "settings.json").exists():
         raise InputError(f"no run to resume in {str(out)!r}: leave out --resume, or name the --out folder of an earlier run")
     if resume and (finished := out / "training" / "finished.json").exists():
-        names = {field.name for field in dataclasses.fields(Validation)}
+        names = {field.name for field in fields(Validation)}
         stored = read_object(finished, ("loss", "accuracy", "positions"), "name another --out")
         doubt = Validation(**{name: value for name, value in stored.items() if name in names}).doubt
         more = f", and its model {doubt}; {MORE}" if doubt else ""
@@ -168,68 +245,96 @@ def tokenizer_to_use(path: PathLike | None, start: Start | None, resumed: Path |
     return file
 
 
-class _Ledger:
-    """Losses and norms on the device, read every few steps; the first NaN or infinity stops the run."""
+class RunLog:
+    """Writes the losses and validations of a run to its log file, and reports them to `progress`.
 
-    def __init__(self, trainer: Trainer, log: RunLog, checkpoints: CheckpointFolder) -> None:
-        self.trainer, self.log, self.checkpoints = trainer, log, checkpoints
+    Losses and norms stay on the device and are read every few steps; the first NaN or infinity stops the run.
+    """
+
+    def __init__(
+        self, path: Path, trainer: Trainer, checkpoints: CheckpointFolder, start: int = 0, progress: Progress | None = None
+    ) -> None:
+        self.path, self.trainer, self.checkpoints, self.progress = path, trainer, checkpoints, progress
+        self.training, self.validation = "steps", ""
         self.waiting: list[tuple[int, StepNumbers]] = []
-        self.tokens = 0
-        self.since = time.monotonic()
+        self.began = self.since = time.monotonic()
+        if trainer.processes.leads and path.exists():  # steps that a killed run logged after its last checkpoint are made again
+            records = [as_json(record, indent=None) + "\n" for record in read_log(path) if record["step"] <= start]
+            write_atomically(path, "".join(records))
 
     def add(self, step: int, numbers: StepNumbers) -> None:
+        """Note the numbers of a step."""
         self.waiting.append((step, numbers))
-        self.tokens += numbers.tokens
         if len(self.waiting) >= _FLUSH_STEPS or time.monotonic() - self.since > _FLUSH_SECONDS:
             self.flush()
 
     def flush(self) -> None:
+        """Write the mean loss since the last note."""
         if not self.waiting:
             return
-        settings, steps = self.trainer.settings, [s for s, _ in self.waiting]
-        numbers = torch.stack([torch.stack([n.loss, n.norm, n.penalty]) for _, n in self.waiting]).double().cpu()
-        for step, (loss, norm, _) in zip(steps, numbers.tolist(), strict=True):
+        settings, seconds = self.trainer.settings, max(time.monotonic() - self.since, 1e-9)
+        steps, waiting = zip(*self.waiting, strict=True)
+        rows = torch.stack([torch.stack([numbers.loss, numbers.norm]) for numbers in waiting]).double().cpu()
+        for step, (loss, norm) in zip(steps, rows.tolist(), strict=True):
             if not (math.isfinite(loss) and math.isfinite(norm)):
                 what = "loss" if not math.isfinite(loss) else "gradient"
+                shown = ", ".join(map(str, self.trainer.plan.rows_of(step)[:4]))
                 raise TrainingError(
-                    f"the {what} of step {step} is not a finite number; its batch: {self.trainer.plan.batch(step)}; "
+                    f"the {what} of step {step} is not a finite number (rows {shown}, ... of the packed corpus); "
                     f"{self.checkpoints.describe_latest()}; try a lower --lr or a longer --warmup"
                 )
-        seconds = time.monotonic() - self.since
+        loss, speed = rows.mean(0).tolist()[0], sum(numbers.tokens for numbers in waiting) / seconds
+        self.training = f"steps, {speed:,.0f} tokens/s, loss {loss:.3f}"
         rate = rate_at(steps[-1], settings.steps, settings.warmup, settings.lr)
-        loss, _, penalty = numbers.mean(0).tolist()
-        self.log.trained(steps[-1] + 1, loss, penalty, rate, self.tokens / max(seconds, 1e-9))
-        self.waiting, self.tokens, self.since = [], 0, time.monotonic()
+        self._note({"step": steps[-1] + 1, "loss": round(loss, 5), "lr": rate, "tokens_per_second": round(speed)})
+        self.waiting, self.since = [], time.monotonic()
+
+    def validated(self, step: int, figures: Validation) -> None:
+        """Write the validation figures."""
+        self.validation = f", validation {figures.loss:.3f} nats, {figures.accuracy:.1%}"
+        self._note({"step": step, "valid_loss": round(figures.loss, 5), "valid_accuracy": round(figures.accuracy, 5)})
+        self.since = time.monotonic()
+
+    def _note(self, record: dict[str, Any]) -> None:
+        if not self.trainer.processes.leads:
+            return
+        if self.progress:
+            self.progress(int(record["step"]), self.trainer.settings.steps, self.training + self.validation)
+        record["seconds"] = round(time.monotonic() - self.began, 2)
+        with writing(self.path, "free some space, and give the same command again with --resume"):
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            with self.path.open("a") as stream:
+                stream.write(as_json(record, indent=None) + "\n")
 
 
 def run_steps(
-    trainer: Trainer, valid: PackedRows, checkpoints: CheckpointFolder, log: RunLog, max_minutes: float | None, start: int = 0
+    trainer: Trainer, valid: PackedRows, log: RunLog, max_minutes: float | None, start: int = 0
 ) -> tuple[Status, int, Validation]:
     """Train from step `start` to the end, an interrupt or the end of the time; each of them writes a checkpoint."""
     steps, done, began = trainer.settings.steps, start, time.monotonic()
-    processes, ledger = trainer.processes, _Ledger(trainer, log, checkpoints)
-    validate_every, save_every = max(1, steps // VALIDATIONS), max(1, steps // CHECKPOINTS)
+    processes = trainer.processes
     status: Status = "finished"
+    validate_every, save_every = max(1, steps // VALIDATIONS), max(1, steps // CHECKPOINTS)
     seeded = [trainer.device] if trainer.device.type == "cuda" else []
     with _interrupts(once=processes.alone) as interrupted, torch.random.fork_rng(seeded):
         while done < steps:
-            ledger.add(done, trainer.step(done))
+            log.add(done, trainer.step(done))
             done += 1
             late = max_minutes is not None and time.monotonic() - began > 60 * max_minutes
             if reason := processes.highest(2 if interrupted else 1 if late else 0):
                 status = "interrupted" if reason == 2 else "paused"
                 break
-            validates, saves = done < steps and done % validate_every == 0, done < steps and done % save_every == 0
-            if validates or saves:
-                ledger.flush()
-                if validates:
-                    log.validated(done, trainer.validate(valid))
-                if saves and processes.leads:
-                    checkpoints.save(done, trainer.state())
-                ledger.since = time.monotonic()
-        ledger.flush()
+            if done < steps and done % validate_every == 0:
+                log.flush()
+                log.validated(done, trainer.validate(valid))
+            if done < steps and done % save_every == 0:
+                log.flush()
+                if processes.leads:
+                    log.checkpoints.save(done, trainer.state())
+                log.since = time.monotonic()
+        log.flush()
         if done > start and processes.leads:
-            checkpoints.save(done, trainer.state())
+            log.checkpoints.save(done, trainer.state())
         figures = trainer.figures(valid)
         log.validated(done, figures)
     return "finished" if done == steps else status, done, figures
@@ -260,61 +365,6 @@ def _interrupts(once: bool = True) -> Iterator[list[int]]:
     finally:
         for s, handler in former.items():
             signal.signal(s, handler)
-
-
-class RunLog:
-    """Writes the events of a run to its log file, and reports them to `progress`."""
-
-    def __init__(self, path: Path, steps: int, start: int = 0, progress: Progress | None = None, writes: bool = True) -> None:
-        self.path, self.steps, self.progress, self.writes = path, steps, progress, writes
-        self.training = self.validation = ""
-        self.began = time.monotonic()
-        self.first: tuple[int, float] | None = None
-        if writes and path.exists():  # steps that a killed run logged after its last checkpoint are made again
-            records = [as_json(record, indent=None) + "\n" for record in read_log(path) if record["step"] <= start]
-            write_atomically(path, "".join(records))
-
-    def trained(self, step: int, loss: float, penalty: float, rate: float, tokens_per_second: float) -> None:
-        """The mean training loss since the last note, and the mean compatibility penalty if there is one."""
-        self.training = f"training, {tokens_per_second:,.0f} tokens/s, loss {loss:.3f}{self._left(step)}"
-        record = {"step": step, "loss": round(loss, 5), "lr": rate, "tokens_per_second": round(tokens_per_second)}
-        if penalty:
-            self.training += f", incompatibility {penalty:.2f}"
-            record["compatibility"] = round(penalty, 5)
-        self._note(record)
-
-    def _left(self, step: int) -> str:
-        """How long the rest takes at the speed since the first note, which may have waited for a compiler."""
-        first, now = self.first, time.monotonic()
-        self.first = first or (step, now)
-        if first is None or step <= first[0]:
-            return ""
-        return f", {in_words((self.steps - step) * (now - first[1]) / (step - first[0]))} left"
-
-    def validated(self, step: int, figures: Validation) -> None:
-        """The validation figures."""
-        self.validation = f", validation {figures.loss:.3f} nats, {figures.accuracy:.1%}"
-        self._note({"step": step, "valid_loss": round(figures.loss, 5), "valid_accuracy": round(figures.accuracy, 5)})
-
-    def _note(self, record: dict[str, Any]) -> None:
-        if not self.writes:
-            return
-        if self.progress:
-            self.progress(int(record["step"]), self.steps, self.training + self.validation)
-        record["seconds"] = round(time.monotonic() - self.began, 2)
-        with writing(self.path, "free some space, and give the same command again with --resume"):
-            self.path.parent.mkdir(parents=True, exist_ok=True)
-            with self.path.open("a") as stream:
-                stream.write(as_json(record, indent=None) + "\n")
-
-
-def in_words(seconds: float) -> str:
-    """A duration, roughly: "less than a minute", "about 5 minutes", "about 3 hours"."""
-    if seconds < 50:
-        return "less than a minute"
-    minutes = max(1, round(seconds / 60))
-    count, unit = (minutes, "minute") if minutes < 100 else (round(seconds / 3600), "hour")
-    return f"about {count:,} {unit}{'' if count == 1 else 's'}"
 
 
 def read_log(path: Path) -> list[dict[str, Any]]:

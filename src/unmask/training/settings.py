@@ -28,13 +28,13 @@ import torch
 from unmask.errors import InputError
 from unmask.models.batching import whole_memory
 from unmask.results import Result
-from unmask.training.masking import parse_replacement, parse_scheme
+from unmask.training.objectives import parse_replacement, parse_scheme
 from unmask.training.packing import BatchPlan, PackedRows
 from unmask.training.processes import ALONE, Processes
 from unmask.training.recipe import Causal, Masked, Optimisation, Shape
 
 if TYPE_CHECKING:
-    from unmask.training.model_folder import Start
+    from unmask.training.encoder import Start
 
 BYTES_PER_TOKEN = 4
 TOKENS = {"cuda": 200_000_000, "cpu": 10_000_000}
@@ -75,7 +75,7 @@ LEAST_TRAINED = 64
 FIXED_BY_A_MODEL = ("layers", "width", "heads", "vocab")
 CHOSEN = ("layers", "width", "heads", "vocab", "batch_tokens", "lr", "dropout", "mask_source", "steps")
 """Settings that are chosen, in the order in which a run names them."""
-MASKED_ONLY = ("masking", "replacement", "loss", "compatibility")
+MASKED_ONLY = ("masking", "replacement", "loss")
 PAIRS_ONLY = ("mask_source", "refinement")
 
 
@@ -95,7 +95,6 @@ class TrainSettings(Result):
     masking: str = PLAIN_MASKING
     replacement: str = "1,0,0"
     loss: Literal["factorised", "block"] = "factorised"
-    compatibility: float = 0.0
     optimiser: Literal["muon", "adamw"] = "muon"
     lr: float = 4e-3
     warmup: int = 500
@@ -170,16 +169,6 @@ class Data:
             return "tiny"
         return "medium" if self.pairs else "small"
 
-    @property
-    def vocab(self) -> int:
-        """The largest vocabulary whose tokens occur often enough."""
-        return _power_of_two(self.tokens / USES_OF_A_TOKEN, LEAST_VOCAB)
-
-    @property
-    def batch_tokens(self) -> int:
-        """The largest batch that leaves enough steps in an epoch."""
-        return _power_of_two(self.tokens / STEPS_PER_EPOCH, LEAST_BATCH)
-
     def epochs(self, causal: bool) -> float:
         """How often to show the corpus."""
         most = min(MANY_EPOCHS, TOKENS[self.device] / self.tokens)
@@ -203,32 +192,21 @@ def choose(
     preset = SIZES[data.size if shape.size == "auto" else shape.size]
     chosen = preset._asdict()
     if shape.size == "auto":
-        chosen["vocab"] = min(preset.vocab, data.vocab)
+        chosen["vocab"] = min(preset.vocab, _power_of_two(data.tokens / USES_OF_A_TOKEN, LEAST_VOCAB))
     if start:
         chosen |= start.shape
-    for name, value in {**vars(shape), **vars(optimisation)}.items():
-        if start and name in FIXED_BY_A_MODEL and value not in (None, chosen[name]):
+    for name in FIXED_BY_A_MODEL:
+        value = getattr(shape, name)
+        if start and value not in (None, chosen[name]):
             raise InputError(f"{name} {value} was given, but {start.folder} has {chosen[name]}: leave out --{name}, or --init")
-        if name in chosen and value is not None:
-            chosen[name] = value
+        chosen[name] = chosen[name] if value is None else value
     if start is None and chosen["vocab"] < LEAST_TRAINED:
         raise InputError(f"vocab {chosen['vocab']} is out of range: give a whole number, at least {LEAST_TRAINED}")
-    chosen |= {name: value for name, value in vars(objective).items() if value is not None}
+    options = {**vars(objective), **vars(optimisation), "max_length": shape.max_length}
+    chosen |= {name: value for name, value in options.items() if value is not None and name != "epochs"}
     if isinstance(objective, Masked) and objective.masking is None and data.pairs:
         chosen["masking"] = PAIRS_MASKING
-    return TrainSettings(
-        **chosen,
-        max_length=shape.max_length,
-        objective=objective.name,  # type: ignore[arg-type]
-        optimiser=optimisation.optimiser,
-        warmup=optimisation.warmup,
-        steps=optimisation.steps or 0,
-        weight_decay=optimisation.weight_decay,
-        seed=seed,
-        dropout=optimisation.dropout or 0.0,
-        label_smoothing=optimisation.label_smoothing,
-        parallel=data.pairs,
-    )
+    return TrainSettings(**chosen, objective=objective.name, seed=seed, parallel=data.pairs)  # type: ignore[arg-type]
 
 
 def settle(
@@ -240,7 +218,9 @@ def settle(
     """
     batch = settings.batch_tokens
     if options["size"] == "auto" and options["batch_tokens"] is None and len(packed.ids):
-        batch = max(min(batch, data.batch_tokens, packed.ids.size), processes.size * packed.length)
+        batch = max(
+            min(batch, _power_of_two(data.tokens / STEPS_PER_EPOCH, LEAST_BATCH), packed.ids.size), processes.size * packed.length
+        )
     plan = BatchPlan(packed, batch, settings.seed)
     processes.refuse_few_rows(plan.rows, packed.length)
     causal, own = settings.objective == "causal", options["init"] is None and not settings.steps

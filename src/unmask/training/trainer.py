@@ -1,45 +1,68 @@
-"""One step of training: the loss of a batch, its gradient, the optimisers and their learning rate.
+"""One step of training: the loss of a batch, its gradient, the optimisers and their learning rate; and validation.
 
-Everything random in step t (rows, masks, replacements, pairs) is drawn from generators seeded by (seed, t), so the state of a run
-is its weights, its optimisers' states and the number of steps done. Several processes (`processes.py`) share out the rows of a
-batch. Each of them draws the masks of the whole batch and keeps those of its rows, so these do not depend on the number of
-processes. Dropout, refinement and the regulariser draw for the process' own rows, from its own generators.
+Everything random in step t (rows, masks, replacements) is drawn from generators seeded by (seed, t), so the state of a run is its
+weights, its optimisers' states and the number of steps done. Several processes (`processes.py`) share out the rows of a batch.
+Each of them draws the masks of the whole batch and keeps those of its rows, so these do not depend on the number of processes.
+Dropout and refinement draw for the process' own rows, from its own generators.
 
 The rate rises linearly over the warm-up steps and falls by a cosine to zero at the last step. `adamw` is the fused AdamW
 of torch, weight decay on matrices only. `muon` keeps AdamW for embeddings, norms and biases, and moves each weight matrix
 of the layers along its orthogonalised momentum (`torch.optim.Muon`, Jordan 2024): with M = U S V', the step is U V' scaled by
 0.2 sqrt(longer side), which gives it the root mean square of an AdamW step, so both kinds share one rate. U V' comes from five
 Newton-Schulz steps on all matrices of one shape together.
+
+Validation has masks of one seed: equal data and seed give equal masks whatever the model, so figures of several models compare.
+On another kind of device the random stream differs and with it the masks, not their law. A model has learned if its loss is below
+that of the tokens' frequencies,
+
+    unigram loss = - mean over the validation targets x of log c(x) / N,    c: counts of the training targets, N their sum.
+
+A token of the vocabulary that training never shows counts as shown once, so that the loss is finite. A masked model of pairs is
+also asked for whole translations: one that has learned nothing of its sources repeats the same token again and again.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from math import cos, pi
 from typing import Any, NamedTuple
 
+import numpy as np
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.optim import AdamW, Muon, Optimizer
 
 from unmask.training.corpus import Prepared
-from unmask.training.encoder import PackedBert, Slots, one_order
-from unmask.training.masking import ExactlyK, capacity
-from unmask.training.model_folder import Start, new_model
-from unmask.training.objectives import Task, compatibility_penalty, draw_pairs, filled_in, objective_of
+from unmask.training.encoder import PackedBert, Slots, Start, new_model, one_order
+from unmask.training.objectives import (
+    CausalTasks,
+    FixedRate,
+    MaskedTasks,
+    Objective,
+    Task,
+    filled_in,
+    parse_replacement,
+    parse_scheme,
+)
 from unmask.training.packing import BatchPlan, PackedRows, PackedText, Vocabulary, seed_for
 from unmask.training.processes import ALONE, Processes
 from unmask.training.settings import TrainSettings
-from unmask.training.validation import Validation, log_unigram, stutter, validate
 
 BETAS = (0.9, 0.98)
 """Of AdamW."""
 LARGEST_NORM = 1.0
 """Of the gradient of all parameters together; a larger one is scaled down."""
-COMPATIBILITY_ROWS = 8
-"""The regulariser looks at one row of this many."""
+LITTLE = 0.1
+"""A model has learned little if its loss is within this share of the unigram loss."""
+MOST_STUTTER = 0.2
+"""A model of pairs with more equal neighbours than this, beyond those of the references, has not learned."""
+_BLOCK = 1 << 22
+STUTTER_ROWS = 64
+"""Validation rows whose translations `stutter` reads."""
+STUTTER_STEPS = 4
+"""Steps that they are made in: in one step a model stutters where it knows a word but not its place."""
 
 
 def rate_at(step: int, steps: int, warmup: int, peak: float) -> float:
@@ -98,12 +121,155 @@ def make_optimisers(model: nn.Module, name: str, lr: float, weight_decay: float)
 
 
 class StepNumbers(NamedTuple):
-    """Loss per position, norm of the gradient and compatibility penalty, all still on the device; tokens, padding apart."""
+    """Loss per position and norm of the gradient, both still on the device; tokens, padding apart."""
 
     loss: Float[Tensor, ""]
     norm: Float[Tensor, ""]
-    penalty: Float[Tensor, ""]
     tokens: int
+
+
+def objective_of(settings: TrainSettings) -> Objective:
+    """The objective that a run trains."""
+    if settings.objective == "causal":
+        return CausalTasks()
+    scheme, replacement = parse_scheme(settings.masking), parse_replacement(settings.replacement)
+    return MaskedTasks(scheme, replacement, settings.loss, settings.mask_source)
+
+
+@dataclass(frozen=True)
+class Validation:
+    """Mean -log q in nats, share of targets that are the most probable token, and how many targets there were.
+
+    unigram             the loss of predicting each token by its frequency in training, without its context
+    stutter             of a masked model of pairs, at the end of a run: the share of equal neighbouring tokens in translations
+                        made in STUTTER_STEPS steps
+    reference_stutter   the same share in the reference translations
+    """
+
+    loss: float
+    accuracy: float
+    positions: int
+    unigram: float | None = None
+    stutter: float | None = None
+    reference_stutter: float | None = None
+
+    @property
+    def learned(self) -> bool | None:
+        """Whether the loss is below that of the frequencies, and a model of pairs does not stutter; None without a position."""
+        if not self.positions:
+            return None
+        return (self.unigram is None or self.loss < self.unigram) and not self._stutters
+
+    @property
+    def doubt(self) -> str | None:
+        """A phrase about a model that has learned nothing or little; None if it has learned."""
+        if not self.positions:
+            return "was not validated: the held-out texts are too short for a masked token"
+        if self._stutters:
+            own, reference = f"{self.stutter:.0%}", f"{self.reference_stutter or 0.0:.0%}"
+            return f"has not learned to translate: {own} of neighbouring tokens in its translations are equal, not {reference}"
+        if self.unigram is None or self.loss < (1 - LITTLE) * self.unigram:
+            return None
+        verdict = "has learned little" if self.learned else "has not learned"
+        return f"{verdict}: validation {self.loss:.3f} nats, and the frequencies of the tokens alone have {self.unigram:.3f}"
+
+    @property
+    def _stutters(self) -> bool:
+        return self.stutter is not None and self.stutter > (self.reference_stutter or 0.0) + MOST_STUTTER
+
+
+def validate(
+    bert: PackedBert,
+    rows: PackedRows,
+    vocabulary: Vocabulary,
+    objective: Objective | None = None,
+    seed: int = 0,
+    batch_rows: int = 64,
+    slots: int = 0,
+    log_unigram: Tensor | None = None,
+    processes: Processes = ALONE,
+) -> Validation:
+    """Validation on `rows`, with 15 % masked unless another objective is given.
+
+    slots         the number of positions that the head computes at once, if it is to match training's shape
+    log_unigram   log-frequencies of the tokens, whose loss on the same targets is Validation.unigram
+    processes     share out the rows of each batch
+    """
+    objective = objective or MaskedTasks(FixedRate(0.15))
+    device = vocabulary.special.device
+    first, stop = processes.rows(batch_rows)
+    slots = max(slots, objective.slots(stop - first, rows.length, rows.tokens_per_segment))
+    loss, hits, count, plain = (torch.zeros((), dtype=torch.float64, device=device) for _ in range(4))
+    for start in range(0, len(rows.ids) if stop > first else 0, batch_rows):
+        block = np.full((batch_rows, rows.length), vocabulary.pad, np.int32)
+        part = rows.ids[start : start + batch_rows]
+        block[: len(part)] = part
+        text = PackedText.of(torch.from_numpy(block).to(device), vocabulary)
+        generator = torch.Generator(device).manual_seed(seed_for(seed, start))
+        task = objective.task(text, vocabulary, generator)
+        text, task = text.part(first, stop), task.part(first, stop)
+        gathered = Slots.gather(task.asked, slots)
+        answer = task.answer.flatten()[gathered.position].long()
+        with torch.set_grad_enabled(bert.compiled):  # with gradients, training's compiled code is used here too
+            hidden = bert.hidden(task.shown, text)
+            nll, hit = bert.nll(hidden, gathered, answer)
+        if log_unigram is not None:
+            plain -= log_unigram[answer[gathered.filled]].sum()
+        loss += (nll.detach() * gathered.filled).sum()
+        hits += (hit & gathered.filled).sum()
+        count += gathered.filled.sum()
+    loss, hits, count, plain = processes.total(torch.stack([loss, hits, count, plain])).unbind()
+    total = max(1, int(count))
+    unigram = None if log_unigram is None else float(plain) / total
+    return Validation(float(loss) / total, float(hits) / total, int(count), unigram)
+
+
+def log_unigram(prepared: Prepared, vocabulary: Vocabulary, causal: bool) -> Float[Tensor, " V"]:
+    """log c(x) / N of every token that may be asked for; -inf for the others.
+
+    These are the regular tokens; of a causal model the end token and the unknown one, too.
+    """
+    may = causal | ~vocabulary.special.cpu().numpy()
+    may[[vocabulary.start, vocabulary.pad, vocabulary.mask]] = False
+    shown = np.where(may, np.maximum(_counts(prepared, vocabulary), 1), 0)
+    with np.errstate(divide="ignore"):
+        return torch.from_numpy(np.log(shown / shown.sum())).to(vocabulary.special.device)
+
+
+def _counts(prepared: Prepared, vocabulary: Vocabulary) -> Int[np.ndarray, " V"]:
+    """Counts of each token in an epoch; of pairs, in the translations with their end tokens."""
+    if prepared.pairs is not None:
+        counts = np.bincount([token for target in prepared.pairs.targets for token in target], minlength=vocabulary.size)
+        counts[vocabulary.end] += len(prepared.pairs.targets)
+        return counts
+    counts = np.zeros(vocabulary.size, np.int64)
+    ids = prepared.packed.ids.reshape(-1)
+    for first in range(0, len(ids), _BLOCK):
+        counts += np.bincount(ids[first : first + _BLOCK], minlength=vocabulary.size)
+    return counts
+
+
+@torch.no_grad()
+def stutter(bert: PackedBert, rows: PackedRows, vocabulary: Vocabulary) -> tuple[float, float]:
+    """Shares of equal neighbours in translations, and in the references, for the first validation rows.
+
+    Translations have the references' lengths and are made by mask-predict: each of the STUTTER_STEPS steps predicts all masked
+    tokens, and then masks those of all that had the lowest probabilities, fewer each time.
+    """
+    text = PackedText.of(torch.from_numpy(rows.ids[:STUTTER_ROWS].astype(np.int64)).to(vocabulary.special.device), vocabulary)
+    task = MaskedTasks(FixedRate(1.0)).task(text, vocabulary, torch.Generator(vocabulary.special.device).manual_seed(0))
+    made, sure = task.answer.clone(), torch.zeros(task.asked.shape, device=task.asked.device)
+    masked, shown = task.asked, task.shown
+    for left in range(STUTTER_STEPS - 1, -1, -1):
+        hidden = bert.hidden(shown, text)
+        for some in masked.flatten().nonzero()[:, 0].split(1024):
+            best = bert.logits(hidden[some]).float().log_softmax(-1).max(-1)
+            made.view(-1)[some], sure.view(-1)[some] = best.indices.to(made.dtype), best.values
+        masked = task.asked & (text.rank(sure, task.asked) * STUTTER_STEPS < text.count(task.asked) * left)
+        shown = torch.where(masked, vocabulary.mask, torch.where(task.asked, made, task.shown))
+    both = task.asked[:, 1:] & task.asked[:, :-1] & (text.segment[:, 1:] == text.segment[:, :-1])
+    places = max(1, int(both.sum()))
+    return tuple(float((both & (ids[:, 1:] == ids[:, :-1])).sum()) / places for ids in (made, task.answer))  # type: ignore[return-value]
 
 
 class Trainer:
@@ -117,9 +283,7 @@ class Trainer:
         init: Start | None = None,
         processes: Processes = ALONE,
     ) -> None:
-        self.settings = settings
-        self.device = device
-        self.processes = processes
+        self.settings, self.device, self.processes = settings, device, processes
         self.vocabulary = Vocabulary.of(prepared.tokenizer, device, settings.source_length)
         self.packed = prepared.packed
         self.plan = BatchPlan(prepared.packed, settings.batch_tokens, settings.seed)
@@ -129,9 +293,10 @@ class Trainer:
         on_gpu = device.type == "cuda"
         self.bert = PackedBert(self.model, torch.bfloat16 if on_gpu else torch.float32, on_gpu, self.objective.causal)
         self.optimisers = make_optimisers(self.model, settings.optimiser, settings.lr, settings.weight_decay)
-        self.losses = processes.reduced(self.model, self._losses)
+        self.loss = processes.reduced(self.model, self._loss)
         self.parameters = [p for p in self.model.parameters() if p.requires_grad]
-        self.slots = self._slots(-(-self.plan.rows // processes.size))
+        rows = -(-self.plan.rows // processes.size)
+        self.slots = self.objective.slots(rows, self.packed.length, self.packed.tokens_per_segment)
         self.log_unigram = log_unigram(prepared, self.vocabulary, self.objective.causal)
 
     def step(self, step: int) -> StepNumbers:
@@ -140,62 +305,43 @@ class Trainer:
             return self._step(step)
 
     def _step(self, step: int) -> StepNumbers:
-        batch = self.plan.batch(step)
-        ids = torch.from_numpy(batch.ids)
+        ids = torch.from_numpy(self.plan.batch(step))
         if self.device.type == "cuda":
             ids = ids.pin_memory().to(self.device, non_blocking=True)
         text = PackedText.of(ids, self.vocabulary)
         generator = torch.Generator(self.device).manual_seed(seed_for(self.settings.seed, step, 1))
         if self.settings.dropout:
             torch.manual_seed(seed_for(self.settings.seed, step, 2 + self.processes.rank))
-        loss, penalty = self.losses(text, generator)
+        loss = self.loss(text, generator)
         for optimiser in self.optimisers:
             optimiser.zero_grad(set_to_none=True)
-        ((loss + self.settings.compatibility * penalty) * self.processes.size).backward()
+        (loss * self.processes.size).backward()
         norm = torch.nn.utils.clip_grad_norm_(self.parameters, LARGEST_NORM)
         rate = rate_at(step, self.settings.steps, self.settings.warmup, self.settings.lr)
         for optimiser in self.optimisers:
             for group in optimiser.param_groups:
                 group["lr"] = rate
             optimiser.step()
-        loss, penalty = self.processes.total(torch.stack([loss.detach(), penalty.detach()])).unbind()
-        return StepNumbers(loss, norm, penalty, round(batch.ids.size * self.packed.fill))
+        return StepNumbers(self.processes.total(loss.detach()), norm, round(ids.numel() * self.packed.fill))
 
-    def _slots(self, rows: int) -> int:
-        """A static upper bound on the asked positions of this many rows."""
-        return self.objective.slots(rows, self.packed.length, self.packed.tokens_per_segment)
-
-    def _losses(self, text: PackedText, generator: torch.Generator) -> tuple[Float[Tensor, ""], Float[Tensor, ""]]:
-        """This process' parts of the loss and of the compatibility penalty."""
+    def _loss(self, text: PackedText, generator: torch.Generator) -> Float[Tensor, ""]:
+        """This process' part of the loss."""
         first, stop = self.processes.rows(len(text.ids))
-        task = self.objective.task(text, self.vocabulary, generator).part(first, stop)
+        task: Task = self.objective.task(text, self.vocabulary, generator).part(first, stop)
         text = text.part(first, stop)
         if self.processes.rank:
             generator.manual_seed(generator.initial_seed() + self.processes.rank)
-        loss = self._loss(text, task, generator)
-        penalty = torch.zeros((), device=self.device)
-        if self.settings.compatibility:
-            penalty = self._penalty(text, generator) / self.processes.size
-        return loss, penalty
-
-    def _loss(self, text: PackedText, task: Task, generator: torch.Generator) -> Float[Tensor, ""]:
         slots = Slots.gather(task.asked, self.slots)
         answer = task.answer.flatten()[slots.position].long()
         hidden = self.bert.hidden(task.shown, text, self.settings.dropout)
         nll, _ = self.bert.nll(hidden, slots, answer, self.settings.label_smoothing)
         if self.settings.refinement:
-            first = self.bert.logits(hidden.detach()[slots.position])
-            again = filled_in(task, first, slots, self.vocabulary, generator)
+            logits = self.bert.logits(hidden.detach()[slots.position])
+            again = filled_in(task, logits, slots, self.vocabulary, generator)
             seen = self.bert.hidden(again.shown, text, self.settings.dropout)
             corrected, _ = self.bert.nll(seen, slots, answer, self.settings.label_smoothing)
             nll = nll + self.settings.refinement * corrected
         return (nll * torch.where(slots.filled, task.weight.flatten()[slots.position], 0.0)).sum() / task.total.clamp(min=1)
-
-    def _penalty(self, text: PackedText, generator: torch.Generator) -> Float[Tensor, ""]:
-        text = text.part(0, max(1, len(text.ids) // COMPATIBILITY_ROWS))
-        one_per_segment = capacity(ExactlyK(1), len(text.ids), self.packed.length, self.packed.tokens_per_segment)
-        pairs = draw_pairs(self.bert, text, self.vocabulary, one_per_segment, generator)
-        return compatibility_penalty(self.bert, text, self.vocabulary, pairs)
 
     def validate(self, rows: PackedRows) -> Validation:
         """Loss and accuracy on held-out rows: of the next token for a causal model, else with 15 % masked."""

@@ -184,11 +184,11 @@ def starting(start: str | None) -> Method | None:
     if start == RANDOM:
         return None
     decoders = {one.name: one for one in KERNELS.values() if one.decodes and one.name != RANDOM}
-    in_steps = name in decoders and "decoding_steps" in decoders[name].options
+    in_steps = name in decoders and "passes" in decoders[name].options
     if name not in decoders or (at and not (in_steps and steps.isdecimal() and 0 < int(steps) < 10**6)):
         known = ", ".join([*decoders, RANDOM])
         raise InputError(f"start {start!r} is not known: give one of {known}, with steps as mask-predict@4")
-    return likeliest(decoders[name](**({"decoding_steps": int(steps or STEPS)} if in_steps else {})))
+    return likeliest(decoders[name](**({"passes": int(steps or STEPS)} if in_steps else {})))
 
 
 def likeliest(decoder: Method) -> Method:

@@ -29,7 +29,7 @@ import numpy as np
 import torch
 from jaxtyping import Bool, Float, Int
 
-from unmask.answers.asking import look_at_first
+from unmask.answers.checking import look_at_first
 from unmask.errors import InputError
 from unmask.formats import excerpt
 from unmask.models.load import Model, as_model, model_name, on_device
@@ -40,11 +40,10 @@ from unmask.runs.outputs import answer_file, output_folder
 from unmask.runs.progress import Progress
 from unmask.scoring.registry import chosen_of_variants
 from unmask.signature import checked
-from unmask.variants.contexts import Contexts
+from unmask.variants.contexts import Contexts, kept_scores, refuse_many
 from unmask.variants.mutants import PARQUET
 from unmask.variants.parsing import Parent, Variants, read_variants, residue_ids
 from unmask.variants.ranking import Ranking
-from unmask.variants.streaming import kept_scores, refuse_many
 
 if TYPE_CHECKING:
     import pandas
@@ -132,12 +131,10 @@ class Measured(Result):
     @checked
     def write(self, path: str | PathLike[str]) -> None:
         """All variants, their values and scores to a Parquet file, with the numbers of `to_dict` in its metadata."""
-        write_table(answer_file("out", path, PARQUET, 1), self.to_frame(), about=self.to_dict())
+        write_table(answer_file("save", path, PARQUET, 1), self.to_frame(), about=self.to_dict())
 
     def figure(self) -> Figure:
         """Every score with its interval."""
-        from unmask.variants.plots import measured_figure
-
         return measured_figure(self)
 
     def __repr__(self) -> str:
@@ -163,10 +160,10 @@ def measure(
 ) -> Measured:
     """Read the list, score its variants, and compare the scores with the values."""
     wanted, on_ray = chosen_of_variants(ranking.scores, joint), ranking.engine == "ray"
-    if on_ray and ranking.run is None:
-        raise InputError("engine ray needs a run folder, where its workers' scores are kept: give one")
-    if ranking.run is not None:
-        _check_folder(ranking.run, (model, alphabet, measured))
+    if on_ray and ranking.out is None:
+        raise InputError("engine ray needs an out folder, where its workers' scores are kept: give one")
+    if ranking.out is not None:
+        _check_folder(ranking.out, (model, alphabet, measured))
     lm = as_model(on_device(model, "cpu") if on_ray else model)
     allowed = residue_ids(lm, alphabet)
     parent = Parent(lm, sequence, allowed)
@@ -177,21 +174,21 @@ def measure(
     tokens = torch.tensor(allowed)[cells]
     refuse_many(contexts, tokens, force)
     look_at_first(lm, [parent.ids])
-    if ranking.run is None:
+    if ranking.out is None:
         scores = contexts.scores(tokens, progress)
     else:
         workers = ray_workers(ranking.workers, getattr(model, "keywords", {}).get("device", "auto")) if on_ray else None
         load = on_device(model, workers.device) if workers else None
-        scores = kept_scores(ranking.run, contexts, model_name(model), tokens, workers, load, progress)
+        scores = kept_scores(ranking.out, contexts, model_name(model), tokens, workers, load, progress)
     effects = {name: (values[:-1] - values[-1]).numpy() for name, values in scores.items()}
     return compared(sequence, variants.names(parent), variants, effects, joint, ranking.better, ranking.seed)
 
 
 def _check_folder(run: str | PathLike[str], reads: Sequence[object]) -> None:
     """Refuse a folder that holds something else; needs no model, and writes nothing."""
-    folder = output_folder("run", run, reads)
+    folder = output_folder("out", run, reads)
     if folder.is_dir() and any(folder.glob("[!.]*")) and not (folder / "settings.json").is_file():
-        raise InputError(f"folder {str(folder)!r} is not empty and holds no run: choose another --run folder")
+        raise InputError(f"folder {str(folder)!r} is not empty and holds no run: choose another --out folder")
 
 
 def compared(
@@ -398,3 +395,21 @@ def interval(values: Float[np.ndarray, "B s"]) -> Float[np.ndarray, "2 s"]:
     """From the 2.5 to the 97.5 percentile; NaN resamples are left out, and a column of them has no interval."""
     known = np.where(np.isnan(values).all(0), 0.0, values)
     return np.where(np.isnan(values).all(0), np.nan, np.nanpercentile(known, [2.5, 97.5], axis=0))
+
+
+def measured_figure(found: Measured) -> Figure:
+    """Every score with its interval, the best at the top."""
+    from unmask.figures import Figure
+
+    rows = found.scores[::-1]
+    figure = Figure(figsize=(6.5, min(24.0, max(3.2, 1.4 + 0.24 * len(rows)))), layout="constrained")
+    panel = figure.subplots()
+    for place, row in enumerate(rows):
+        colour = "0.3" if row["score"] == FEWER else "#0072B2"
+        panel.plot([row["low"], row["high"]], [place, place], color=colour, linewidth=2)
+        panel.plot(row["value"], place, "o", color=colour, markersize=5)
+    panel.set_yticks(range(len(rows)), [row["score"] for row in rows], fontsize=8, parse_math=False)
+    panel.axvline(0.5 if found.statistic == "auc" else 0.0, color="0.7", linewidth=1, zorder=0)
+    panel.set_xlabel(f"{STATISTICS[found.statistic]} with {found.column}", parse_math=False)
+    figure.suptitle(f"{len(found):,} variants at {len(found.places)} sites", fontsize=10)
+    return figure

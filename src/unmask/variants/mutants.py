@@ -27,10 +27,12 @@ from math import comb
 from os import PathLike
 from typing import TYPE_CHECKING, Any, ClassVar
 
+import numpy as np
 import torch
 from torch import Tensor
 
-from unmask.answers.asking import for_each, look_at_first
+from unmask.answers.blanked_text import for_each
+from unmask.answers.checking import look_at_first
 from unmask.cloze import blanked
 from unmask.errors import InputError
 from unmask.formats import excerpt
@@ -141,12 +143,10 @@ class Mutants(Result):
     @checked
     def write(self, path: str | PathLike[str]) -> None:
         """All mutants and their numbers to a Parquet file."""
-        write_table(answer_file("out", path, PARQUET, 1), self.to_frame())
+        write_table(answer_file("save", path, PARQUET, 1), self.to_frame())
 
     def figure(self) -> Figure:
         """A heat map: effects of single changes by place and token; of multiple ones, epistasis."""
-        from unmask.variants.plots import mutant_map
-
         return mutant_map(self)
 
     def __repr__(self) -> str:
@@ -279,3 +279,50 @@ def _all_changed(wild: Sequence[int], size: int) -> Tensor:
 def _refuse_more(count: int, most: int, what: str, advice: str, force: bool) -> None:
     if count > most and not force:
         raise InputError(f"{what.format(f'{count:,}')} (limit {most:,}): scan fewer positions, {advice} --force")
+
+
+def mutant_map(found: Mutants) -> Figure:
+    """Of single mutants their effects; of one pair of places its epistasis by token; of several the largest by pair."""
+    pairs = {tuple(place for place, _ in made) for made in found.changes if len(made) == 2}
+    measure, size = ("epistasis", 2) if pairs else ("effect", 1)
+    places = sorted({place for made in found.changes if len(made) == 2 or not pairs for place, _ in made})
+    tokens, residues = list(found.alphabet), [f"{found.wild_type[place - 1]}{place}" for place in places]
+    cells: dict[tuple[int, int], float] = {}
+    for made, value in zip(found.changes, found.numbers[measure], strict=True):
+        if len(made) == size:
+            (first, token), (second, other) = made[0], made[-1]
+            if not pairs:
+                cells[tokens.index(token), places.index(first)] = value
+            elif len(pairs) == 1:
+                cells[tokens.index(token), tokens.index(other)] = value
+            else:
+                i, j = places.index(first), places.index(second)
+                cells[i, j] = cells[j, i] = max(cells.get((i, j), 0.0), value, key=abs)
+    if not pairs:
+        title = "effect of each change alone: log-probability beside the sequence's own residue (nats)"
+        return _drawn(cells, tokens, residues, title, measure)
+    if len(pairs) == 1:
+        title = f"epistasis of residues {places[0]} and {places[1]} ({found.joint} joint)"
+        rows, columns = ([f"{residue}{token}" for token in tokens] for residue in residues)
+        return _drawn(cells, rows, columns, title, measure)
+    return _drawn(cells, residues, residues, f"largest epistasis of each pair of residues ({found.joint} joint)", measure)
+
+
+def _drawn(cells: dict[tuple[int, int], float], rows: list[str], columns: list[str], title: str, measure: str) -> Figure:
+    """A heat map; what is not among the cells is grey."""
+    from unmask.figures import Figure
+
+    values = np.full((len(rows), len(columns)), np.nan)
+    for place, value in cells.items():
+        values[place] = value
+    largest = float(np.nanmax(np.abs(values))) or 1e-12
+    size = (min(24.0, max(5.0, 2.4 + 0.3 * len(columns))), min(24.0, max(3.6, 1.8 + 0.24 * len(rows))))
+    figure = Figure(figsize=size, layout="constrained")
+    panel = figure.subplots()
+    panel.set_facecolor("0.85")
+    panel.set_xticks(range(len(columns)), columns, rotation=90, fontsize=7, parse_math=False)
+    panel.set_yticks(range(len(rows)), rows, fontsize=7, parse_math=False)
+    panel.set_title(title, fontsize=9, parse_math=False)
+    image = panel.imshow(values, cmap="RdBu_r", vmin=-largest, vmax=largest, aspect="auto")
+    figure.colorbar(image, ax=panel, label=f"{measure} (nats)", shrink=0.8)
+    return figure

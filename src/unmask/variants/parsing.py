@@ -22,7 +22,7 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from unmask import checks
-from unmask.answers.asking import letter_ids
+from unmask.answers.blanked_text import letter_ids
 from unmask.checks import one_of, shown
 from unmask.errors import InputError
 from unmask.models.masked_lm import MaskedLM

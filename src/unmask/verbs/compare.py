@@ -71,7 +71,7 @@ def compare(
     >>> list(found.joints), found.ranked_by
     (['product', 'mrf', 'chain'], 'chain')
     """
-    from unmask.answers.asking import Grid
+    from unmask.answers.blanked_text import Grid
     from unmask.answers.comparison import comparisons
 
     grid = Grid(positions, targets, candidates, exact, alphabet, force)

@@ -35,7 +35,7 @@ def dependence(
     profile: Annotated[PathLike | Sequence[str] | None, Written(metavar="PATH")] = None,
     sentences: Annotated[int, Interval(ge=1, le=10**7)] = 2000,
     seed: Seed = 0,
-    out: PathLike | None = None,
+    save: PathLike | None = None,
     progress: Progress | None = None,
 ) -> Iterator[Dependence | Profile]:
     """Measure how much blanks, or tokens, depend on each other: the mutual information of every pair.
@@ -73,7 +73,7 @@ def dependence(
         Of a profile: the most texts to measure on.
     seed
         Of a profile: seed of the random hidden sets.
-    out
+    save
         Of a profile: file for it, JSON; least-dependent decoding reads it (profile).
     progress
         Called with (done, in all, what is counted).
@@ -94,12 +94,12 @@ def dependence(
         }
         for name in (name for name, used in unused.items() if used):
             raise InputError(f"{name} was given with profile, which does not use it: leave it out")
-        from unmask.answers.profile import written_profile
+        from unmask.answers.dependence import written_profile
 
-        yield written_profile(model, profile, sentences, candidates, seed, out, progress)
+        yield written_profile(model, profile, sentences, candidates, seed, save, progress)
         return
-    if text is None or sentences != 2000 or seed or out is not None:
-        problem = "no text was given" if text is None else "sentences, seed and out are about a profile, and none is measured"
+    if text is None or sentences != 2000 or seed or save is not None:
+        problem = "no text was given" if text is None else "sentences, seed and save are about a profile, and none is measured"
         raise InputError(f"{problem}: give a text, or texts to measure a profile on (profile)")
     from unmask.answers.dependence import dependences
 

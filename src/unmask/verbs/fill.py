@@ -73,7 +73,7 @@ def fill(
     >>> [completion.text for completion in found.completions]
     ['She drank a cup of tea.', 'She drank a cup of coffee.']
     """
-    from unmask.answers.asking import Grid
+    from unmask.answers.blanked_text import Grid
     from unmask.answers.filling import fillings
 
     grid = Grid(positions, targets, candidates, exact, alphabet, force)

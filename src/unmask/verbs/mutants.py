@@ -41,7 +41,7 @@ def mutants(
     alphabet: Alphabet = None,
     top: Shown = 20,
     by: Literal["log_prob", "effect", "singles", "epistasis", "interaction"] = "effect",
-    out: PathLike | None = None,
+    save: PathLike | None = None,
     figure: PathLike | None = None,
     force: bool = False,
     progress: Progress | None = None,
@@ -79,7 +79,7 @@ def mutants(
         How many mutants to print, best first.
     by
         What ranks them.
-    out
+    save
         Parquet file for all mutants and their numbers.
     figure
         Draw effects or epistasis as a heat map, or the scores of measured variants, to this file (png, pdf, svg).
@@ -107,7 +107,7 @@ def mutants(
 
     reads = (model, mutations, alphabet, measured)
     figure_file = figure_path(figure, len(sequence), reads)
-    out_file = None if out is None else answer_file("out", out, PARQUET, len(sequence), reads)
+    save_file = None if save is None else answer_file("save", save, PARQUET, len(sequence), reads)
     answers: Iterator[Mutants | Measured]
     if measured is None:
         answers = scans(sequence, model, mutations, positions, changes, joint, alphabet, top, by, force, progress)
@@ -117,6 +117,6 @@ def mutants(
         answers = (measure(one, model, measured, positions, ranking, joint, alphabet, force, progress) for one in sequence)
     for answer in answers:
         yield answer
-        if out_file is not None:
-            answer.write(out_file)
+        if save_file is not None:
+            answer.write(save_file)
         save_figure(answer.figure, figure_file)

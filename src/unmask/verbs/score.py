@@ -14,7 +14,7 @@ from unmask.signature import Written, checked
 from unmask.verbs.shared import Engine, PathLike, Workers
 
 if TYPE_CHECKING:
-    from unmask.scoring.results import PairScores, Scores
+    from unmask.scoring.score import PairScores, Scores
 
     Texts = str | Path | Iterable[str | Mapping[str, Any]]
     Pairs = PathLike | Iterable[PathLike | Mapping[str, Any]]
@@ -29,7 +29,7 @@ def score(
     score: Annotated[str | Score | Iterable[str | Score], SEVERAL, Written(short="-s")] = DEFAULT,
     *,
     model: Model = None,
-    pairs: Pairs | None = None,
+    minimal_pairs: Pairs | None = None,
     rows: Literal["texts", "words", "tokens", "nested"] = "texts",
     unit: Literal["nats", "bits"] = "nats",
     long: Literal["refuse", "windows"] = "refuse",
@@ -56,7 +56,7 @@ def score(
         order_bounds, pair, log_prob, decoder:NAME@PASSES. In Python also entries, such as unmask.AnyOrder(orders=32).
     model
         Folder or hub name of a masked language model [default: the bundled English model].
-    pairs
+    minimal_pairs
         Minimal pairs instead of texts: .jsonl or .csv with sentence_good and sentence_bad, EWoK, entity tracking; or a folder.
     rows
         What a row is; nested: a text with its words and tokens.
@@ -85,16 +85,15 @@ def score(
     True
     """
     from unmask.runs.outputs import run_output
-    from unmask.scoring.results import RowShape, check_format
-    from unmask.scoring.score import KIND, Run, score_items
+    from unmask.scoring.score import KIND, RowShape, Run, check_format, score_items
     from unmask.scoring.texts import items_again, pairs_of
 
     shape = RowShape(chosen(score), rows, unit)
-    if (texts is None) == (pairs is None):
-        both = "neither texts nor pairs were given" if texts is None else "texts and pairs were both given"
+    if (texts is None) == (minimal_pairs is None):
+        both = "neither texts nor minimal_pairs were given" if texts is None else "texts and minimal_pairs were both given"
         raise InputError(f"{both}: give one of the two")
-    if pairs is not None and (rows != "texts" or sink is not None):
-        raise InputError("minimal pairs are compared by whole sentences: leave out rows and sink")
+    if minimal_pairs is not None and (rows != "texts" or sink is not None):
+        raise InputError("minimal pairs are compared by whole sentences: leave out rows")
     if engine == "local" and workers is not None:
         raise InputError("workers was given, which engine local does not use: leave it out, or use engine ray")
     if engine == "ray" and out is None:
@@ -106,8 +105,8 @@ def score(
         raise InputError(
             f"out {str(out)!r} is named as a file, and is a folder with scores{suffix} in it: name it without {suffix}"
         )
-    folder = run_output(KIND, out, (texts if isinstance(texts, Path) else None, pairs, model))
-    listed = None if pairs is None else list(pairs_of(pairs))
+    folder = run_output(KIND, out, (texts if isinstance(texts, Path) else None, minimal_pairs, model))
+    listed = None if minimal_pairs is None else list(pairs_of(minimal_pairs))
     sentences = [sentence for pair in listed or () for sentence in (pair.good, *pair.bad)]
     items = items_again(sentences if texts is None else texts, field, keep=out is not None)
     run = Run(model, shape, long == "windows", folder, format, engine == "ray", workers)

@@ -17,7 +17,7 @@ from unmask.verbs.shared import PathLike
 def serve(
     model: Model = None,
     *,
-    beside: PathLike | None = None,
+    beside: Annotated[Sequence[PathLike], Written(metavar="MODEL", repeat=True)] = (),
     host: str = "127.0.0.1",
     port: Annotated[int, Interval(ge=0, le=65535)] = 8000,
     allow_host: Annotated[Sequence[str], Written(metavar="NAME", repeat=True)] = (),
@@ -34,7 +34,7 @@ def serve(
     model
         Folder or hub name of a masked language model [default: the bundled English model].
     beside
-        A second model, shown beside the first in every view.
+        Another model, which the page shows in place of the first or beside it; repeat for more.
     host
         Where to listen; there is no password.
     port

@@ -93,12 +93,13 @@ def train(
     from unmask.runs.folder import RunFolder
     from unmask.runs.outputs import output_folder
     from unmask.training.corpus import Held, Parallel, held_out_source, prepare, prepare_parallel, sources
-    from unmask.training.model_folder import Start, model_card
+    from unmask.training.encoder import Start
     from unmask.training.processes import joined
     from unmask.training.run import (
         CheckpointFolder,
         RunLog,
         TrainingRun,
+        model_card,
         refuse_folder,
         refuse_mixed,
         run_steps,
@@ -154,11 +155,11 @@ def train(
                 write_atomically(folder / "tokenizer.json", prepared.tokenizer.to_str())
             checkpoints = CheckpointFolder(own / "checkpoints")
             done = checkpoints.restore(trainer.load_state, on)
-            log = RunLog(own / "log.jsonl", settings.steps, done, progress, processes.leads)
+            log = RunLog(own / "log.jsonl", trainer, checkpoints, done, progress)
             epochs = settings.steps / trainer.plan.steps_per_epoch
             if progress:
                 progress(done, settings.steps, planned(settings, data, epochs, options, done))
-            status, step, figures = run_steps(trainer, prepared.valid, checkpoints, log, max_minutes, done)
+            status, step, figures = run_steps(trainer, prepared.valid, log, max_minutes, done)
             parameters = sum(p.numel() for p in trainer.parameters)
             run = TrainingRun(folder, status, step, figures, parameters, prepared.packed.tokens, epochs, settings)
             if processes.leads:

@@ -24,7 +24,7 @@ Count = Annotated[int, Interval(ge=1, le=10**4)]
 
 @checked
 def translate(
-    texts: Texts,
+    data: Texts,
     *,
     model: Translator,
     kernel: Annotated[Kernel | Auto | Greedy | Beam | str, Method("unmask.translation.recipe:METHODS")] = "auto",
@@ -35,7 +35,7 @@ def translate(
     energy: EnergyKind | None = None,
     seed: Seed = 0,
     reference: Texts | None = None,
-    out: PathLike | None = None,
+    save: PathLike | None = None,
     engine: Engine = "local",
     workers: Workers | None = None,
     progress: Progress | None = None,
@@ -48,7 +48,7 @@ def translate(
 
     Parameters
     ----------
-    texts
+    data
         Sources, one per line; - reads standard input. Or a list of texts.
     model
         A folder of `unmask train --parallel`.
@@ -70,7 +70,7 @@ def translate(
         Seed of all random choices.
     reference
         A translation of each source, to measure against: a file, or a list of texts.
-    out
+    save
         Write the JSON lines here, not to standard output.
     engine
         local or ray (cluster).
@@ -87,8 +87,8 @@ def translate(
     from unmask.translation.translate import BEGINNING, Translations, as_rows, encoded, figures, read_lines
     from unmask.translation.translators import refuse_misfit, translated, translated_on_ray
 
-    file = None if out is None else output_file("out", out, (texts, reference, model), BEGINNING)
-    sources = read_lines(texts, "texts")
+    file = None if save is None else output_file("save", save, (data, reference, model), BEGINNING)
+    sources = read_lines(data, "data")
     references = None if reference is None else read_lines(reference, "reference")
     if references is not None and len(references) != len(sources):
         raise InputError(

@@ -71,7 +71,7 @@ def test_steps_leave_fewer_and_fewer_blanks():
 def test_decoders_fill_everything_inside_the_support(tiny, decoder_class, temperature):
     template = tiny.cloze("the cat [MASK] [MASK] [MASK] [MASK] .").ids
     target = Target(tiny, template, allowed={4: [7, 8]})
-    decoder = of(decoder_class, target, decoding_steps=3, decoding_temperature=temperature)
+    decoder = of(decoder_class, target, passes=3, decoding_temperature=temperature)
     state, passes = decode(decoder, 4, ChainStreams(0, range(4)).at(0, 0))
     target.check(state.ids)
     assert int(passes.max()) <= 3
@@ -84,7 +84,7 @@ def test_decoders_fill_everything_inside_the_support(tiny, decoder_class, temper
 def test_confidence_order_with_one_site_a_step_is_easy_first():
     target = small_target(seed=8)
     model = target.model
-    decoder = of(ConfidenceOrder, target, decoding_steps=3, decoding_temperature=0.0)
+    decoder = of(ConfidenceOrder, target, passes=3, decoding_temperature=0.0)
     state, passes = decode(decoder, 1, ChainStreams(0, [0]).at(0, 0))
     ids = [3, 3, 3]
     for _ in range(3):
@@ -97,7 +97,7 @@ def test_confidence_order_with_one_site_a_step_is_easy_first():
 
 def test_mask_predict_masks_the_least_sure_again():
     target = small_target(seed=8)
-    decoder = of(MaskPredict, target, decoding_steps=2, decoding_temperature=0.0)
+    decoder = of(MaskPredict, target, passes=2, decoding_temperature=0.0)
     rng = ChainStreams(0, [0]).at(0, 0)
     state = decoder.init(1, rng)
     first = [int(target.model.table[(t, 3, 3, 3)].argmax()) for t in range(3)]
@@ -128,9 +128,7 @@ def test_revision_predicts_every_token_from_the_whole_text_until_nothing_changes
     wanted = revised_by_hand(target.model, 8)
     still = next((s for s in range(1, 8) if wanted[s] == wanted[s - 1]), 7)
     for steps in (1, 2, 8):
-        state, passes = decode(
-            of(Revise, target, decoding_steps=steps, decoding_temperature=0.0), 1, ChainStreams(0, [0]).at(0, 0)
-        )
+        state, passes = decode(of(Revise, target, passes=steps, decoding_temperature=0.0), 1, ChainStreams(0, [0]).at(0, 0))
         assert state.ids[0].tolist() == wanted[steps - 1]
         assert passes.tolist() == [min(steps, still + 1)]
 
@@ -168,7 +166,7 @@ def test_logits_that_are_no_numbers_are_an_error_and_no_token(decoder_class, hea
         decode(of(decoder_class, target, **options), 2, ChainStreams(0, [0, 1]).at(0, 0))
 
 
-@pytest.mark.parametrize("wrong", [{"decoding_steps": 0}, {"decoding_temperature": -1.0}])
+@pytest.mark.parametrize("wrong", [{"passes": 0}, {"decoding_temperature": -1.0}])
 def test_impossible_schedules_are_refused(wrong):
     with pytest.raises(InputError, match=f"{next(iter(wrong))} .* is out of range"):
         of(MaskPredict, small_target(), **wrong)

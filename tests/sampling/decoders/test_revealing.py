@@ -22,7 +22,7 @@ from unmask.tables.profile import Profile
 PROFILE = Profile((0.9, 0.4, 0.2, 0.1), "", 1)
 WITH_LAW = [name for name, entry in KERNELS.items() if entry.law]
 BOUNDS = {"gamma": (0.0, 0.3, 1.0, 1e6), "tau": (0.0, 0.5, 1.0)}
-CASES = [(name, {"decoding_steps": steps}) for name in WITH_LAW for steps in (1, 2, 3, 9)]
+CASES = [(name, {"passes": steps}) for name in WITH_LAW for steps in (1, 2, 3, 9)]
 CASES += [(name, {bound: value}) for name in WITH_LAW if (bound := KERNELS[name].bound) for value in BOUNDS[bound]]
 
 
@@ -60,7 +60,7 @@ def sets_by_hand(name, q, blank, step, left, options):
     entropy = {s: entropy_of(q[s]) for s in blank}
     sure = {s: -float(q[s].max()) for s in blank}
     if name == "interleaved":
-        passes = min(4, options["decoding_steps"])
+        passes = min(4, options["passes"])
         return [s for s in blank if s % passes == {1: [0], 2: [0, 1], 3: [0, 2, 1], 4: [0, 2, 1, 3]}[passes][step]]
     if name == "lowest-entropy":
         return sorted(blank, key=entropy.get)[: -(-len(blank) // left)]
@@ -95,7 +95,7 @@ def sets_by_hand(name, q, blank, step, left, options):
 
 def law_by_hand(model, text, name, options):
     ids, total, passes, entropies = [model.mask_id] * len(text), 0.0, 0, [0.0] * len(text)
-    steps = min(len(text), options.get("decoding_steps", len(text)))
+    steps = min(len(text), options.get("passes", len(text)))
     while blank := [s for s, i in enumerate(ids) if i == model.mask_id]:
         q = {s: model.table[(s, *ids)].softmax(0) for s in blank}
         taken = blank if passes == steps - 1 else sets_by_hand(name, q, blank, passes, steps - passes, options)
@@ -128,7 +128,7 @@ def test_laws_are_those_of_a_plain_reference_pass_by_pass(name, options):
 @pytest.mark.parametrize("name", WITH_LAW)
 def test_draws_follow_the_law_and_report_their_own_log_probability(name):
     target = small_target(3, 3, seed=4)
-    decoder, n = decoder_of(name, target, decoding_steps=2, decoding_temperature=0.8), 5000
+    decoder, n = decoder_of(name, target, passes=2, decoding_temperature=0.8), 5000
     drawn, passes = decode(decoder, n, ChainStreams(1, range(n)).at(0, 0))
     again = law(decoder, drawn.ids, ChainStreams(1, range(n)).at(0, 0))
     assert torch.allclose(drawn.log_prob, again.log_q.sum(1), atol=1e-12)
@@ -168,7 +168,7 @@ def test_independent_sites_lose_nothing_in_one_pass():
     joint = torch.einsum("a,b,c,d->abcd", *(m / m.sum() for m in marginals))
     target = small_target(model=TabularMLM.from_joint(joint))
     for name in WITH_LAW:
-        found = log_law(decoder_of(name, target, decoding_steps=1))
+        found = log_law(decoder_of(name, target, passes=1))
         assert torch.allclose(found, joint.flatten().log(), atol=1e-12)
 
 
@@ -182,7 +182,7 @@ def test_alternate_sites_of_a_chain_cost_nothing_given_their_neighbours():
     first = joint.sum((1, 3))
     alone = [first.sum(axes) for axes in ((1, 2), (0, 2), (0, 1))]
     correlation = sum(entropy_of(m) for m in alone) - entropy_of(first.flatten())
-    divergence = float((joint.flatten() * (joint.flatten().log() - log_law(of(Interleaved, target, decoding_steps=2)))).sum())
+    divergence = float((joint.flatten() * (joint.flatten().log() - log_law(of(Interleaved, target, passes=2)))).sum())
     assert divergence == pytest.approx(correlation, abs=1e-12) and correlation > 1e-3
 
 
@@ -212,13 +212,13 @@ def test_offsets_are_each_there_once(passes):
 def test_a_model_without_a_profile_is_interleaved_and_says_so():
     target = small_target(3, 4, seed=3)
     with pytest.warns(UnmaskWarning, match="no dependence profile: blanks are interleaved"):
-        decoder = of(LeastDependent, target, decoding_steps=2)
-    assert torch.equal(log_law(decoder), log_law(of(Interleaved, target, decoding_steps=2)))
+        decoder = of(LeastDependent, target, passes=2)
+    assert torch.equal(log_law(decoder), log_law(of(Interleaved, target, passes=2)))
 
 
 def test_a_point_mass_is_not_a_score():
     target = small_target(3, 3, seed=3)
-    decoder = of(Interleaved, target, decoding_steps=2, decoding_temperature=0.0)
+    decoder = of(Interleaved, target, passes=2, decoding_temperature=0.0)
     state, _ = decode(decoder, 5, ChainStreams(0, range(5)).at(0, 0))
     assert not decoder.exact and bool((state.ids == state.ids[0]).all())
     with pytest.raises(InputError, match="decoding_temperature 0"):
@@ -256,7 +256,7 @@ def test_profiles_that_do_not_fit_are_refused(tmp_path):
         ("least-dependent", {"gamma": -1.0}, "gamma -1"),
         ("entropy-bound", {"gamma": float("inf")}, "gamma inf"),
         ("threshold", {"tau": 1.5}, "tau 1.5"),
-        ("interleaved", {"decoding_steps": 0}, "decoding_steps 0"),
+        ("interleaved", {"passes": 0}, "passes 0"),
         ("random", {"decoding_temperature": -1.0}, "decoding_temperature -1"),
     ],
 )
@@ -267,7 +267,7 @@ def test_settings_out_of_range_are_refused(name, options, wrong):
 
 def test_seeds_draw_the_orders_of_random_sets():
     target = small_target(3, 4, seed=2)
-    decoder, texts = decoder_of("random", target, decoding_steps=2), all_texts(target)
+    decoder, texts = decoder_of("random", target, passes=2), all_texts(target)
     laws = [law(decoder, texts, ChainStreams(seed, [0] * 81).at(0, 0)).steps[0].tolist() for seed in range(8)]
     assert len({tuple(steps) for steps in laws}) > 2
 
@@ -276,4 +276,4 @@ def test_compatible_conditionals_one_by_one_are_the_joint():
     joint = strictly_positive_joint(3, 4, 2)
     target = small_target(model=TabularMLM.from_joint(joint))
     for name in WITH_LAW:
-        assert torch.allclose(log_law(decoder_of(name, target, decoding_steps=4)), joint.flatten().log(), atol=1e-10)
+        assert torch.allclose(log_law(decoder_of(name, target, passes=4)), joint.flatten().log(), atol=1e-10)

@@ -51,7 +51,7 @@ def p_value(decoder, ids):
 @pytest.mark.parametrize("sets", SETS)
 @pytest.mark.parametrize(("steps", "temperature", "seed"), [(1, 1.0, 5), (2, 1.0, 6), (2, 0.6, 7), (4, 1.0, 8)])
 def test_draws_follow_the_law_of_one_token_per_pass(sets, steps, temperature, seed):
-    decoder = verified(small_target(3, 4, seed=seed), sets=sets, decoding_steps=steps, decoding_temperature=temperature)
+    decoder = verified(small_target(3, 4, seed=seed), sets=sets, passes=steps, decoding_temperature=temperature)
     state, _ = drawn(decoder)
     assert p_value(decoder, state.ids) > 1e-4
     exact = law(decoder, state.ids[:200], ChainStreams(3, [0] * 200).at(0, 0)).log_q.sum(1)
@@ -60,7 +60,7 @@ def test_draws_follow_the_law_of_one_token_per_pass(sets, steps, temperature, se
 
 def test_a_wrong_twin_fails(monkeypatch):
     """Redrawing from p in place of (p - d)_+ gives another law."""
-    decoder = verified(small_target(3, 4, seed=5), decoding_steps=1)
+    decoder = verified(small_target(3, 4, seed=5), passes=1)
 
     def from_p(self, state, rng, text, site, rejected, kept, checked):
         at = rejected.nonzero().squeeze(1)
@@ -73,7 +73,7 @@ def test_a_wrong_twin_fails(monkeypatch):
 
 def test_drafts_from_any_distribution_leave_the_law_as_it_is(monkeypatch):
     """Uniform drafts: only the number of rounds grows."""
-    decoder = verified(small_target(3, 4, seed=6), decoding_steps=1)
+    decoder = verified(small_target(3, 4, seed=6), passes=1)
     usual, sets = drawn(decoder)[0].rounds, Verified._choose
 
     def uniform(self, state, texts, kept):
@@ -92,7 +92,7 @@ def test_independent_sites_are_accepted_whole():
     q = torch.tensor([[0.5, 0.3, 0.2], [0.1, 0.6, 0.3], [0.2, 0.2, 0.6]], dtype=torch.float64)
     joint = q[0][:, None, None] * q[1][None, :, None] * q[2][None, None, :]
     model = TabularMLM.from_joint(joint)
-    state, rows = drawn(verified(Target(model, [3, 3, 3]), decoding_steps=1), 500)
+    state, rows = drawn(verified(Target(model, [3, 3, 3]), passes=1), 500)
     assert state.rounds.tolist() == [2] * 500 and rows.tolist() == [3] * 500
     assert (counted(verified(Target(model, [3, 3, 3])), state.ids) > 0).sum() > 20
 
@@ -101,7 +101,7 @@ def test_independent_sites_are_accepted_whole():
 def test_at_temperature_0_the_text_is_that_of_one_token_per_pass(sets):
     for seed in range(8):
         target = small_target(4, 4, seed=seed)
-        decoder = verified(target, sets=sets, decoding_steps=2, decoding_temperature=0.0)
+        decoder = verified(target, sets=sets, passes=2, decoding_temperature=0.0)
         state, _ = drawn(decoder, 3)
         one_by_one = decoder.init(3, ChainStreams(5, range(3)).at(1, 0))
 
@@ -116,7 +116,7 @@ def test_at_temperature_0_the_text_is_that_of_one_token_per_pass(sets):
 
 
 def test_texts_do_not_depend_on_their_batch():
-    decoder = verified(small_target(4, 4, seed=3), decoding_steps=2)
+    decoder = verified(small_target(4, 4, seed=3), passes=2)
     together, _ = drawn(decoder, 40)
     for start in (0, 7, 39):
         alone, _ = decode(decoder, 1, ChainStreams(5, [start]).at(1, 0))
@@ -124,5 +124,5 @@ def test_texts_do_not_depend_on_their_batch():
 
 
 def test_few_rounds_for_sets_of_little_dependence():
-    state, rows = drawn(verified(small_target(4, 4, seed=2), decoding_steps=2), 2000)
+    state, rows = drawn(verified(small_target(4, 4, seed=2), passes=2), 2000)
     assert 2 <= state.rounds.double().mean() < 6 and (rows >= state.rounds).all()

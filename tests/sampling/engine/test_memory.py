@@ -91,7 +91,7 @@ def test_a_small_space_is_not_computed_again_and_again(tiny, chains_at_once):
     assert np.isfinite(run.samples["energy"]).all()
 
 
-SETTINGS = {"chains": 3, "sweeps": 3, "length": (6,), "candidates": 3, "decoding_steps": 3}
+SETTINGS = {"chains": 3, "sweeps": 3, "length": (6,), "candidates": 3, "passes": 3}
 
 
 def budgets(tiny):

@@ -191,7 +191,7 @@ def test_numbers_of_a_real_run(tiny):
 
 
 def test_rates_are_told_position_by_position(tiny):
-    from unmask.cli.sampling import position_lines
+    from unmask.cli.printing import position_lines
 
     run = draw_samples(settings_of(chains=6, sweeps=12, length=(5, 7)), tiny)
     found = diagnose(run)

@@ -23,7 +23,7 @@ from unmask.sampling.run import result
 from unmask.sampling.run.advance import draw_samples
 from unmask.sampling.run.result import load_run
 
-SMALL = {"chains": 5, "sweeps": 4, "length": (4, 6), "candidates": 3, "decoding_steps": 3, "seed": 7}
+SMALL = {"chains": 5, "sweeps": 4, "length": (4, 6), "candidates": 3, "passes": 3, "seed": 7}
 
 
 def same(one, other):

@@ -7,6 +7,10 @@ export function arrows(grid) {
     if (!button) return;
     button.addEventListener("focus", () => rest(button));
     button.addEventListener("keydown", (event) => {
+      if ((event.key === "Enter" || event.key === " ") && button instanceof SVGElement) {
+        event.preventDefault();
+        button.dispatchEvent(new MouseEvent("click"));
+      }
       const step = STEPS[event.key];
       const to = step && grid[i + step[0]]?.[j + step[1]];
       if (!to) return;

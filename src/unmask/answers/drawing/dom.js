@@ -25,7 +25,6 @@ export function percent(p) {
   const [digit, power] = p.toExponential(0).split("e-");
   return `${digit}·10⁻${[...power].map((d) => "⁰¹²³⁴⁵⁶⁷⁸⁹"[d]).join("")}`;
 }
-export const percentAtLeast = (p) => (p >= 1 ? "100 %" : p >= 0.001 ? `${(Math.floor(1000 * p * (1 - 1e-12)) / 10).toFixed(1)} %` : "0 %");
 // Infinities come as the words "Infinity" and "-Infinity", which Number reads.
 export const probability = (logProb) => Math.exp(Number(logProb)) || 0;
 export const nats = (value, digits = 2) => (value === null || value === undefined || Number.isNaN(Number(value)) ? "–" : Number.isFinite(Number(value)) ? Number(value).toFixed(digits).replace(/^-(0\.?0*)$/, "$1") : value < 0 ? "−∞" : "∞");
@@ -51,6 +50,12 @@ export function marked(text, spans, around = 9, long = 90) {
   return [...parts, cut(end, points.length, false, true)];
 }
 
+export const clipped = (text, room, size) => {
+  let short = text;
+  while (short.length > 1 && wide(short + (short === text ? "" : "…"), size) > room) short = short.slice(0, -1);
+  return short === text ? text : `${short}…`;
+};
+
 export function select(label, value, options, change) {
   const box = h("select", { "aria-label": label, "data-key": `select:${label}`, onchange: () => change(box.value) }, options.map(([name, text, title]) => h("option", { value: name, selected: name === value, title }, text)));
   return h("label", {}, label, box);
@@ -72,4 +77,26 @@ export function choices(label, value, options, change) {
     h("button", { type: "button", "aria-pressed": String(name === value), "data-key": `${label}:${name}`, title, onclick: () => change(name) }, text)));
 }
 
-export const failure = (error) => h("p", { class: "error", role: "alert" }, error.message);
+// The width of a text in pixels, as SVG draws it in this size.
+let pen = null;
+export function wide(text, size = 13) {
+  pen ??= document.createElement("canvas").getContext("2d");
+  pen.font = `${size}px system-ui, "DejaVu Sans", sans-serif`;
+  return pen.measureText(text).width;
+}
+
+// A figure that is drawn again when its place becomes wider or narrower: draw(width) gives an SVG.
+export function figure(draw, label) {
+  const box = h("div", { class: "figure", role: "group", "aria-label": label });
+  let before = 0;
+  new ResizeObserver(() => {
+    const width = Math.floor(box.clientWidth);
+    if (!width || width === before) return;
+    before = width;
+    const at = box.contains(document.activeElement) ? document.activeElement.dataset.key : null;
+    box.replaceChildren(draw(width));
+    box.tabIndex = box.scrollWidth > box.clientWidth + 1 ? 0 : -1;
+    if (at) box.querySelector(`[data-key="${CSS.escape(at)}"]`)?.focus({ preventScroll: true });
+  }).observe(box);
+  return box;
+}

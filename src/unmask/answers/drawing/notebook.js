@@ -1,7 +1,7 @@
 // The map of two blanks in a notebook: the page's own drawing, told what to draw by Python and telling it what is pinned.
 import { bars } from "./bars.js";
 import { choices, h, percent, shown } from "./dom.js";
-import { COLOURINGS, heatKey, heatmap } from "./heatmap.js";
+import { COLOURINGS, heatmap } from "./heatmap.js";
 
 function render({ model, el }) {
   el.classList.add("unmask");
@@ -20,7 +20,7 @@ function render({ model, el }) {
     const given = map.given;
     el.replaceChildren(
       choices("colour", colouring, COLOURINGS, (name) => { colouring = name; draw(); }),
-      heatmap(map, { colouring, pinned: held && { blank: held[0], token: held[1] }, pin, look }), heatKey(map, colouring), readout,
+      heatmap(map, { colouring, pinned: held && { blank: held[0], token: held[1] }, pin, look }), readout,
       ...(given ? [h("h4", {}, `Blank ${2 - given.blank}, given “${shown(given.token)}”`), bars({ blank: 1 - given.blank, tokens: given.tokens.slice(0, 8), ids: given.ids, now: given.given, before: given.marginal, pick: (id) => pin(1 - given.blank, id) })] : []));
   };
   model.on("change:map", draw);

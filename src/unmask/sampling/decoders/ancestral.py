@@ -37,7 +37,7 @@ from unmask.sampling.decoders.decoder import Decoder, DecodeState
 from unmask.sampling.engine.randomness import Randomness
 from unmask.sampling.engine.token_draw import Conditionals, Drawn, Proposal
 from unmask.sampling.target import Target
-from unmask.tables.kept import kept_with_first
+from unmask.tables.revealing import kept_with_first
 from unmask.tables.unary import unary_tables
 
 PAIR = 2

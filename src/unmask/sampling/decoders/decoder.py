@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -113,15 +114,25 @@ def decode(
     decoder: Decoder, n: int, rng: Randomness, texts: Int[Tensor, "n T"] | None = None
 ) -> tuple[DecodeState, Int[Tensor, " n"]]:
     """n whole texts, and the passes each took; `texts` bring the tokens that the target's texts are conditioned on."""
+    for state, passes in decoding(decoder, n, rng, texts):  # noqa: B007
+        pass
+    return state, passes
+
+
+def decoding(
+    decoder: Decoder, n: int, rng: Randomness, texts: Int[Tensor, "n T"] | None = None
+) -> Iterator[tuple[DecodeState, Int[Tensor, " n"]]]:
+    """The state of `decode` at its beginning and after each step, the same object, and the passes so far."""
     state = decoder.init(n, rng)
     if texts is not None:
         state.ids[:, decoder.target.given] = texts[:, decoder.target.given]
     passes = torch.zeros_like(state.rows)
+    yield state, passes
     for _ in range(decoder.steps):
         state, spent = decoder.step(state, rng)
         passes += spent
+        yield state, passes
     refuse_nan(state.confidence)
-    return state, passes
 
 
 def lowest(values: Float[Tensor, "#n F"], among: Bool[Tensor, "n F"], count: Int[Tensor, "n 1"] | int) -> Bool[Tensor, "n F"]:

@@ -57,7 +57,7 @@ class LeastDependent(RevealingDecoder):
 
     @property
     def steps(self) -> int:
-        if self._profile is None and self.options.decoding_steps is None:
+        if self._profile is None and self.options.passes is None:
             return min(self.target.sites, USUAL_PASSES)
         return super().steps
 

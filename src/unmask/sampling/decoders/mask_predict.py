@@ -50,8 +50,8 @@ class ParallelDecoder(StepwiseDecoder):
 
     @property
     def steps(self) -> int:
-        """`decoding_steps`."""
-        return self.options.decoding_steps
+        """`passes`."""
+        return self.options.passes
 
     def predict(self, state: DecodeState, texts: Int[Tensor, " m"], sites: Int[Tensor, "m c"], rng: Randomness) -> None:
         """Predict the sites `sites` of the texts `texts` from one pass over each; writes ids and confidence.

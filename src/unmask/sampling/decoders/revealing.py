@@ -117,7 +117,7 @@ class RevealingDecoder(StepwiseDecoder):
     @property
     def steps(self) -> int:
         """Every pass fills at least one blank."""
-        return min(self.target.sites, self.options.decoding_steps or self.target.sites)
+        return min(self.target.sites, self.options.passes or self.target.sites)
 
     def step(self, state: DecodeState, rng: Randomness) -> tuple[DecodeState, Int[Tensor, " n"]]:
         """Choose sites and draw their tokens; one pass for each text that has blanks."""
@@ -139,7 +139,7 @@ class RevealingDecoder(StepwiseDecoder):
         row, site = here.nonzero().unbind(1)
         numbers = self.conditionals(kept[row * sites + site], site).certainty()
         entropy[row, site], confidence[row, site] = numbers.nan_to_num(0.0)  # NaN: filled now, refused at the end
-        left = None if self.options.decoding_steps is None else self.steps - state.steps + 1
+        left = None if self.options.passes is None else self.steps - state.steps + 1
         seen = Seen(ids, here, entropy, confidence, state.order[texts], state.steps - 1, left)
         chosen = here if left == 1 else here & self.choose(seen)
         part.passes[texts] += 1

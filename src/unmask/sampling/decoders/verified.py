@@ -46,6 +46,7 @@ class VerifiedState(DecodeState):
     kept     conditionals of every site, of the last row that holds
     fresh    whether that row reveals all that is accepted
     sets     sets chosen so far;   rounds   calls of the network that each text took part in
+    drafts   the tokens that the last round drafted, -1 at other sites
     """
 
     rank: Int[Tensor, "n F"] = None  # type: ignore[assignment]
@@ -53,6 +54,7 @@ class VerifiedState(DecodeState):
     fresh: Bool[Tensor, " n"] = None  # type: ignore[assignment]
     sets: Int[Tensor, " n"] = None  # type: ignore[assignment]
     rounds: Int[Tensor, " n"] = None  # type: ignore[assignment]
+    drafts: Int[Tensor, "n F"] | None = None
 
 
 @dataclass(frozen=True)
@@ -66,7 +68,7 @@ class Verified(RevealingDecoder):
         """The decoder that chooses sets."""
         method = registry.KERNELS[self.options.sets]
         own = {field.name for field in fields(method)} & {"profile"}
-        options = {"decoding_steps": self.options.decoding_steps, **{name: getattr(self.options, name) for name in own}}
+        options = {"passes": self.options.passes, **{name: getattr(self.options, name) for name in own}}
         chosen = method(**options)  # type: ignore[arg-type]
         decoder: RevealingDecoder = chosen.on(self.target, self.passes)
         return decoder
@@ -91,6 +93,7 @@ class Verified(RevealingDecoder):
         """One round of all texts that have blanks; the rows that it took for each."""
         assert isinstance(state, VerifiedState)
         state.steps += 1
+        state.drafts = None
         blank = self.blank(state)
         if not bool(blank.any()):
             return state, torch.zeros_like(state.rows)
@@ -103,6 +106,7 @@ class Verified(RevealingDecoder):
         rank = state.rank[text, site]
         kept = state.kept[text, site] if state.kept is not None else self._none(state)
         draft = rng.tokens(text, self.conditionals(kept, site), site)
+        state.drafts = torch.full_like(state.rank, -1).index_put_((text, site), draft.tokens)
         log_u = rng.log_uniform(text, site)
         index, rows = self._rows(state, blank, pending, text, site, draft)
         row, own = index[text, rank], kept  # without a row, d came from the row itself: p = d

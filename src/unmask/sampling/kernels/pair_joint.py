@@ -30,8 +30,7 @@ from unmask.sampling.engine.token_draw import Proposal
 from unmask.sampling.kernels.kernel import ChainState
 from unmask.sampling.kernels.metropolis import MetropolisKernel, Proposed
 from unmask.sampling.target import Target
-from unmask.tables.questions import grouped
-from unmask.tables.unary import Tables
+from unmask.tables.unary import Tables, grouped
 
 PRODUCT_SHARE = 0.1
 """Share of the product in the mixture g."""

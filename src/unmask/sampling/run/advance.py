@@ -10,7 +10,7 @@ import os
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -23,7 +23,7 @@ from unmask.runs.files import write_table
 from unmask.runs.progress import Progress
 from unmask.sampling.energy import UserTerm
 from unmask.sampling.engine.memory import device_bytes
-from unmask.sampling.run.chains import GroupRun, MarkovRun, group_run, groups, passes_of
+from unmask.sampling.run.chains import DecoderRun, GroupRun, MarkovRun, group_run, groups, passes_of
 from unmask.sampling.run.diagnostics import measure
 from unmask.sampling.run.result import (
     COUNTS,
@@ -192,6 +192,9 @@ class Move:
     """One step of one chain: positions redrawn, which of them were offered another token, and which took it.
 
     Replicas that swap exchange whole texts: positions that hold another token because of that count as changed, too.
+
+    confidence   of a decoder: the model's probability of each token when it was chosen
+    rejected     of a decoder that verifies drafts: position and token of those that it did not accept
     """
 
     positions: list[int]
@@ -199,6 +202,8 @@ class Move:
     proposed: list[bool]
     changed: list[bool]
     accepted: bool
+    confidence: list[float] | None = None
+    rejected: list[tuple[int, str]] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -250,11 +255,10 @@ def watch(settings: SampleSettings, model: MaskedLM) -> Iterator[Event]:
 
 
 def _steps(run: GroupRun, model: MaskedLM, free: list[int]) -> Iterator[Stepped]:
-    if not isinstance(run, MarkovRun):
-        run.sweep()
-        every, texts = [True] * len(free), run.texts().tolist()
-        yield Stepped(run.done, [Move(free, model.decode([ids[p] for p in free]), every, every, True) for ids in texts])
+    if isinstance(run, DecoderRun):
+        yield from _decoded(run, model, free)
         return
+    assert isinstance(run, MarkovRun)
     before = run.texts().tolist()
     for info in run.steps():
         chosen = run.kernel.sampled(run.state)
@@ -269,6 +273,25 @@ def _steps(run: GroupRun, model: MaskedLM, free: list[int]) -> Iterator[Stepped]
             moves.append(Move(positions + swapped, tokens, proposed + also, changed + also, accepted))
         before = now
         yield Stepped(run.done + 1, moves)
+
+
+def _decoded(run: DecoderRun, model: MaskedLM, free: list[int]) -> Iterator[Stepped]:
+    """The steps of one decoding that change a text, from blanks on."""
+    before, number = (run.texts() if run.done else run.starts).tolist(), run.done + 1
+    for state in run.steps():
+        now, sure = state.ids.tolist(), state.confidence.tolist()
+        drafts = getattr(state, "drafts", None)
+        moves = []
+        for n, (old, ids) in enumerate(zip(before, now, strict=True)):
+            sites = [site for site, p in enumerate(free) if ids[p] != old[p]]
+            every, drafted = [True] * len(sites), [] if drafts is None else drafts[n].tolist()
+            rejected = [(p, model.decode([x])[0]) for p, x in zip(free, drafted, strict=False) if x >= 0 and ids[p] != x]
+            tokens = model.decode([ids[free[site]] for site in sites])
+            chosen = [free[site] for site in sites]
+            moves.append(Move(chosen, tokens, every, every, True, [sure[n][site] for site in sites], rejected))
+        before = now
+        if any(move.positions or move.rejected for move in moves):
+            yield Stepped(number, moves)
 
 
 def _swept(run: GroupRun, model: MaskedLM, draws: list[list[float]]) -> Swept:

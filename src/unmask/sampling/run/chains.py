@@ -19,7 +19,7 @@ from unmask.models.masked_lm import MaskedLM
 from unmask.models.text.blanks import alphabet_ids
 from unmask.sampling import registry
 from unmask.sampling.decoders.ancestral import Ancestral
-from unmask.sampling.decoders.decoder import Decoder, DecodeState, decode
+from unmask.sampling.decoders.decoder import Decoder, DecodeState, decode, decoding
 from unmask.sampling.energy import Energy, UserTerm
 from unmask.sampling.engine.memory import GIGABYTE, LogitMemory, MemoryPlan, chain_cost, device_bytes, plan_memory
 from unmask.sampling.engine.passes import Passes, rows_for
@@ -29,7 +29,7 @@ from unmask.sampling.kernels.kernel import ChainState, Kernel, StepInfo
 from unmask.sampling.run.result import COUNTS, Mark, OtherTerms, Snapshot, SweepRows
 from unmask.sampling.settings import Keeps, SampleSettings
 from unmask.sampling.target import Target, blank_template
-from unmask.tables.kept import kept_with_first
+from unmask.tables.revealing import kept_with_first
 
 ROW_BYTES = 300
 TOKEN_BYTES = 12
@@ -374,8 +374,17 @@ class DecoderRun(GroupRun):
         self.state = DecodeState.blank(group.target, len(group.chains))
 
     def sweep(self) -> None:
-        self.state, spent = decode(self.decoder, len(self.group.chains), self.streams.at(self.done + 1, 0), self.group.starts)
-        self.spent += spent
+        for _ in self.steps():
+            pass
+
+    def steps(self) -> Iterator[DecodeState]:
+        """One sweep: the texts at their beginning, and after each step."""
+        rng = self.streams.at(self.done + 1, 0)
+        passes = torch.zeros_like(self.spent)
+        for state, passes in decoding(self.decoder, len(self.group.chains), rng, self.group.starts):  # noqa: B007
+            self.state = state
+            yield state
+        self.spent += passes
         self.done += 1
 
     def texts(self) -> Int[Tensor, "n T"]:

@@ -1,6 +1,6 @@
 // The operations of the interface, from its own OpenAPI document.
-import { get } from "./api.js";
-import { failure, h } from "./drawing/dom.js";
+import { Api } from "./ask.js";
+import { h } from "./drawing/dom.js";
 
 const root = document.getElementById("operations");
 
@@ -29,8 +29,8 @@ function operation(document, path, method, about) {
 }
 
 try {
-  const document = await get("../openapi.json");
+  const document = await new Api().ask("../openapi.json");
   for (const [path, methods] of Object.entries(document.paths)) for (const [method, about] of Object.entries(methods)) root.append(operation(document, path, method, about));
 } catch (error) {
-  root.append(failure(error));
+  root.append(h("p", { class: "error", role: "alert" }, error.message));
 }

@@ -1,45 +1,73 @@
-// Which view is shown: the address says it.
-import { get } from "./api.js";
-import { failure, h } from "./drawing/dom.js";
+// Which view is shown, of which model: the address says it.
+import { Api } from "./ask.js";
 import { Beside } from "./beside.js";
+import { h, select } from "./drawing/dom.js";
 import { begin } from "./past.js";
-import { read } from "./state.js";
+import { address, models, read } from "./state.js";
+import * as batch from "./views/batch.js";
+import * as dependence from "./views/dependence.js";
+import * as fill from "./views/fill.js";
+import * as mutants from "./views/mutants.js";
+import * as runs from "./views/runs.js";
+import * as sample from "./views/sample.js";
+import * as score from "./views/score.js";
 
-const TITLES = { fill: "Fill", mutants: "Mutants", dependence: "Dependence", sample: "Sample", score: "Score", runs: "Runs" };
+const VIEWS = { fill, mutants, dependence, sample, score, batch, runs };
 const root = document.getElementById("view");
+const abouts = new Map();
 let leave = null;
 let current = null;
-let about = null;
-let beside = null;
+
+// What a model's server says of it; asked once.
+async function about(number) {
+  if (!abouts.has(number)) {
+    const api = new Api(Number(number));
+    abouts.set(number, { ...(await api.ask("about")), api, number });
+  }
+  return abouts.get(number);
+}
+
+function head(first) {
+  const box = document.getElementById("model");
+  if (first.models.length < 2) return box.replaceChildren(h("p", {}, `${first.model} · ${first.vocabulary.toLocaleString("en")} tokens`));
+  const names = first.models.map((name, n) => [String(n), name]);
+  const go = (name) => (value) => {
+    models[name] = value;
+    if (models.beside === models.model) models.beside = "";
+    const { view, values } = read();
+    history.pushState(null, "", address(view, values));
+    show();
+  };
+  return box.replaceChildren(select("Model", models.model, names, go("model")), select("Beside", models.beside, [["", "no other"], ...names.filter(([n]) => n !== models.model)], go("beside")));
+}
 
 async function show() {
-  const { view: named, values } = read();
-  const view = named in TITLES ? named : "fill";
+  const { view: named, values, ...chosen } = read();
+  const view = named in VIEWS ? named : "fill";
   leave?.();
   leave = null;
-  for (const link of document.querySelectorAll("nav a")) {
-    if (link.dataset.view === view) link.setAttribute("aria-current", "page");
-    else link.removeAttribute("aria-current");
+  try {
+    const known = (await about("0")).models.length;
+    for (const name of ["model", "beside"]) models[name] = Number(chosen[name]) < known ? chosen[name] : name === "model" ? "0" : "";
+    const [first, second] = [await about(models.model), models.beside === "" ? null : await about(models.beside)];
+    head(first.models.length > 1 ? first : await about("0"));
+    document.querySelector("nav a[data-view=mutants]").hidden = !first.by_character;
+    begin(first);
+    for (const link of document.querySelectorAll("nav a")) {
+      if (link.dataset.view === view) link.setAttribute("aria-current", "page");
+      else link.removeAttribute("aria-current");
+    }
+    document.title = `${document.querySelector(`nav a[data-view=${view}]`).textContent} – unmask`;
+    root.replaceChildren();
+    const open = (pane, of, some) => VIEWS[view].open(pane, of, some) ?? (() => {});
+    leave = second && view !== "runs" ? new Beside(root, view, [first, { ...second, second: true, examples: first.examples }], values, open).leave : open(root, first, values);
+    if (current !== null && current !== view) root.focus({ preventScroll: true });
+    current = view;
+  } catch (error) {
+    root.replaceChildren(h("h1", {}, "unmask"), h("p", { class: "error", role: "alert" }, error.message, h("button", { type: "button", onclick: show }, "Retry")));
   }
-  document.title = `${TITLES[view]} – unmask`;
-  const { open } = await import(`./views/${view}.js`);
-  root.replaceChildren();
-  const pane = beside ? beside.panes(root, view) : root;
-  leave = open(pane, about, values) ?? null;
-  beside?.lift(root);
-  beside?.show(view, values);
-  if (current !== null && current !== view) root.focus({ preventScroll: true });
-  current = view;
 }
 
-try {
-  about = await get("about");
-  document.getElementById("model").textContent = `${about.model} · ${about.vocabulary.toLocaleString("en")} tokens`;
-  document.querySelector("nav a[data-view=mutants]").hidden = !about.by_character;
-  begin(about);
-  if (about.beside) beside = await Beside.open(about);
-  addEventListener("hashchange", show);
-  await show();
-} catch (error) {
-  root.replaceChildren(h("h1", {}, "unmask"), failure(error));
-}
+addEventListener("hashchange", show);
+addEventListener("popstate", () => location.hash || show());
+await show();

@@ -1,4 +1,5 @@
 // Past questions about this model, kept in this browser and nowhere else.
+import { closing } from "./cards.js";
 import { h } from "./drawing/dom.js";
 
 const MOST = 40;
@@ -24,10 +25,11 @@ function draw(list) {
     list.length ? h("button", { type: "button", onclick: () => { keep([]); box.querySelector("summary").focus(); } }, "Clear the list") : "");
 }
 
+closing(box);
+
 export function begin(about) {
   key = `unmask:past:${about.given ?? "bundled"}`;
   box.hidden = false;
-  box.addEventListener("keydown", (event) => { if (event.key === "Escape") { box.open = false; box.querySelector("summary").focus(); } });
   draw(kept());
 }
 

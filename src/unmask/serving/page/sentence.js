@@ -1,34 +1,44 @@
-// A sentence to type, and its words as buttons: pressed ones are blanks. Blanks can be typed, too, as [MASK], [WORD], [GAP:3], <mask> or ___.
-import { ask, Latest } from "./api.js";
+// A text to type, and its words as buttons: pressed ones are blanks. Blanks can be typed, too.
 import { direction, h, shown } from "./drawing/dom.js";
 import { arrows } from "./drawing/arrows.js";
-import { keeping } from "./focus.js";
-import { Status } from "./status.js";
+import { keeping } from "./ask.js";
 
 const WAIT = 350;
-const KINDS = { token: ["", "[MASK]", "one token"], word: ["w", "[WORD]", "a whole word"], gap: ["g", "[GAP:1-3]", "1 to 3 tokens"] };
-
-// "3,5w" is the fourth word as one token, and the sixth as a whole word.
-const parsed = (blanks) => new Map(blanks.split(",").map((part) => part.match(/^(\d+)([wg]?)$/)).filter(Boolean).map(([, i, sign]) => [Number(i), Object.keys(KINDS).find((kind) => KINDS[kind][0] === sign)]));
 
 export class Sentence {
-  // change(reason) is called when the text, the words or the pressed ones are others than before; fail(error) when a text is refused.
-  // kinds: those that a blank can be made by clicking; hides: whether pressed words are covered.
-  constructor({ about, label = "A sentence", text, blanks = "", pin = "", hint, kinds = ["token"], hides = true, change, fail }) {
-    Object.assign(this, { text, pressed: parsed(blanks), pin, words: [], filled: new Map(), kinds, hides, change, fail, letters: about.by_character });
-    this.latest = new Latest();
-    this.status = new Status(hint);
-    this.input = h("input", { type: "text", value: text, dir: "auto", maxLength: about.limits.longest_text, spellcheck: false, autocomplete: "off", oninput: () => this.#later() });
-    this.list = h("ul", { class: this.letters ? "words letters" : "words", "aria-label": hint });
+  // change(reason) is called when the text, the words or the pressed ones are others than before.
+  // kinds: those that a blank can be made by clicking; hides: whether pressed words are covered; blanks: whether they are not read.
+  constructor({ about, question, label, state, kinds = ["token"], hides = false, blanked = true, change }) {
+    const { text, blanks = "", pin = "" } = state;
+    Object.assign(this, { question, text, pin, words: [], filled: new Map(), kinds, hides, blanked, change, letters: about.by_character });
+    this.known = Object.fromEntries(about.kinds.map((kind) => [kind.name, kind]));
+    this.pressed = this.#parsed(blanks);
+    this.input = h("input", { type: "text", value: text, dir: "auto", maxLength: about.limits.longest_text, spellcheck: false, autocomplete: "off", oninput: () => this.#later(), onpaste: (event) => this.#paste(event) });
+    this.list = h("ul", { class: this.letters ? "words letters" : "words", "aria-label": this.letters ? "residues" : "words" });
     this.unknown = h("p", { class: "unsaid", role: "status", hidden: true });
-    this.element = h("section", { class: "sentence card" }, h("label", {}, h("span", {}, this.letters ? "A sequence" : label), this.input), this.list, this.unknown, this.status.element);
+    this.element = h("section", { class: "sentence card" }, h("label", {}, h("span", {}, label ?? (this.letters ? "A sequence" : "A sentence")), this.input), this.list, this.unknown, question.element);
+  }
+
+  // "3,5w" is the fourth word as one token, and the sixth as a whole word.
+  #parsed(blanks) {
+    return new Map(blanks.split(",").map((part) => part.match(/^(\d+)([a-z]?)$/)).filter(Boolean).map(([, i, sign]) => [Number(i), Object.values(this.known).find((kind) => kind.sign === sign)?.name ?? "token"]));
   }
 
   async begin() { await this.#read("begin"); }
 
   leave() {
     clearTimeout(this.timer);
-    this.latest.stop();
+    this.controller?.abort();
+    this.question.leave();
+  }
+
+  // A record of FASTA, whose lines a field of one line would join.
+  #paste(event) {
+    const text = event.clipboardData.getData("text");
+    if (!this.letters || !/[\n>]/.test(text)) return;
+    event.preventDefault();
+    this.text = text;
+    this.#read("typing");
   }
 
   #later() {
@@ -39,23 +49,29 @@ export class Sentence {
     }, WAIT);
   }
 
-  async #read(reason) {
+  async #read(reason, again = false) {
+    this.controller?.abort();
+    const { signal } = (this.controller = new AbortController());
+    const before = this.words;
     try {
-      const before = this.words;
-      this.words = this.text.trim() ? (await ask("words", { text: this.text }, this.latest.begin())).words : [];
-      if (reason === "typing") this.#carry(before);
-      this.pressed = new Map([...this.pressed].filter(([i]) => i < this.words.length));
-      this.words.forEach((word, i) => word.blank && this.pressed.set(i, word.blank));
-      this.filled.clear();
-      if (reason !== "begin") this.pin = "";
-      this.draw();
-      this.change(reason);
+      const read = this.text.trim() ? await this.question.api.ask("words", { text: this.text }, signal) : { text: this.text, words: [] };
+      this.words = read.words;
+      if (read.text !== this.input.value && (read.text !== this.text || this.input.value !== this.text)) this.text = this.input.value = read.text;
     } catch (error) {
       if (error.name === "AbortError") return;
-      this.words = [];
-      this.draw();
-      this.fail(error);
+      if (again) throw error;
+      this.question.work = () => this.#read(reason, true);
+      this.question.fail(error);
+      if (!error.away) { this.words = []; this.draw(); this.change("refused"); }
+      return;
     }
+    if (reason === "typing") this.#carry(before);
+    this.pressed = new Map([...this.pressed].filter(([i]) => i < this.words.length));
+    this.words.forEach((word, i) => word.blank && this.pressed.set(i, word.blank));
+    this.filled.clear();
+    if (reason !== "begin") this.pin = "";
+    this.draw();
+    this.change(reason);
   }
 
   // Words that are still there stay pressed: those before the edit by their number from the front, those after it from the end.
@@ -79,7 +95,7 @@ export class Sentence {
 
   draw() {
     keeping(this.list, () => this.#draw());
-    const strange = [...new Set(this.words.filter((word) => !word.known).map((word) => `“${word.text}”`))];
+    const strange = [...new Set(this.words.filter((word, i) => !word.known && !(this.blanked && this.pressed.has(i))).map((word) => `“${word.text}”`))];
     this.unknown.hidden = !strange.length;
     this.unknown.textContent = strange.length ? `The model does not know ${strange.slice(0, 5).join(", ")}${strange.length > 5 ? ` and ${strange.length - 5} more` : ""}, and reads the unknown token instead.` : "";
   }
@@ -107,17 +123,10 @@ export class Sentence {
     return h("li", { class: numbered ? "numbered" : "" },
       numbered ? h("span", { class: "number", "aria-hidden": "true" }, String(i + 1)) : null,
       h("button", {
-        type: "button", class: marks, "aria-pressed": String(Boolean(kind)), "data-key": `word:${i}`, title: word.known ? `${place}${word.text}${pieces}` : `${word.text}: the model does not know it`,
+        type: "button", class: marks, lang: "", "aria-pressed": String(Boolean(kind)), "data-key": `word:${i}`, title: word.known ? `${place}${word.text}${pieces}` : `${word.text}: the model does not know it`,
         "aria-label": `${place}${word.text}${kind ? `, chosen${put ? `, ${put}` : ""}` : ""}`, onclick: () => this.#toggle(i) },
       put ?? covered),
-      kind && this.kinds.length > 1 ? h("button", { type: "button", class: "kind", "data-key": `kind:${i}`, title: "Click to make it another kind of blank", "aria-label": `blank ${this.chosen.indexOf(i) + 1}: ${this.#extent(word, kind)}; change its kind`, onclick: () => this.#turn(i, kind) }, this.#extent(word, kind)) : null);
-  }
-
-  #extent(word, kind) {
-    const [, least, most] = word.text.match(/^\[GAP:\s*(\d+)\s*-?\s*(\d*)/) ?? [];
-    if (this.letters && !least) return kind === "gap" ? "1–3" : "1";
-    if (kind !== "gap" || !least) return KINDS[kind][2];
-    return most && most !== least ? `${least} to ${most} tokens` : least === "1" ? "one token" : `${least} tokens`;
+      kind && this.kinds.length > 1 ? h("button", { type: "button", class: "kind", "data-key": `kind:${i}`, title: "Click to make it another kind of blank", "aria-label": `${word.extent ?? this.known[kind].extent}: kind of blank ${this.chosen.indexOf(i) + 1}`, onclick: () => this.#turn(i, kind) }, word.extent ?? this.known[kind].extent) : null);
   }
 
   #toggle(i) {
@@ -133,7 +142,7 @@ export class Sentence {
       return this.#changed();
     }
     const points = [...this.text];
-    this.text = this.input.value = [...points.slice(0, this.words[i].start), KINDS[next][1], ...points.slice(this.words[i].end)].join("");
+    this.text = this.input.value = [...points.slice(0, this.words[i].start), this.known[next].text, ...points.slice(this.words[i].end)].join("");
     this.#read("set");
     return undefined;
   }
@@ -152,7 +161,7 @@ export class Sentence {
   }
 
   // The text with a blank in place of each chosen word, and what is pinned in place of its blank.
-  template(masks = (word, kind) => KINDS[kind][1], chosen = (i) => this.pressed.has(i), pins = false) {
+  template(masks = (word, kind) => this.known[kind].text, chosen = (i) => this.pressed.has(i), pins = false) {
     const points = [...this.text];
     const [at, pinned] = (pins && this.#pinnedWord) || [];
     let out = "";
@@ -173,13 +182,13 @@ export class Sentence {
   }
 
   get chosen() { return [...this.pressed.keys()].sort((a, b) => a - b); }
-  get blanks() { return this.chosen.filter((i) => !this.words[i]?.blank).map((i) => `${i}${KINDS[this.pressed.get(i)][0]}`).join(","); }
+  get blanks() { return this.chosen.filter((i) => !this.words[i]?.blank).map((i) => `${i}${this.known[this.pressed.get(i)].sign}`).join(","); }
   get several() { return [...this.pressed.values()].some((kind) => kind !== "token"); }
   get typed() { return this.words.some((word) => word.blank); }
 
   async set(text, blanks = "") {
     this.text = this.input.value = text;
-    this.pressed = parsed(blanks);
+    this.pressed = this.#parsed(blanks);
     await this.#read("set");
   }
 }

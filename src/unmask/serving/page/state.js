@@ -1,20 +1,21 @@
 // The address is the state: #/view?name=value. What is the default is left out; empty is a value.
 const SENTENCE = ["text", "blanks", "second"];
-const OF_ONE_TEXT = ["second", "pin", "cell", "pair", "asked", "ran", "at"];
+const OF_ONE_TEXT = ["second", "pin", "cell", "pair", "at"];
 const remembered = new Map();
 let carried = null;
-let following = false;
 
-// A second model's views read the address, and leave it alone.
-export function follow() { following = true; }
+// Numbers of the model that is asked, and of the one beside it: part of every address where they are not the default.
+export const models = { model: "0", beside: "" };
 
 export function read() {
   const [path, query = ""] = location.hash.replace(/^#\/?/, "").split("?");
-  return { view: path || "fill", values: Object.fromEntries(new URLSearchParams(query)) };
+  const { model = "0", beside = "", ...values } = Object.fromEntries(new URLSearchParams(query));
+  return { view: path || "fill", values, model, beside };
 }
 
-function address(view, values) {
-  const query = String(new URLSearchParams(values));
+export function address(view, values) {
+  const chosen = Object.entries(models).filter(([name, value]) => value !== { model: "0", beside: "" }[name]);
+  const query = String(new URLSearchParams({ ...values, ...Object.fromEntries(chosen) }));
   return `#/${view}${query && `?${query}`}`;
 }
 
@@ -33,15 +34,17 @@ function typed(values, defaults) {
 
 // The state of one view. save() is a step of the history; typing goes on with the step before, and "quiet" is no step.
 export class Address {
-  constructor(view, values, defaults) {
-    Object.assign(this, { view, defaults, state: typed(values, defaults), last: "" });
+  // The views of a second model read the address, and leave it alone. allowed: {name: values}; any other is the default.
+  constructor(about, view, values, defaults, allowed = {}) {
+    Object.assign(this, { second: about.second, view, defaults, state: typed(values, defaults), last: "" });
+    for (const [name, some] of Object.entries(allowed)) if (!some.includes(this.state[name])) this.state[name] = defaults[name];
     this.#remember(values);
   }
 
   get #isExample() { return SENTENCE.every((name) => this.state[name] === this.defaults[name]); }
 
   save(reason = "") {
-    if (following) return;
+    if (this.second) return;
     const kept = Object.entries(this.state).filter(([name, value]) => (SENTENCE.includes(name) ? !this.#isExample && (value !== "" || name === "text") : String(value) !== String(this.defaults[name])));
     const values = Object.fromEntries(kept.map(([name, value]) => [name, String(value)]));
     this.#remember(values);
@@ -54,7 +57,7 @@ export class Address {
 
   // The sentence, its blanks and its pin go along to the other views; each view keeps the rest of what it was asked.
   #remember(values) {
-    if (following) return;
+    if (this.second) return;
     remembered.set(this.view, values);
     if ("text" in this.state) {
       const { text, blanks = "", pin = "" } = this.state;

@@ -1,135 +1,146 @@
 // Fill: the joint of the blanks, beside what independent blanks would say.
-import { ask, askSlowly, Latest, Refused } from "../api.js";
-import { call, command, copying, python } from "../copy.js";
-import { failure, h, select } from "../drawing/dom.js";
-import { completionsCard, constructionsCard, plainly } from "../fill/tables.js";
-import { mapCard, pinCard } from "../fill/map.js";
-import { keeping } from "../focus.js";
-import { halt } from "../job.js";
+import { keeping, Question, Refused } from "../ask.js";
+import { card, copying, table } from "../cards.js";
+import { bars } from "../drawing/bars.js";
+import { choices, h, marked, nats, percent, probability, select, shown } from "../drawing/dom.js";
+import { COLOURINGS, heatmap } from "../drawing/heatmap.js";
 import { remember } from "../past.js";
 import { Sentence } from "../sentence.js";
 import { Address } from "../state.js";
 
-const [QUICK, CELLS, SMALL] = [48, 14, 40];
-const [MANY, TOP] = [3, 12];
+const [CELLS, TOP, LISTED] = [14, 12, 8];
+const capital = (text) => text.charAt(0).toUpperCase() + text.slice(1);
 
 export function open(root, about, values) {
-  const example = about.examples.fill ?? { text: "", blanks: "" };
-  const address = new Address("fill", values, { text: example.text, blanks: example.blanks, joint: "", size: "auto", colour: "joint", pin: "", cell: "" });
+  const [word, example] = [about.by_character ? "residue" : "word", about.examples.fill ?? { text: "", blanks: "" }];
+  const address = new Address(about, "fill", values, { text: example.text, blanks: example.blanks, joint: "", size: "auto", colour: "joint", pin: "", cell: "" }, { colour: COLOURINGS.map(([name]) => name) });
   const { state } = address;
-  const [latest, pinning] = [new Latest(), new Latest()];
-  const lead = h("p", { class: "lead", "aria-live": "polite" });
-  const controls = h("div", { class: "controls" });
-  const meaning = h("p", { class: "note" });
   const slot = () => h("div", { class: "slot" });
   const [map, constructions, pins, best] = [slot(), slot(), slot(), slot()];
-  const problem = h("div", { class: "slot" });
-  let found = null;
+  const lead = h("p", { class: "lead", "aria-live": "polite" });
+  const [controls, meaning] = [h("div", { class: "controls" }), h("p", { class: "note" })];
+  const question = new Question(about.api, [lead, map, constructions, pins, best], `Click a ${word} to blank it; click it again to put it back.`);
+  let plan = { joints: [], sizes: [], meaning: "" };
+  let answer = null;
   let chosen = null;
 
   const sentence = new Sentence({
-    about, text: state.text, blanks: state.blanks, pin: state.pin, kinds: ["token", ...(about.whole_words ? ["word"] : []), "gap"],
-    hint: about.by_character ? "Click a residue to blank it; click it again to put it back." : "Click a word to blank it; click it again to put it back.",
+    about, question, state, hides: true, kinds: about.kinds.map((kind) => kind.name).filter((name) => name !== "word" || about.whole_words),
     change: (reason) => {
       if (reason !== "begin") Object.assign(state, { text: sentence.text, blanks: sentence.blanks, pin: "", cell: "" });
       address.save(reason === "begin" ? "quiet" : reason);
-      question();
-    },
-    fail: (error) => { state.text = sentence.text; address.save("typing"); clear(failure(error)); } });
-  const { status } = sentence;
+      if (reason !== "refused") ask();
+    } });
 
-  const blanks = () => sentence.chosen.length;
-  const grid = () => !sentence.several && blanks() >= 2 && (blanks() === 2 || state.size !== "auto" || !["", about.searched_joint].includes(state.joint));
-  const joint = () => state.joint || about.default_joint;
-  const text = () => sentence.template();
   const names = () => sentence.chosen.map((i, n) => (about.by_character ? `residue ${i + 1}` : `blank ${n + 1}`));
-  const cells = () => (about.vocabulary <= SMALL ? Math.min(about.vocabulary, about.limits.most_cells) : CELLS);
-  const sized = (size) => ({ candidates: size === "auto" || size === "exact" ? null : Number(size), exact: size === "exact" });
-  const asked = (size) => ({ text: text(), joint: joint(), ...sized(size), cells: cells(), pin: sentence.pinned ? { blank: sentence.pinned.blank, token: sentence.pinned.token } : null });
+  const planned = () => ({ text: sentence.template(), joint: state.joint || null, candidates: /^\d+$/.test(state.size) ? Number(state.size) : null, exact: state.size === "exact" });
+  const body = () => ({ ...planned(), top: TOP, cells: CELLS, pin: sentence.pinned ? { blank: sentence.pinned.blank, token: sentence.pinned.token } : null });
+  const of = () => [`“${answer.text}”`, `${about.model}, joint ${answer.joint ?? "of one blank"}`];
 
-  function clear(...said) {
-    found = chosen = null;
-    lead.textContent = "";
-    status.say("");
-    status.stoppable(null);
-    problem.replaceChildren(...said);
-    for (const box of [map, constructions, pins, best]) box.replaceChildren();
-    drawControls();
-  }
-
-  async function question() {
-    const signal = latest.begin();
-    drawControls();
-    if (!blanks()) return clear(h("p", { class: "empty" }, "Click one word to see what could stand there, or two to see how they depend on each other."));
-    problem.replaceChildren();
-    status.stoppable(() => halt(latest, signal, status));
-    try {
-      if (grid()) await derive(signal);
-      else await search(signal);
-      status.say("");
-      remember("Fill", text());
-    } catch (error) {
-      if (error.name === "AbortError") return undefined;
-      clear(failure(error));
+  function ask() {
+    about.asks?.();
+    if (!sentence.chosen.length) {
+      answer = chosen = null;
+      lead.textContent = "";
+      panel.hidden = true;
+      return question.clear(h("p", { class: "empty" }, `Click one ${word} to see what could stand there, or two to see how they depend on each other.`));
     }
-    status.stoppable(null);
-    return undefined;
+    return question.run(async ({ signal }) => {
+      plan = await about.api.ask("plan", planned(), signal);
+      panel.hidden = false;
+      drawControls();
+      const note = state.size === "exact" ? "exact: " : "";
+      if (plan.first && !sentence.pinned) {
+        question.say(`first look: ${plan.first} likely ${word}s of each blank …`);
+        show(await about.api.ask("fill", { ...body(), candidates: plan.first }, signal));
+        question.stale(false);
+      }
+      try {
+        show(await question.slowly("fill", body(), note));
+      } catch (error) {
+        if (!(error instanceof Refused) || error.away || !sentence.pinned) throw error;
+        pinned("");
+        show(await question.slowly("fill", body(), note));
+        question.problem.replaceChildren(h("p", { class: "error", role: "alert" }, `${error.message} The ${word} is not pinned any more.`));
+      }
+      about.tell?.({ by: "log-probability of completions", values: Object.fromEntries(answer.completions.map((one) => [one.text, Number(one.log_prob)])) });
+      if (!about.second) remember("Fill", sentence.template());
+    });
   }
 
-  async function derive(signal) {
-    if (state.size === "auto" && about.vocabulary > QUICK) {
-      status.say(`first look: ${QUICK} likely words of each blank …`);
-      show(await ask("joint", { ...asked(String(QUICK)), pin: null }, signal));
-    }
-    const report = (share, line) => status.say(state.size === "exact" ? `exact: ${line}` : line, share);
-    report(null, "asking the model …");
-    try {
-      show(await askSlowly("joint", asked(state.size), signal, report));
-    } catch (error) {
-      if (!(error instanceof Refused) || !sentence.pinned) throw error;
-      problem.replaceChildren(h("p", { class: "error", role: "alert" }, `${error.message} The word is not pinned any more.`));
-      pinned("");
-      show(await askSlowly("joint", asked(state.size), signal, report));
-    }
-  }
-
-  async function search(signal) {
-    status.say("asking the model …");
-    const filled = await askSlowly("fill", { text: text(), top: TOP, joint: blanks() === 1 && !sentence.several ? joint() : null }, signal, (share, line) => status.say(line, share));
-    found = null;
-    const several = blanks() > 1 || sentence.several;
-    lead.textContent = `${plainly(filled.summary)} ${filled.warning}`.trim();
-    for (const box of [map, constructions, pins]) box.replaceChildren();
-    map.replaceChildren(completionsCard(filled, several ? "chain" : "probability", several && !sentence.several));
-    best.replaceChildren();
-    tell(filled);
-  }
-
-  const tell = (answer) => about.tell?.({ by: "log-probability of completions", values: Object.fromEntries(answer.completions.map((one) => [one.text, Number(one.log_prob)])) });
-
-  function show(answer) {
-    found = answer;
-    tell(answer);
+  function show(next) {
+    answer = next;
     lead.textContent = `${answer.summary} ${answer.warning}`.trim();
     const [first, second] = state.cell.split(":").map(Number);
-    const at = found.map ? [found.map.axes[0].ids.indexOf(first), found.map.axes[1].ids.indexOf(second)] : [-1, -1];
+    const at = answer.map ? [answer.map.axes[0].ids.indexOf(first), answer.map.axes[1].ids.indexOf(second)] : [-1, -1];
     chosen = state.cell && at.every((i) => i >= 0) ? at : null;
-    if (chosen) sentence.fillIn([found.map.axes[0].tokens[at[0]], found.map.axes[1].tokens[at[1]]]);
-    if (sentence.pinned && found.map?.given) pinned(`${sentence.pinned.blank}:${sentence.pinned.token}:${found.map.given.token}`);
+    if (chosen) sentence.fillIn([answer.map.axes[0].tokens[at[0]], answer.map.axes[1].tokens[at[1]]]);
+    if (sentence.pinned && answer.map?.given) pinned(`${sentence.pinned.blank}:${sentence.pinned.token}:${answer.map.given.token}`);
     draw();
   }
 
   function draw() {
     drawControls();
-    if (!found) return;
-    keeping(answer, () => {
-      const completions = completionsCard(found, found.joint, true);
-      const shown = { colour: state.colour, pinned: sentence.pinned, chosen, names: names(), act: { colour: (colour) => { state.colour = colour; address.save(); draw(); }, pin: setPin, choose } };
-      map.replaceChildren(found.map ? mapCard(found, shown) : completions);
-      pins.replaceChildren(...(found.map ? [pinCard(found, shown)] : []));
-      best.replaceChildren(...(found.map ? [completions] : []));
-      constructions.replaceChildren(constructionsCard(found, about, (name) => { state.joint = name; state.cell = ""; address.save(); question(); }));
+    keeping(columns, () => {
+      map.replaceChildren(answer.map ? mapCard() : completions());
+      pins.replaceChildren(...(answer.map ? [pinCard()] : []));
+      best.replaceChildren(...(answer.map ? [completions()] : []));
+      constructions.replaceChildren(...(answer.constructions.length ? [described()] : []));
     });
+  }
+
+  function mapCard() {
+    const { axes: [rows, across], joint, product } = answer.map;
+    const readout = h("p", { class: "readout", "aria-live": "polite" }, `Point at a cell, or use the arrow keys; a click puts its ${word}s into the text.`);
+    const look = (i, j) => readout.replaceChildren(
+      h("strong", {}, `${shown(rows.tokens[i])} … ${shown(across.tokens[j])}`), ` ${percent(joint[i][j])} under ${answer.joint}, ${percent(product[i][j])} if the blanks were independent`,
+      product[i][j] > 0 ? ` (${(joint[i][j] / product[i][j]).toPrecision(2)} times)` : "");
+    if (chosen) look(...chosen);
+    const every = () => [["first", "second", answer.joint, "product"], ...rows.tokens.flatMap((first, i) => across.tokens.map((second, j) => [first, second, joint[i][j], product[i][j]]))];
+    return card({ title: "The two blanks together", label: "joint of the two blanks", name: "map", kind: "map", rows: every, data: () => answer, of, tools: [choices("colour", state.colour, COLOURINGS, (colour) => { state.colour = colour; address.save(); draw(); })] },
+      heatmap(answer.map, { colouring: state.colour, pinned: sentence.pinned, chosen, names: names(), pin: setPin, choose, look }), readout,
+      h("p", { class: "note" }, `${answer.note} The map shows the ${rows.ids.length} likeliest of each.`));
+  }
+
+  function pinCard() {
+    const { given, axes } = answer.map;
+    const column = (blank) => {
+      const pick = (id, token) => setPin(blank, id, token);
+      if (given && given.blank !== blank) {
+        return h("div", {}, h("h3", {}, `${capital(names()[blank])}, given “${shown(given.token)}”`),
+          bars({ blank, tokens: given.tokens.slice(0, LISTED), ids: given.ids, now: given.given, before: given.marginal, most: Math.max(...given.given, ...given.marginal), pick }));
+      }
+      const axis = axes[blank];
+      return h("div", {}, h("h3", {}, capital(names()[blank])), bars({ blank, tokens: axis.tokens.slice(0, LISTED), ids: axis.ids, now: axis.marginal, pressed: given ? sentence.pinned?.token : null, pick }));
+    };
+    const rows = () => (given
+      ? [["token", "given", "before", "model"], ...given.tokens.map((token, i) => [token, given.given[i], given.marginal[i], given.model[i]])]
+      : [["blank", "token", "joint", "product"], ...axes.flatMap((axis, n) => axis.tokens.map((token, i) => [n + 1, token, axis.marginal[i], axis.product[i]]))]);
+    return card({ title: `Pin a ${word}`, label: `pin a ${word}`, name: "pinned", rows, data: () => given ?? axes, tools: given ? [h("button", { type: "button", "data-key": `bar:${given.blank}:unpin`, onclick: () => setPin(null) }, "Unpin")] : [] },
+      h("p", { class: "note" }, given ? `With “${shown(given.token)}” in ${names()[given.blank]}, the other blank changes; the mark is where it was before.` : `Pin a ${word} in one blank and watch the other change.`),
+      column(0), column(1));
+  }
+
+  // A click on a completion puts its words into the blanks.
+  function completions() {
+    const [rows, { beside }] = [answer.completions, answer];
+    const most = Math.max(...rows.map((row) => Math.max(probability(row.log_prob), beside ? probability(row.product_log_prob) : 0)));
+    const cell = (logProb, kind) => [{ title: `log-probability ${logProb}` }, percent(probability(logProb)), h("span", { class: `bar ${kind}`, "--p": most ? probability(logProb) / most : 0 }, h("i"))];
+    const put = (row, n) => h("button", { type: "button", class: "put", "data-key": `put:${n}`, title: row.text, onclick: () => { sentence.fillIn(row.parts ?? row.tokens); drawControls(); } }, marked(row.text, row.spans));
+    const columns = ["log_prob", ...(beside ? ["product_log_prob"] : []), "text", ...rows[0].tokens.map((_, n) => `blank_${n + 1}`)];
+    return card({ title: "Best completions", label: "completions", name: "completions", kind: "best", rows: () => [columns, ...rows.map((row) => [row.log_prob, ...(beside ? [row.product_log_prob] : []), row.text, ...row.tokens])], data: () => answer },
+      table("best completions", [`#${answer.joint && answer.blanks > 1 ? answer.joint : "probability"}`, ...(beside ? ["#independent"] : []), about.by_character ? "sequence" : "sentence"], rows.map((row, n) => [cell(row.log_prob, ""), ...(beside ? [cell(row.product_log_prob, "beside")] : []), [{}, put(row, n)]])));
+  }
+
+  function described() {
+    const meanings = Object.fromEntries(about.constructions.map((one) => [one.name, one.meaning]));
+    const rows = answer.constructions;
+    const choose = (name) => { Object.assign(state, { joint: name, cell: "" }); address.save(); ask(); };
+    return card({ title: "Every construction", name: "constructions", kind: "later", rows: () => [["construction", "dependence", "entropy", "unfaithful", "best", "log_prob"], ...rows.map((row) => [row.name, row.total_correlation, row.entropy, row.a_kl, row.best.text, row.best.log_prob])], data: () => rows },
+      h("p", { class: "note" }, "A masked model gives conditionals, not a joint; each rule derives one. Dependence and entropy are in nats. Unfaithful: how far a joint’s conditionals lie from the model’s, in nats."),
+      table("constructions", ["construction", "#dependence", "#entropy", "#unfaithful", "its best", "#probability"], rows.map((row) => [
+        [{}, h("button", { type: "button", "aria-pressed": String(row.name === answer.joint), title: meanings[row.name], "data-key": `construction:${row.name}`, onclick: () => choose(row.name) }, row.label)],
+        nats(row.total_correlation), nats(row.entropy), nats(row.a_kl, 3), row.best.tokens.map(shown).join(" … "), percent(probability(row.best.log_prob))])));
   }
 
   function pinned(pin) {
@@ -138,82 +149,56 @@ export function open(root, about, values) {
     address.save("quiet");
   }
 
-  async function setPin(blank, id, token) {
+  function setPin(blank, id, token) {
     const now = sentence.pinned;
     const next = blank === null || (now && now.blank === blank && now.token === id) ? "" : `${blank}:${id}:${token}`;
     Object.assign(state, { pin: next, cell: "" });
-    Object.assign(sentence, { pin: next });
+    sentence.pin = next;
     sentence.filled.clear();
     sentence.draw();
-    chosen = null;
     address.save();
+    chosen = null;
     if (!next) {
-      found = { ...found, map: { ...found.map, given: null } };
+      answer = { ...answer, map: { ...answer.map, given: null } };
       return draw();
     }
-    try {
-      const answered = await ask("joint", asked(found.exact ? "exact" : String(found.shape[0])), pinning.begin());
-      if (state.pin === next) show(answered);
-    } catch (error) {
-      if (error.name !== "AbortError") { pinned(""); status.say(error.message); draw(); }
-    }
-    return undefined;
+    const asked = { ...body(), candidates: answer.exact ? null : answer.shape[0], exact: answer.exact };
+    return question.run(async ({ signal }) => {
+      try { show(await about.api.ask("fill", asked, signal)); } catch (error) { if (error.name !== "AbortError" && !error.away) { pinned(""); draw(); } throw error; }
+    });
   }
 
   function choose(i, j) {
-    const [rows, columns] = found.map.axes;
-    state.cell = `${rows.ids[i]}:${columns.ids[j]}`;
+    const [rows, across] = answer.map.axes;
+    state.cell = `${rows.ids[i]}:${across.ids[j]}`;
     chosen = [i, j];
-    sentence.fillIn([rows.tokens[i], columns.tokens[j]]);
+    sentence.fillIn([rows.tokens[i], across.tokens[j]]);
     address.save();
     draw();
   }
 
   const keep = h("button", { type: "button", class: "main", hidden: true, onclick: () => {
     const { filled, words } = sentence;
-    sentence.set(sentence.template((word) => filled.get(words.indexOf(word)) ?? word.text));
-  } }, "Keep these words");
+    sentence.set(sentence.template((one) => filled.get(words.indexOf(one)) ?? one.text));
+  } }, `Keep these ${word}s`);
 
-  // The box shows what is used: one blank has no joint, words and gaps are searched by the chain rule, as are three blanks or more by default.
+  // The boxes offer what the server will compute, and nothing that it would refuse.
   function drawControls() {
     keep.hidden = !sentence.filled.size || sentence.typed;
-    panel.hidden = !blanks();
-    const one = blanks() <= 1 && !sentence.several;
-    const chain = `${about.constructions.find((c) => c.name === about.searched_joint).label} rule over all orders`;
-    const usual = blanks() >= MANY || sentence.several ? chain : about.constructions.find((c) => c.name === about.default_joint).label;
-    const others = one || sentence.several ? [] : about.constructions.map((c) => [c.name, c.label, c.meaning]);
-    const value = others.length ? state.joint : "";
-    const used = grid() ? joint() : about.searched_joint;
-    meaning.textContent = one ? "" : about.constructions.find((c) => c.name === used)?.meaning ?? "";
-    const sizes = [["auto", blanks() >= MANY && ["", about.searched_joint].includes(state.joint) ? "the whole vocabulary, searched" : "as many as take seconds"], ["64", "64 each"], ["128", "128 each"], ["256", "256 each"], ["exact", "every token (exact)"]];
-    const set = (name) => (chosenValue) => { Object.assign(state, { [name]: chosenValue, pin: name === "size" ? "" : state.pin, cell: "" }); sentence.pin = state.pin; address.save(); question(); };
+    meaning.textContent = plan.meaning;
+    const sizes = plan.sizes.some(([size]) => size === state.size) ? plan.sizes : [...plan.sizes, [state.size, state.size === "exact" ? "every token (exact)" : `${state.size} each`]];
+    const set = (name) => (value) => { Object.assign(state, { [name]: value, pin: name === "size" ? "" : state.pin, cell: "" }); sentence.pin = state.pin; address.save(); ask(); };
     keeping(controls, () => controls.replaceChildren(...[
-      select("Joint", value, [["", one ? "the model’s own conditional" : `${usual} (default)`], ...others], set("joint")),
-      others.length ? select("Words considered", state.size, sizes, set("size")) : null,
+      select("Joint", plan.joints.length > 1 ? state.joint : "", plan.joints, set("joint")),
+      plan.sizes.length > 1 ? select(`${capital(word)}s considered`, state.size, sizes, set("size")) : null,
       keep].filter(Boolean)));
   }
 
-  function copied() {
-    const size = sized(state.size);
-    if (!grid()) return { python: `print(${call(about, "fill", [text()], { top: TOP })})`, command: command(about, "fill", [text()], { top: TOP }) };
-    const options = { joint: state.joint || null, ...size };
-    const pin = sentence.pinned;
-    if (!pin) return { python: `print(${call(about, "compare", [text()], options)})`, command: command(about, "compare", [text()], options) };
-    const lines = [
-      `joint = ${call(about, "compare", [text()], options)}.joints[${python(joint())}]`,
-      `# blank ${2 - pin.blank}, given ${python(pin.word ?? String(pin.token))} in blank ${pin.blank + 1}`,
-      `given = joint.conditional(${1 - pin.blank}, [${pin.token}])`,
-      "for place in given.argsort(descending=True)[:8].tolist():",
-      `    print(f"{given[place]:.6f}", joint.label(int(joint.tables.candidates[${1 - pin.blank}][place])))`].join("\n");
-    return { python: lines, command: `python3 - <<'END'\nimport unmask\n\n${lines}\nEND` };
-  }
-
-  const panel = h("section", { class: "card", "aria-label": "what is asked" }, lead, controls, meaning);
-  const answer = h("div", { class: "columns wide-left" }, h("div", { class: "stack" }, map, constructions), h("div", { class: "stack" }, panel, pins, best));
+  const panel = h("section", { class: "card", "aria-label": "what is asked", hidden: true }, lead, controls, meaning);
+  const columns = h("div", { class: "columns wide-left" }, h("div", { class: "stack" }, map, constructions), h("div", { class: "stack" }, panel, pins, best));
   root.append(
     h("section", { class: "intro" }, h("h1", {}, "What stands in the blanks?"), h("p", {}, "Independent blanks are what a masked model says of each alone; the joint says what they say together.")),
-    sentence.element, problem, answer, copying(copied));
-  drawControls();
+    sentence.element, question.problem, columns, copying(() => about.api.ask("fill/copy", body())));
   sentence.begin();
-  return () => { latest.stop(); pinning.stop(); sentence.leave(); };
+  return () => sentence.leave();
 }

@@ -1,135 +1,108 @@
 // Mutants: the effect of every single change of a sequence, and of two changes together.
-import { askSlowly, Latest } from "../api.js";
-import { call, command, copying } from "../copy.js";
-import { choices, failure, h, nats, select } from "../drawing/dom.js";
-import { corner, heatTable, scale } from "../drawing/heatmap.js";
-import { card } from "../files.js";
-import { keeping } from "../focus.js";
+import { keeping, Question } from "../ask.js";
+import { card, copying, table } from "../cards.js";
+import { choices, h, nats, select } from "../drawing/dom.js";
+import { heat } from "../drawing/heatmap.js";
 import { remember } from "../past.js";
 import { Sentence } from "../sentence.js";
 import { Address } from "../state.js";
 
 const NUMBERS = [["effect", "Effect", "log-probability of the mutant minus that of the sequence"], ["singles", "Singles", "the sum of the effects of each change alone"], ["epistasis", "Epistasis", "the effect minus the singles: 0 where the changes add up"], ["interaction", "Interaction", "the same difference inside the joint"]];
+const signed = (value) => `${value > 0 ? "+" : value < 0 ? "−" : ""}${nats(Math.abs(value))}`;
 
 export function open(root, about, values) {
   const example = about.examples.mutants ?? { text: "", blanks: "" };
-  const address = new Address("mutants", values, { text: example.text, blanks: example.blanks, pin: "", joint: "balanced", number: "epistasis", pair: "" });
+  const address = new Address(about, "mutants", values, { text: example.text, blanks: example.blanks, pin: "", joint: "balanced", number: "epistasis", pair: "" }, { joint: about.constructions.map((one) => one.name), number: NUMBERS.map(([name]) => name) });
   const { state } = address;
-  const [latest, doubling] = [new Latest(), new Latest()];
   const slot = () => h("div", { class: "slot" });
-  const [single, double, problem] = [slot(), slot(), slot()];
+  const [single, double] = [slot(), slot()];
+  const question = new Question(about.api, [double, single], "Choose two residues to see their double mutants; every single mutant is below.");
   let singles = null;
   let doubles = null;
   let scanned = "";
 
   const sentence = new Sentence({
-    about, text: state.text, blanks: state.blanks, pin: state.pin, hides: false, hint: "Choose two residues to see their double mutants; every single mutant is below.",
+    about, question, state, blanked: false,
     change: (reason) => {
       if (reason !== "begin") Object.assign(state, { text: sentence.text, blanks: sentence.blanks, pin: sentence.pin, pair: "" });
       address.save(reason === "begin" ? "quiet" : reason);
-      question();
-    },
-    fail: (error) => { state.text = sentence.text; address.save("typing"); clear(failure(error)); } });
-  const { status } = sentence;
+      if (reason !== "refused") ask();
+    } });
   const residues = () => sentence.chosen.map((i) => i + 1);
   const pairs = () => residues().flatMap((a, n) => residues().slice(n + 1).map((b) => [a, b]));
   const pair = () => pairs().find((one) => one.join("-") === state.pair) ?? pairs()[0];
+  const body = () => ({ sequence: sentence.text, positions: pair() ?? sentence.words.map((_, i) => i + 1), changes: pair() ? 2 : 1, joint: state.joint });
 
-  function clear(...said) {
-    scanned = "";
-    singles = doubles = null;
-    status.say("");
-    status.stoppable(null);
-    problem.replaceChildren(...said);
-    single.replaceChildren();
-    double.replaceChildren();
-  }
-
-  async function question() {
-    if (!sentence.text.trim()) return clear(h("p", { class: "empty" }, "Write a sequence."));
-    if (sentence.typed) return clear(h("p", { class: "empty" }, "Mutants are of a whole sequence: write the residue in place of the blank."));
-    try {
-      if (scanned !== sentence.text) clear();
-      doubles = null;
-      if (pair()) doubles = await answered({ sequence: sentence.text, positions: pair(), changes: 2, joint: state.joint }, doubling);
+  function ask() {
+    about.asks?.();
+    if (!sentence.text.trim()) return question.clear(h("p", { class: "empty" }, "Write a sequence."));
+    if (sentence.typed) return question.clear(h("p", { class: "empty" }, "Mutants are of a whole sequence: write the residue in place of the blank."));
+    return question.run(async () => {
+      const whole = `${sentence.text} ${state.joint}`;
+      const both = pair();
+      doubles = both ? { pair: both, ...(await question.slowly("mutants", body())) } : null;
       drawDoubles();
-      if (scanned !== sentence.text) {
-        const all = sentence.words.map((_, i) => i + 1);
-        singles = await answered({ sequence: sentence.text, positions: all, joint: state.joint }, latest);
-        scanned = sentence.text;
+      if (scanned !== whole) {
+        question.job = null;
+        singles = await question.slowly("mutants", { sequence: sentence.text, positions: sentence.words.map((_, i) => i + 1), changes: 1, joint: state.joint });
+        scanned = question.stopped ? "" : whole;
       }
       drawSingles();
       about.tell?.({ by: "effects of mutants, in nats", values: Object.fromEntries([...(doubles?.mutants ?? []), ...singles.mutants].sort((a, b) => b.effect - a.effect).map((one) => [one.mutant, one.effect])) });
-      remember("Mutants", `${residues().join(", ")} of ${sentence.text}`);
-    } catch (error) {
-      if (error.name !== "AbortError") clear(failure(error));
-    }
-    return undefined;
-  }
-
-  async function answered(body, asking) {
-    const signal = asking.begin();
-    status.stoppable(() => { asking.stop(); status.say("Stopped."); status.stoppable(null); });
-    status.say("asking the model …");
-    const found = await askSlowly("mutants", body, signal, (share, line) => status.say(line, share));
-    status.say("");
-    status.stoppable(null);
-    return found;
+      if (!about.second) remember("Mutants", `${residues().join(", ")} of ${sentence.text}`);
+    });
   }
 
   const rowsOf = (found) => () => [["mutant", "changes", "log_prob", "effect", "singles", "epistasis", "interaction"], ...found.mutants.map((one) => [one.mutant, one.changes, one.log_prob, one.effect, one.singles, one.epistasis, one.interaction])];
-  const signed = (value) => `${value > 0 ? "+" : value < 0 ? "−" : ""}${nats(Math.abs(value))}`;
+  const of = () => [sentence.text, `${about.model}, joint ${singles?.joint ?? state.joint}`];
 
-  // Values by name as a table of coloured cells: warm is worse than the sequence, blue better.
-  function table({ rows, columns, value, name, press, label, axes, readout, kind, numbered = false }) {
-    const cells = rows.map((_, i) => columns.map((_, j) => value(i, j)));
-    const most = Math.max(1e-9, ...cells.flat().filter((v) => v !== null).map(Math.abs));
-    const head = (text, n) => ({ id: n, element: h("span", {}, text), edge: numbered && (n === 0 || (n + 1) % 10 === 0) ? h("small", { class: "number" }, String(n + 1)) : null });
-    return [
-      h("div", { class: "scroll", role: "region", "aria-label": label }, heatTable({
-        rows: rows.map((text, n) => ({ ...head(text, n), edge: null })), columns: columns.map(head), shares: cells.map((row) => row.map((v) => (v === null ? null : [Math.sqrt(Math.abs(v) / most), v < 0]))),
-        name: (i, j) => (cells[i][j] === null ? `${name(i, j)}: as in the sequence` : `${name(i, j)}: ${signed(cells[i][j])} nats`), press,
-        look: (i, j) => { readout.textContent = cells[i][j] === null ? `${name(i, j)}: as in the sequence` : `${name(i, j)}: ${signed(cells[i][j])} nats`; }, corner: corner(...axes), kind })),
-      h("div", { class: "key" }, h("span", { class: "plain" }, "nats"), scale(most, true, signed))];
+  // Values by name as coloured cells on a linear scale: warm is worse than the sequence, blue better.
+  function cells({ rows, columns, value, name, press, label, corner, readout, cell, least, part = () => false }) {
+    const all = rows.map((_, i) => columns.map((_, j) => value(i, j)));
+    const most = Math.max(1e-9, ...all.flat().filter((v) => v !== null).map(Math.abs));
+    const written = (i, j) => `${name(i, j)}: ${all[i][j] === null ? (part(j) ? "not measured" : "as in the sequence") : `${signed(all[i][j])} nats`}`;
+    return heat({
+      rows, columns, shares: all.map((row) => row.map((v) => (v === null ? null : [Math.abs(v) / most, v < 0]))), name: written, press, look: (i, j) => { readout.textContent = written(i, j); }, corner, label, cell, least,
+      key: { signed: true, label: "nats", ticks: [[0, signed(-most)], [0.5, "0"], [1, signed(most)]] } });
   }
 
   function drawSingles() {
     const effects = new Map(singles.mutants.map((one) => [one.mutant, one.effect]));
+    const done = new Set(singles.mutants.map((one) => Number(one.mutant.match(/\d+/)[0]) - 1));
     const { wild_type: wild, alphabet } = singles;
     const named = (i, j) => `${wild[j]}${j + 1}${alphabet[i]}`;
+    const part = singles.measured < singles.count ? `${singles.measured} of ${singles.count} residues` : "";
     const readout = h("p", { class: "readout", "aria-live": "polite" }, "Point at a cell for its mutant; a click chooses the residue.");
-    keeping(single, () => single.replaceChildren(card({ title: "Every single mutant", name: "singles", rows: rowsOf(singles), data: () => singles },
-      ...table({ rows: alphabet, columns: wild, numbered: true, value: (i, j) => effects.get(named(i, j)) ?? null, name: named, press: (i, j) => sentence.list.querySelectorAll("button.word")[j].click(), label: "effects of single changes", axes: ["new residue", "residue"], readout, kind: "letters small scan" }),
+    const head = (label, n) => ({ id: n, label, number: n === 0 || (n + 1) % 10 === 0 ? String(n + 1) : "", pressed: sentence.pressed.has(n) });
+    keeping(single, () => single.replaceChildren(card({ title: "Every single mutant", name: "singles", rows: rowsOf(singles), data: () => singles, of, part },
+      cells({ rows: alphabet.map((label, id) => ({ id, label })), columns: wild.map(head), value: (i, j) => effects.get(named(i, j)) ?? null, name: named, press: (i, j) => sentence.list.querySelectorAll("button.word")[j].click(), label: "effects of single changes", corner: ["new residue", "residue of the sequence"], readout, cell: [16, 14], least: 9, part: (j) => !done.has(j) }),
       readout, h("p", { class: "note" }, "The effect of one change, all else as in the sequence: its log-probability minus that of the residue there."))));
   }
 
   function drawDoubles() {
     if (!doubles) return double.replaceChildren();
-    const [a, b] = pair();
-    const { alphabet, wild_type: wild } = doubles;
+    const { alphabet, wild_type: wild, pair: [a, b] } = doubles;
     const found = new Map(doubles.mutants.map((one) => [one.mutant, one]));
     const change = (place, to) => (wild[place - 1] === to ? [] : [`${wild[place - 1]}${place}${to}`]);
     const named = (i, j) => [...change(a, alphabet[i]), ...change(b, alphabet[j])].join("+") || "the sequence";
     const readout = h("p", { class: "readout", "aria-live": "polite" }, "Point at a cell for its mutant.");
     const best = doubles.mutants.filter((one) => one.changes === 2).sort((x, y) => y.effect - x.effect).slice(0, 10);
-    const which = pairs().length > 1 ? select("Pair", `${a}-${b}`, pairs().map((one) => [one.join("-"), one.map((n) => `${wild[n - 1]}${n}`).join(" and ")]), (next) => { state.pair = next; address.save(); question(); }) : null;
+    const which = pairs().length > 1 ? select("Pair", `${a}-${b}`, pairs().map((one) => [one.join("-"), one.map((n) => `${wild[n - 1]}${n}`).join(" and ")]), (next) => { state.pair = next; address.save(); ask(); }) : null;
+    const [, number, meaning] = NUMBERS.find(([name]) => name === state.number);
+    const heads = alphabet.map((label, id) => ({ id, label }));
     keeping(double, () => double.replaceChildren(h("div", { class: "columns" },
-      card({ title: `Double mutants of ${wild[a - 1]}${a} and ${wild[b - 1]}${b}`, label: "double mutants", name: "doubles", rows: rowsOf(doubles), data: () => doubles, tools: [which, choices("number", state.number, NUMBERS, (number) => { state.number = number; address.save(); drawDoubles(); })].filter(Boolean) },
-        ...table({ rows: alphabet, columns: alphabet, value: (i, j) => found.get(named(i, j))?.[state.number] ?? null, name: named, label: "map of double mutants", axes: [`${wild[a - 1]}${a}`, `${wild[b - 1]}${b}`], readout, kind: "letters small" }),
-        readout, h("p", { class: "note" }, `${NUMBERS.find(([name]) => name === state.number)[1]}: ${NUMBERS.find(([name]) => name === state.number)[2]}.`)),
-      card({ title: "Best double mutants", name: "best-doubles", rows: rowsOf({ mutants: best }), data: () => best }, h("div", { class: "scroll", tabIndex: 0, role: "region", "aria-label": "numbers of the best double mutants" }, h("table", { class: "data" },
-        h("thead", {}, h("tr", {}, ["mutant", "effect", "singles", "epistasis"].map((name, n) => h("th", { scope: "col", class: n ? "n" : "" }, name)))),
-        h("tbody", {}, best.map((one) => h("tr", {}, h("td", {}, one.mutant), ["effect", "singles", "epistasis"].map((name) => h("td", { class: "n" }, signed(one[name]))))))))))));
+      card({ title: `Double mutants of ${wild[a - 1]}${a} and ${wild[b - 1]}${b}`, label: "double mutants", name: "doubles", rows: rowsOf(doubles), data: () => doubles, of, tools: [which, choices("number", state.number, NUMBERS, (next) => { state.number = next; address.save(); drawDoubles(); })].filter(Boolean) },
+        cells({ rows: heads, columns: heads, value: (i, j) => found.get(named(i, j))?.[state.number] ?? null, name: named, label: "map of double mutants", corner: [`${wild[a - 1]}${a} becomes`, `${wild[b - 1]}${b} becomes`], readout, cell: [24, 18] }),
+        readout, h("p", { class: "note" }, `${number}: ${meaning}.`)),
+      card({ title: "Best double mutants", name: "best-doubles", rows: rowsOf({ mutants: best }), data: () => best },
+        table("numbers of the best double mutants", ["mutant", "#effect", "#singles", "#epistasis"], best.map((one) => [one.mutant, ...["effect", "singles", "epistasis"].map((name) => signed(one[name]))]))))));
     return undefined;
   }
 
   root.append(
     h("section", { class: "intro" }, h("h1", {}, "What does a change do?"), h("p", {}, "Log-probabilities of mutants under the model, and epistasis: where two changes do not add up.")),
-    sentence.element, h("div", { class: "controls" }, select("Joint", state.joint, about.constructions.map((c) => [c.name, c.label, c.meaning]), (joint) => { state.joint = joint; address.save(); question(); })), problem, double, single,
-    copying(() => {
-      const options = { positions: pair() ?? "all", changes: pair() ? 2 : 1, joint: state.joint };
-      return { python: `print(${call(about, "mutants", [sentence.text], options)}.to_frame())`, command: command(about, "mutants", [sentence.text], options) };
-    }));
+    sentence.element, h("div", { class: "controls" }, select("Joint", state.joint, about.constructions.map((c) => [c.name, c.label, c.meaning]), (joint) => { state.joint = joint; address.save(); ask(); })), question.problem, double, single,
+    copying(() => about.api.ask("mutants/copy", body())));
   sentence.begin();
-  return () => { latest.stop(); doubling.stop(); sentence.leave(); };
+  return () => sentence.leave();
 }

@@ -1,50 +1,39 @@
 // Runs: folders that were named on the command line, as tables and figures.
-import { get } from "../api.js";
-import { choices, failure, h } from "../drawing/dom.js";
-import { trace } from "../trace.js";
-import { copying, python, shell } from "../copy.js";
-import { card } from "../files.js";
-import { keeping } from "../focus.js";
+import { keeping, Question } from "../ask.js";
+import { card, copying, table } from "../cards.js";
+import { trace } from "../charts.js";
+import { choices, h } from "../drawing/dom.js";
 import { Address } from "../state.js";
 
 export function open(root, about, values) {
-  const address = new Address("runs", values, { run: 0 });
+  const address = new Address(about, "runs", values, { run: 0 });
   const { state } = address;
-  const [menu, answer] = [h("div", {}), h("div", { class: "stack" })];
-  root.append(h("section", { class: "intro" }, h("h1", {}, "Finished runs"), h("p", {}, "What ", h("code", {}, "unmask evaluate"), " and ", h("code", {}, "unmask sample"), " have left in their folders.")), menu, answer);
+  const [menu, box] = [h("div", {}), h("div", { class: "stack" })];
+  const question = new Question(about.api, box);
+  root.append(h("section", { class: "intro" }, h("h1", {}, "Finished runs"), h("p", {}, "What ", h("code", {}, "unmask evaluate"), " and ", h("code", {}, "unmask sample"), " have left in their folders.")), menu, question.problem, box);
   if (!about.runs.length) {
-    answer.append(h("section", { class: "card" }, h("p", {}, "No run was named. Start the page with a folder to see it here:"), h("p", {}, h("code", {}, "unmask serve --runs FOLDER"))));
+    box.append(h("section", { class: "card" }, h("p", {}, "No run was named. Start the page with a folder to see it here:"), h("p", {}, h("code", {}, "unmask serve --runs FOLDER"))));
     return undefined;
   }
-  const controller = new AbortController();
+  let shown = null;
 
-  async function show() {
+  function show() {
     keeping(menu, () => menu.replaceChildren(choices("run", String(state.run), about.runs.map((run) => [String(run.number), `${run.name} (${run.kind})`, run.folder]), (run) => { state.run = Number(run); address.save(); show(); })));
-    try {
-      draw(await get(`runs/${state.run}`, controller.signal));
-    } catch (error) {
-      if (error.name !== "AbortError") answer.replaceChildren(failure(error));
-    }
+    question.run(async ({ signal }) => draw(shown = await about.api.ask(`runs/${state.run}`, undefined, signal)));
   }
 
   function draw(run) {
     const facts = Object.entries(run.about).filter(([, value]) => value !== null && String(value).length < 40);
     const curves = () => [["chain", "sweep", "energy"], ...run.traces.flatMap((one) => one.x.map((x, n) => [one.name, x, one.y[n]]))];
-    answer.replaceChildren(
+    box.replaceChildren(
       card({ title: run.name, name: "run", rows: () => [["name", "value"], ...facts], data: () => run }, run.verdict.map((line) => h("p", {}, line)),
         h("dl", { class: "facts" }, facts.map(([name, value]) => h("div", {}, h("dt", {}, name.replaceAll("_", " ")), h("dd", {}, typeof value === "number" && !Number.isInteger(value) ? value.toPrecision(3) : String(value)))))),
-      ...(run.traces.length ? [card({ title: "Energy of the chains", name: "energies", rows: curves, data: () => run.traces }, trace(run.traces, { label: "energy of each chain over sweeps" }))] : []),
-      ...run.tables.map((table) => card({ title: table.title, name: table.title.toLowerCase().replaceAll(" ", "-"), rows: () => [table.columns, ...table.rows], data: () => table }, h("div", { class: "scroll", tabIndex: 0, role: "region", "aria-label": `rows of ${table.title}` }, h("table", { class: "data" },
-        h("thead", {}, h("tr", {}, table.columns.map((name) => h("th", { scope: "col" }, name)))),
-        h("tbody", {}, table.rows.map((row) => h("tr", {}, row.map((value) => h("td", { class: "text", dir: "auto" }, value === null ? "–" : String(value)))))))))),
-      ...run.figures.map((name, n) => h("section", { class: "card" }, h("figure", {}, h("img", { src: `api/runs/${run.number}/figures/${n}`, alt: `figure ${name} of the run` }), h("figcaption", {}, name)))));
+      ...(run.traces.length ? [card({ title: "Energy of the chains", name: "energies", rows: curves, data: () => run.traces, of: () => [run.folder, `kernel ${run.about.kernel}`] }, trace(run.traces, { label: "energy of each chain over sweeps" }))] : []),
+      ...run.tables.map((one) => card({ title: one.title, name: one.title.toLowerCase().replaceAll(" ", "-"), rows: () => [one.columns, ...one.rows], data: () => one }, table(`rows of ${one.title}`, one.columns, one.rows.map((row) => row.map((value) => (value === null ? "–" : String(value))))))),
+      ...run.figures.map((name, n) => h("section", { class: "card" }, h("figure", {}, h("img", { src: new URL(`runs/${run.number}/figures/${n}`, about.api.base), alt: `figure ${name} of the run` }), h("figcaption", {}, name)))));
   }
 
-  root.append(copying(() => {
-    const { kind, folder } = about.runs[state.run] ?? about.runs[0];
-    if (kind === "sample") return { python: `print(unmask.diagnose(${python(folder)}))`, command: `unmask diagnose ${shell(folder)}` };
-    return { python: `import json\nfrom pathlib import Path\n\nprint(json.loads(Path(${python(folder)}, "table.json").read_text())["constructions"])`, command: `python3 -m json.tool ${shell(`${folder}/table.json`)}` };
-  }));
+  root.append(copying(() => shown.copy));
   show();
-  return () => controller.abort();
+  return () => question.leave();
 }

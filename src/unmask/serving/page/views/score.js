@@ -1,174 +1,140 @@
-// Score: how probable each word is, by named definitions; two sentences against each other.
-import { ask, askSlowly, Latest } from "../api.js";
-import { call, command, copying } from "../copy.js";
-import { direction, failure, h, nats, select, shown } from "../drawing/dom.js";
-import { card } from "../files.js";
-import { keeping } from "../focus.js";
-import { halt } from "../job.js";
-import { PAIRS_TAKEN, readPairs, scorePairs } from "../pairs.js";
+// Score: how probable each word is, by named definitions; two texts against each other.
+import { keeping, Question } from "../ask.js";
+import { card, copying, table } from "../cards.js";
+import { profile } from "../charts.js";
+import { direction, h, nats, select, shown } from "../drawing/dom.js";
 import { remember } from "../past.js";
 import { Sentence } from "../sentence.js";
 import { Address } from "../state.js";
 
 export function open(root, about, values) {
+  const [word, text] = about.by_character ? ["residue", "sequence"] : ["word", "sentence"];
   const example = about.examples.score ?? { text: "", blanks: "", second: "" };
-  const address = new Address("score", values, { text: example.text, second: example.second, blanks: example.blanks, pin: "", scores: "pll,left_to_right", show: "pll", unit: "nats" });
+  const address = new Address(about, "score", values, { text: example.text, second: example.second, blanks: example.blanks, pin: "", scores: "pll,left_to_right", show: "pll", unit: "nats" }, { unit: ["nats", "bits"] });
   const { state } = address;
-  const latest = new Latest();
   const most = about.limits.most_scores;
-  const answer = h("div", { class: "stack" });
+  const box = h("div", { class: "stack" });
+  const question = new Question(about.api, box, `The whole ${text} is scored; ${word}s chosen here are the blanks of the other views.`);
   const unknown = h("p", { class: "unsaid", role: "status", hidden: true });
   const limit = h("p", { class: "note", role: "status" });
-  let found = null;
+  let answer = null;
   let asked = "";
   const wanted = () => state.scores.split(",").filter((name) => about.scores.some((s) => s.name === name));
   const chosen = () => wanted().slice(0, most);
-  const texts = () => [sentence.whole, state.second].filter((text) => text.trim());
-  const byToken = () => Object.keys(found.scores).filter((name) => about.scores.find((s) => s.name === name).by_token);
-  const share = (name) => (about.scores.find((s) => s.name === name).better === "lower" ? name : `${name}_surprisal`);
+  const body = () => ({ texts: [sentence.whole, state.second].filter((one) => one.trim()), score: chosen(), unit: state.unit });
+  const entry = (name) => about.scores.find((s) => s.name === name);
+  const byToken = () => Object.keys(answer.scores).filter((name) => entry(name).by_token);
+  const share = (name) => (entry(name).better === "lower" ? name : `${name}_surprisal`);
 
   const sentence = new Sentence({
-    about, label: "First sentence", text: state.text, blanks: state.blanks, pin: state.pin, hides: false, hint: "The whole sentence is scored; words chosen here are the blanks of the other views.",
+    about, question, state, label: `First ${text}`, blanked: false,
     change: (reason) => {
       if (reason !== "begin") Object.assign(state, { text: sentence.text, blanks: sentence.blanks, pin: sentence.pin });
       address.save(reason === "begin" ? "quiet" : reason);
-      question();
-    },
-    fail: (error) => { state.text = sentence.text; address.save("typing"); answer.replaceChildren(failure(error)); } });
-  const { status } = sentence;
+      if (reason !== "refused") ask();
+    } });
 
-  async function question() {
+  function ask() {
     drawBoxes();
-    const body = { texts: texts(), score: chosen(), unit: state.unit };
-    if (JSON.stringify(body) === asked) return;
-    asked = JSON.stringify(body);
-    const signal = latest.begin();
-    if (!body.texts.length || !body.score.length) return answer.replaceChildren(h("p", { class: "empty" }, "Write a sentence and choose a score."));
-    status.say("asking the model …");
-    status.stoppable(() => halt(latest, signal, status, () => { asked = ""; }));
-    try {
-      found = await askSlowly("score", body, signal, (share, line) => status.say(line, share));
-      status.say("");
-      draw();
-      about.tell?.({ by: `scores, in ${found.unit}`, values: Object.fromEntries(Object.keys(found.scores).flatMap((name) => found.rows.map((row, n) => [`${name}, sentence ${n + 1}`, row[name]]))) });
-      remember("Score", body.texts.join(" / "));
-    } catch (error) {
-      if (error.name === "AbortError") return undefined;
-      status.say("");
+    const now = body();
+    if (JSON.stringify(now) === asked) return undefined;
+    asked = JSON.stringify(now);
+    about.asks?.();
+    if (!now.texts.length || !now.score.length) return question.clear(h("p", { class: "empty" }, `Write a ${text} and choose a score.`));
+    return question.run(async () => {
       asked = "";
-      answer.replaceChildren(failure(error));
-    }
-    status.stoppable(null);
-    return undefined;
+      answer = await question.slowly("score", now);
+      asked = JSON.stringify(now);
+      draw();
+      about.tell?.({ by: `scores, in ${answer.unit}`, values: Object.fromEntries(Object.keys(answer.scores).flatMap((name) => answer.rows.map((row, n) => [`${name}, ${text} ${n + 1}`, row[name]]))) });
+      if (!about.second) remember("Score", now.texts.join(" / "));
+    });
   }
 
-  async function strangers() {
-    if (!state.second.trim()) return void (unknown.hidden = true);
+  async function second(value) {
+    state.second = value;
     try {
-      const strange = (await ask("words", { text: state.second })).words.filter((word) => !word.known).map((word) => `“${word.text}”`);
+      const read = value.trim() ? await about.api.ask("words", { text: value }) : { text: value, words: [] };
+      state.second = other.value = read.text;
+      const strange = read.words.filter((one) => !one.known).map((one) => `“${one.text}”`);
       unknown.hidden = !strange.length;
-      unknown.textContent = `The model does not know ${strange.join(", ")} of the second sentence, and reads the unknown token instead.`;
+      unknown.textContent = `The model does not know ${strange.join(", ")} of the second ${text}, and reads the unknown token instead.`;
     } catch { unknown.hidden = true; /* the score itself says why a text is refused */ }
-    return undefined;
   }
+
+  // Which scores are missing, where the work was stopped.
+  const done = () => Object.keys(answer.scores).filter((name) => answer.rows.some((row) => row[name] !== null)).length;
+  const part = () => (question.stopped && done() < Object.keys(answer.scores).length ? `${done()} of ${Object.keys(answer.scores).length} scores` : "");
+  const of = () => [...answer.rows.map((row) => `“${row.text}”`), about.model];
 
   function draw() {
-    const shownScore = byToken().includes(state.show) ? state.show : byToken()[0];
-    keeping(answer, () => answer.replaceChildren(...[totals(), shownScore ? coloured(shownScore) : null, found.difference && shownScore ? aligned(shownScore) : null].filter(Boolean)));
+    const name = byToken().includes(state.show) ? state.show : byToken()[0];
+    keeping(box, () => box.replaceChildren(...[totals(), name ? coloured(name) : null, answer.difference && name ? aligned(name) : null].filter(Boolean)));
   }
 
   function totals() {
-    const names = Object.keys(found.scores);
-    const rows = () => [["score", ...found.rows.map((_, n) => `sentence_${n + 1}`), "definition"], ...names.map((name) => [name, ...found.rows.map((row) => row[name]), found.scores[name].definition])];
-    return card({ title: "Whole sentences", name: "scores", rows, data: () => found }, h("div", { class: "scroll", tabIndex: 0, role: "region", "aria-label": "scores" }, h("table", { class: "data" },
-      h("thead", {}, h("tr", {}, h("th", { scope: "col" }, "score"), found.rows.map((_, n) => h("th", { scope: "col", class: "n" }, `sentence ${n + 1}`)), h("th", { scope: "col" }, "what it is"))),
-      h("tbody", {}, names.map((name) => h("tr", {}, h("th", { scope: "row" }, name), found.rows.map((row) => h("td", { class: "n" }, nats(row[name]))),
-        h("td", { class: "long" }, found.scores[name].definition, h("span", { class: "note" }, found.scores[name].probability ? " (a probability)" : " (not a probability)"))))))),
-      found.rows.filter((row) => row.reason).map((row) => h("p", { class: "error" }, `“${row.text}”: ${row.reason}.`)));
+    const names = Object.keys(answer.scores);
+    const rows = () => [["score", ...answer.rows.map((_, n) => `${text}_${n + 1}`), "definition"], ...names.map((name) => [name, ...answer.rows.map((row) => row[name]), answer.scores[name].definition])];
+    return card({ title: `Whole ${text}s`, name: "scores", rows, data: () => answer, part: part() },
+      table("scores", ["score", ...answer.rows.map((_, n) => `#${text} ${n + 1}`), "what it is"], names.map((name) => [name, ...answer.rows.map((row) => nats(row[name])), [{ class: "long" }, answer.scores[name].definition, h("span", { class: "note" }, answer.scores[name].probability ? " (a probability)" : " (not a probability)")]]), "th"),
+      answer.rows.filter((row) => row.reason).map((row) => h("p", { class: "error" }, `“${row.text}”: ${row.reason}.`)));
   }
 
+  // Of letters, each is a column; of other texts, each word.
   function coloured(name) {
-    const rows = found.rows.filter((row) => row.words?.length);
+    const [key, rows] = [share(name), answer.rows.filter((row) => row.words?.length)];
     if (!rows.length) return null;
-    const top = Math.max(1e-9, ...rows.flatMap((row) => row.words.map((word) => word[share(name)])));
-    const files = { rows: () => [["sentence", "word", ...byToken().map(share)], ...rows.flatMap((row) => row.words.map((word) => [found.rows.indexOf(row) + 1, word.word, ...byToken().map((n) => word[share(n)])]))], data: () => rows };
-    return card({ title: "Word by word", name: "words", ...files, tools: [select("Score shown", name, byToken().map((n) => [n, n]), (show) => { state.show = show; address.save(); draw(); })] },
-      rows.map((row) => h("div", { class: "scored", dir: direction(row.text) }, row.words.map((word) => h("span", { class: "word", title: tokensOf(row, word, name) }, word.word, h("i", { "--p": Math.max(0, word[share(name)] / top) }), h("small", {}, nats(word[share(name)])))))),
-      h("p", { class: "note" }, `The warmer the bar, the more a word counts against the sentence, in ${found.unit} (up to ${nats(top)}); a word’s tokens add up.`));
+    const units = (row) => (about.by_character ? row.tokens.map((one) => ({ ...one, word: shown(one.token) })) : row.words);
+    const top = Math.max(1e-9, ...rows.flatMap((row) => units(row).map((one) => one[key])));
+    const tokens = (row, one) => row.tokens.filter((t) => t.word_number === one.word_number).map((t) => `${shown(t.token)} ${nats(t[key])}`).join(", ");
+    const differs = (row, n) => rows.length === 2 && about.by_character && rows.some((other) => units(other)[n]?.word !== units(row)[n]?.word);
+    const files = { rows: () => [[text, word, ...byToken().map(share)], ...rows.flatMap((row) => units(row).map((one) => [answer.rows.indexOf(row) + 1, one.word, ...byToken().map((n) => one[share(n)])]))], data: () => rows };
+    return card({ title: about.by_character ? "Residue by residue" : "Word by word", name: "words", ...files, of, part: part(), tools: [select("Score shown", name, byToken().map((n) => [n, n]), (show) => { state.show = show; address.save(); draw(); })] },
+      rows.map((row) => h("div", { class: "scored" }, profile(units(row).map((one, n) => ({ texts: [one.word], value: one[key], written: nats(one[key]), differs: differs(row, n), title: about.by_character ? `${one.word}${n + 1}: ${nats(one[key])} ${answer.unit}` : tokens(row, one) })), { label: `${name} of ${text} ${answer.rows.indexOf(row) + 1}, ${word} by ${word}`, most: top, letters: about.by_character, rtl: direction(row.text) === "rtl" }))),
+      h("p", { class: "note" }, `The higher the bar, the more a ${word} counts against the ${text}, in ${answer.unit} (up to ${nats(top)})${about.by_character ? "" : "; a word’s tokens add up"}.`));
   }
-
-  const tokensOf = (row, word, name) => row.tokens.filter((t) => t.word_number === word.word_number).map((t) => `${shown(t.token)} ${nats(t[share(name)])}`).join(", ");
 
   function aligned(name) {
     const column = `${name}_difference`;
-    const top = Math.max(1e-9, ...found.difference.map((row) => Math.abs(row[column])));
-    const differs = (row) => row.first_token !== row.second_token;
-    const line = (label, key) => h("tr", {}, h("th", { scope: "row" }, label), found.difference.map((row) => h("td", { class: differs(row) ? "differs" : "" }, row[key] === null ? "–" : shown(row[key]))));
-    const total = found.difference.reduce((sum, row) => sum + row[column], 0);
-    const files = { rows: () => [Object.keys(found.difference[0] ?? {}), ...found.difference.map((row) => Object.values(row))], data: () => found.difference };
-    return card({ title: "The first against the second", name: "difference", ...files },
-      h("div", { class: "scroll", tabIndex: 0, role: "region", "aria-label": "the two sentences aligned" }, h("table", { class: "aligned", dir: direction(state.text) }, h("tbody", {},
-        line("first", "first_token"), line("second", "second_token"),
-        h("tr", {}, h("th", { scope: "row" }, "difference"), found.difference.map((row) => h("td", {}, h("i", { class: row[column] < 0 ? "less" : "", "--p": Math.abs(row[column]) / top }), h("small", {}, (row[column] > 0 ? "+" : "") + nats(row[column])))))))),
-      h("p", { class: "lead" }, `By ${name} the ${total >= 0 ? "first" : "second"} sentence is better, by ${nats(Math.abs(total))} ${found.unit}.`));
+    const rows = answer.difference;
+    const top = Math.max(1e-9, ...rows.map((row) => Math.abs(row[column])));
+    const total = rows.reduce((sum, row) => sum + row[column], 0);
+    const changed = rows.map((row, n) => [row, n]).filter(([row]) => row.first_token !== row.second_token);
+    const written = (row) => (row[column] > 0 ? "+" : "") + nats(row[column]);
+    const shows = (token) => (token === null ? "–" : shown(token));
+    return card({ title: "The first against the second", name: "difference", rows: () => [Object.keys(rows[0] ?? {}), ...rows.map((row) => Object.values(row))], data: () => rows, of },
+      profile(rows.map((row) => ({ texts: [shows(row.first_token), shows(row.second_token)], value: row[column], up: "rise", written: written(row), differs: row.first_token !== row.second_token, title: `${shows(row.first_token)} / ${shows(row.second_token)}: ${written(row)}` })), { label: "the first against the second, token by token", most: top, letters: about.by_character, rtl: direction(state.text) === "rtl" }),
+      h("p", { class: "note changed" }, `They differ at ${changed.map(([row, n]) => `${shows(row.first_token)}${about.by_character ? n + 1 : ""} / ${shows(row.second_token)} (${written(row)})`).join(", ") || "nothing"}. Blue: for the first.`),
+      h("p", { class: "lead" }, `By ${name} the ${total >= 0 ? "first" : "second"} ${text} is better, by ${nats(Math.abs(total))} ${answer.unit}.`));
   }
 
-  const second = h("input", { type: "text", value: state.second, dir: "auto", maxLength: about.limits.longest_text, spellcheck: false, autocomplete: "off", onchange: () => { state.second = second.value; address.save(); strangers(); question(); } });
+  const other = h("input", { type: "text", value: state.second, dir: "auto", maxLength: about.limits.longest_text, spellcheck: false, autocomplete: "off", onchange: async () => { await second(other.value); address.save(); ask(); } });
   const boxes = h("fieldset", {}, h("legend", {}, "Scores"), about.scores.map((score) => {
-    const box = h("input", { type: "checkbox", value: score.name, "data-key": `score:${score.name}`, onchange: () => {
+    const one = h("input", { type: "checkbox", value: score.name, "data-key": `score:${score.name}`, onchange: () => {
       const names = new Set(chosen());
-      if (box.checked) names.add(score.name); else names.delete(score.name);
+      if (one.checked) names.add(score.name); else names.delete(score.name);
       state.scores = about.scores.map((s) => s.name).filter((n) => names.has(n)).join(",");
       address.save();
-      question();
+      ask();
     } });
-    return h("label", { class: "inline", title: score.definition }, box, score.name);
+    return h("label", { class: "inline", title: score.definition }, one, score.name);
   }));
 
   // No more than the server takes can be chosen; a link with more of them says which are not shown.
   function drawBoxes() {
-    for (const box of boxes.querySelectorAll("input")) {
-      box.checked = chosen().includes(box.value);
-      box.disabled = !box.checked && chosen().length >= most;
+    for (const one of boxes.querySelectorAll("input")) {
+      one.checked = chosen().includes(one.value);
+      one.disabled = !one.checked && chosen().length >= most;
     }
     const left = wanted().slice(most);
     limit.textContent = left.length ? `${most} scores at a time: ${left.join(", ")} ${left.length > 1 ? "are" : "is"} not shown.` : chosen().length >= most ? `${most} scores at a time: leave one out to choose another.` : "";
   }
 
-  // A file of minimal pairs, chosen or dropped anywhere on the view.
-  const dropped = h("div", { class: "slot" });
-  let stopPairs = null;
-  async function take(file) {
-    stopPairs?.();
-    if (!chosen().length) return dropped.replaceChildren(failure(new Error("Choose a score first.")));
-    const name = chosen().includes(state.show) ? state.show : chosen()[0];
-    try {
-      stopPairs = scorePairs(dropped, await readPairs(file), about.scores.find((s) => s.name === name), state.unit, file.name);
-    } catch (error) {
-      dropped.replaceChildren(failure(error));
-    }
-    return undefined;
-  }
-  const file = h("input", { type: "file", accept: ".jsonl,.csv,.tsv", onchange: () => file.files[0] && take(file.files[0]) });
-  const over = (event) => { event.preventDefault(); root.classList.toggle("over", event.type === "dragover"); };
-  const drop = (event) => { over(event); if (event.dataTransfer.files[0]) take(event.dataTransfer.files[0]); };
-  const listeners = { dragover: over, dragleave: over, drop };
-  for (const [name, act] of Object.entries(listeners)) root.addEventListener(name, act);
-
-  sentence.list.before(h("label", { class: "field" }, h("span", {}, "Second sentence, if any"), second));
+  sentence.list.before(h("label", { class: "field" }, h("span", {}, `Second ${text}, if any`), other));
   root.append(
-    h("section", { class: "intro" }, h("h1", {}, "How good is a sentence?"), h("p", {}, "Several scores, each by its own definition; only some of them are probabilities.")),
-    sentence.element, h("div", { class: "card asking" }, unknown, h("div", { class: "controls" }, boxes, select("Unit", state.unit, [["nats", "nats"], ["bits", "bits"]], (unit) => { state.unit = unit; address.save(); question(); })), limit, h("label", { class: "file" }, `Minimal pairs: drop a file here, or choose one (${PAIRS_TAKEN})`, file)), dropped, answer,
-    copying(() => {
-      const options = { unit: state.unit === "nats" ? null : state.unit };
-      return { python: `print(${call(about, "score", [texts(), chosen()], { rows: "nested", ...options })}.to_frame())`, command: command(about, "score", texts(), { score: chosen(), ...options }) };
-    }));
-  strangers();
-  sentence.begin();
-  return () => {
-    latest.stop();
-    sentence.leave();
-    stopPairs?.();
-    for (const [name, act] of Object.entries(listeners)) root.removeEventListener(name, act);
-  };
+    h("section", { class: "intro" }, h("h1", {}, `How good is a ${text}?`), h("p", {}, "Several scores, each by its own definition; only some of them are probabilities.")),
+    sentence.element, h("div", { class: "card asking" }, unknown, h("div", { class: "controls" }, boxes, select("Unit", state.unit, [["nats", "nats"], ["bits", "bits"]], (unit) => { state.unit = unit; address.save(); ask(); })), limit), question.problem, box,
+    copying(() => about.api.ask("score/copy", body())));
+  second(state.second).then(() => sentence.begin());
+  return () => sentence.leave();
 }

@@ -1,0 +1,103 @@
+"""The programs that pairs ask for, compiled side by side before they are needed.
+
+A program takes Triton about a second to compile, one after the other as they are met; compilers leave Python's lock, so threads
+share the work. Each is launched once on small random tables, with what it is compiled for: what lines are a multiple of, and the
+kind of sums.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext, suppress
+from functools import partial
+from threading import Thread
+
+import torch
+
+from unmask.joints.likely_tokens import LIKELY, inverses, taken_whole
+from unmask.joints.registry import Member
+from unmask.joints.rules import ALIGNED, Linear, PairForm, Stack
+from unmask.joints.sweeps import Members, Site, flat, start
+from unmask.models.batching import release_memory
+from unmask.tables.unary import Tables
+
+Launch = Callable[[], object]
+FEW = 16 * ALIGNED
+"""Tokens of a rehearsal, beyond what is left of the real number over ALIGNED."""
+AT_ONCE = 12
+"""Threads that compile."""
+
+
+def rehearse(tokens: int, device: torch.device, others: Callable[[], Iterable[Launch]] = tuple) -> Thread:
+    """Begin to compile the programs for pairs over `tokens` tokens, and those of `others`.
+
+    The thread ends when all are there, and what they took of the GPU's memory is given back. A process that ends before waits for
+    those under way and leaves out the rest.
+    """
+
+    def run() -> None:
+        with suppress(Exception), ThreadPoolExecutor(AT_ONCE) as pool:
+            for some in (others, partial(launches, tokens, device)):
+                for launch in some():
+                    pool.submit(_quietly, launch, device)
+        release_memory()
+
+    thread = Thread(target=run)
+    thread.start()
+    return thread
+
+
+def launches(tokens: int, device: torch.device) -> list[Launch]:
+    """One of each program, and of the operations whose library is loaded when it is first needed."""
+    from unmask.joints.triton_programs import column_flows, pair_sums, row_flows, table_sums
+
+    tables = random_pair(FEW + tokens % ALIGNED, device)
+    a, b, (v, u) = _members(tables)
+    # The columns of likely tokens have lines as long as there are places for these tokens: all tokens, or a padded number.
+    strip_a, strip_b, (strip_v, strip_u) = _members(tables if taken_whole(tokens) else random_pair(FEW, device))
+    f, e, shift = tables.log_masked[0][None], tables.log_masked[1][None], torch.zeros(1, device=device)
+    one, two = PairForm(Linear(1, 0, f, e)), PairForm(Linear(1, 0, e=e), Linear(0, 1, f))
+    return [
+        partial(row_flows, a, b, u, v),
+        partial(column_flows, a, b, u, v),
+        partial(row_flows, a, b, u, v, logs=False),
+        partial(column_flows, strip_a, strip_b, strip_u, strip_v, logs=False),
+        partial(table_sums, [tables]),
+        partial(pair_sums, a, b, PairForm(two.first, two.second, (f, e)), shift, cross=True),
+        partial(pair_sums, a, b, two, shift, cross=True),
+        partial(pair_sums, a, b, one, shift, cross=True),
+        partial(pair_sums, a, b, one, square=True),
+        partial(inverses, torch.eye(LIKELY, dtype=torch.float64, device=device).repeat(2, 1, 1)),
+    ]
+
+
+def random_pair(tokens: int, device: torch.device) -> Tables:
+    """The tables of a pair over this many tokens."""
+    draw = torch.Generator().manual_seed(0)
+    logits = [torch.randn(tokens, tokens, generator=draw).to(device) for _ in range(2)]
+    every = torch.arange(tokens, device=device)
+    return Tables(
+        candidates=(every, every),
+        log_q=tuple(f.log_softmax(t) for t, f in enumerate(logits)),
+        log_inside=tuple(torch.zeros_like(f.sum(t, keepdim=True)) for t, f in enumerate(logits)),
+        log_total=tuple(f.logsumexp(t, keepdim=True) for t, f in enumerate(logits)),
+        log_masked=tuple(f[0].log_softmax(0) for f in logits),
+        log_masked_inside=(0.0, 0.0),
+    )
+
+
+def _members(tables: Tables) -> tuple[Stack, Stack, list[Site]]:
+    """Both tables of a pair as a member reads them, and the member's sites."""
+    members = Members.of([tables], [Member(0.5, 0.25)])
+    sites, _ = members.at(flat(start(tables))[None], tables.log_q[0].dtype)
+    return (*members.stacks, sites)
+
+
+@torch.inference_mode()
+def _quietly(launch: Launch, device: torch.device) -> None:
+    """A failure here would happen again in the real launch, and be reported there."""
+    with suppress(Exception), torch.cuda.device(device) if device.type == "cuda" else nullcontext():
+        if device.type == "cuda":
+            torch.cuda.synchronize()
+        launch()

@@ -1,0 +1,176 @@
+// Questions to a model: requests, progress, Stop, what is stale, and what to do when the server is away.
+import { h } from "./drawing/dom.js";
+
+const [SOON, AGAIN] = [3, 1500];
+const ROOT = new URL("../", import.meta.url);
+
+// A refusal is an error whose message can be shown as it is; `away` if the server did not answer.
+export class Refused extends Error {
+  constructor(line, away = false) { super(line); this.away = away; }
+}
+
+const sentence = (line) => line.charAt(0).toUpperCase() + line.slice(1) + (/[.!?]$/.test(line) ? "" : ".");
+
+// The interface of one model: the first is at /api, others are at /models/N/api.
+export class Api {
+  constructor(number = 0) { this.base = new URL(number ? `models/${number}/api/` : "api/", ROOT); }
+
+  async sent(path, body, signal) {
+    let answer;
+    try {
+      answer = await fetch(new URL(path, this.base), body === undefined ? { signal } : { method: "POST", headers: { "content-type": "application/json" }, body: JSON.stringify(body), signal });
+    } catch (error) {
+      if (error.name === "AbortError") throw error;
+      throw new Refused("The server does not answer: is `unmask serve` still running?", true);
+    }
+    if (answer.ok) return answer;
+    let line = `The server answered ${answer.status}.`;
+    try { line = sentence((await answer.json()).error); } catch { /* not JSON: the status says enough */ }
+    throw new Refused(line, answer.status === 503);
+  }
+
+  async ask(path, body, signal) { return (await this.sent(path, body, signal)).json(); }
+
+  // Server-sent events of a POST, as they come: yields [name, value]; an `error` event is raised.
+  async * follow(path, body, signal) {
+    const reader = (await this.sent(path, body, signal)).body.pipeThrough(new TextDecoderStream()).getReader();
+    let waiting = "";
+    for (;;) {
+      let read;
+      try { read = await reader.read(); } catch (error) { throw error.name === "AbortError" ? error : new Refused("The server has gone away.", true); }
+      if (read.done) return;
+      const parts = (waiting + read.value).split("\n\n");
+      waiting = parts.pop();
+      for (const part of parts) {
+        const lines = Object.fromEntries(part.split("\n").filter((l) => !l.startsWith(":")).map((l) => [l.slice(0, l.indexOf(": ")), l.slice(l.indexOf(": ") + 2)]));
+        if (!lines.event) continue;
+        const value = JSON.parse(lines.data);
+        if (value.stopped && lines.event === "error") throw new DOMException("stopped", "AbortError");
+        if (lines.event === "error") throw new Refused(sentence(value.error));
+        yield [lines.event, value];
+      }
+    }
+  }
+}
+
+const duration = (seconds) => (seconds < 90 ? `about ${Math.ceil(seconds)} s` : `about ${Math.ceil(seconds / 60)} min`);
+const count = (n) => n.toLocaleString("en");
+
+// The question of a view. Only the latest one counts: a new one cancels the one before, also on the server.
+// box holds what is drawn; it is dimmed, and marked as busy, while what it shows is not the answer to what is asked now.
+export class Question {
+  constructor(api, box, hint = "") {
+    Object.assign(this, { api, box, stops: 0 });
+    this.line = h("span", { class: "said" });
+    this.bar = h("progress", { max: 1, hidden: true, "aria-label": "progress" });
+    this.button = h("button", { type: "button", hidden: true, "data-key": "stop", onclick: () => this.#press() }, "Stop");
+    this.problem = h("div", { class: "slot" });
+    this.element = h("div", { class: "foot" }, h("p", { class: "note" }, hint), h("div", { class: "status", role: "status" }, this.line, this.bar, this.button));
+  }
+
+  say(text, share = null) {
+    if (share === null || this.share > share) this.began = null;
+    this.share = share;
+    this.began ??= { time: performance.now(), share: share ?? 0 };
+    const gone = (performance.now() - this.began.time) / 1000;
+    const left = share > this.began.share ? (gone * (1 - share)) / (share - this.began.share) : null;
+    this.line.textContent = gone > 1 && left !== null && left >= SOON ? `${text}, ${duration(left)} left` : text;
+    this.bar.hidden = share === null;
+    if (share !== null) this.bar.value = share;
+    this.element.classList.toggle("busy", text !== "");
+  }
+
+  // work(question) asks and draws; it is called again by "Ask again".
+  async run(work) {
+    this.leave();
+    const signal = (this.controller = new AbortController()).signal;
+    Object.assign(this, { work, signal, job: null, stopped: false });
+    this.stale(true);
+    this.problem.replaceChildren();
+    this.say("asking the model …");
+    this.#offer("Stop");
+    try {
+      await work(this);
+      if (signal !== this.signal) return;
+      this.stale(false);
+      if (!this.stopped) this.say("");
+      this.#offer(this.stopped ? "Ask again" : null);
+    } catch (error) {
+      if (signal !== this.signal) return;
+      if (error.name === "AbortError") return this.#offer("Ask again");
+      this.say("");
+      this.#offer(null);
+      this.fail(error);
+    }
+  }
+
+  // The events of a question whose answer may take long, until its answer; each is also given to `on`.
+  async slowly(path, body, note = "") {
+    const { signal } = this;
+    for await (const [name, value] of this.api.follow(`${path}/events`, body, signal)) {
+      if (name === "answer") { signal.throwIfAborted(); return value; }
+      if (name === "job") this.job = value.id;
+      else if (!this.stopped) this.say(note + (value.total ? `${count(value.done)} of ${count(value.total)} ${value.what}` : `${value.what} …`), value.total ? value.done / value.total : null);
+    }
+    throw new Refused("The answer broke off: ask again.", true);
+  }
+
+  // Shows why there is no answer. What was drawn for an older question goes, unless the server is only away.
+  fail(error) {
+    const again = () => this.work && this.run(this.work);
+    this.problem.replaceChildren(h("p", { class: "error", role: "alert" }, error.message, error.away ? h("button", { type: "button", onclick: again }, "Retry") : null));
+    if (!error.away) this.clear();
+    else this.#await(this.signal, again);
+  }
+
+  // Asks whether the server is back, and then the question again.
+  #await(signal, again) {
+    this.timer = setTimeout(async () => {
+      try { await this.api.ask("about"); } catch { return void (signal === this.signal && this.#await(signal, again)); }
+      if (signal === this.signal) again();
+    }, AGAIN);
+  }
+
+  stale(is) {
+    for (const box of [this.box].flat()) { box.classList.toggle("stale", is && box.childNodes.length > 0); box.ariaBusy = String(is); }
+  }
+
+  clear(...lines) {
+    this.stale(false);
+    for (const box of [this.box].flat()) box.replaceChildren();
+    if (lines.length) { this.leave(); this.say(""); this.#offer(null); this.problem.replaceChildren(...lines); }
+  }
+
+  #offer(label) {
+    this.button.hidden = !label;
+    if (label) this.button.textContent = label;
+  }
+
+  // Stop: a job that has a name answers with what it has; any other is left.
+  #press() {
+    if (this.button.textContent !== "Stop") return this.run(this.work);
+    this.stopped = true;
+    this.say("Stopped.");
+    this.#offer("Ask again");
+    const { controller } = this;
+    if (!this.job) return controller.abort();
+    return fetch(new URL(`jobs/${this.job}`, this.api.base), { method: "DELETE" }).then((answer) => answer.ok || controller.abort(), () => controller.abort());
+  }
+
+  leave() {
+    clearTimeout(this.timer);
+    this.signal = null;
+    this.controller?.abort();
+  }
+}
+
+// Redraws a part of the page and leaves the keyboard where it was: on what has the same data-key, or the same kind of thing.
+export function keeping(box, draw) {
+  const at = document.activeElement;
+  const key = box.contains(at) ? at.dataset.key : undefined;
+  draw();
+  if (!key || box.contains(document.activeElement)) return;
+  const kind = key.slice(0, key.lastIndexOf(":") + 1);
+  const to = box.querySelector(`[data-key="${CSS.escape(key)}"]`) ?? (kind ? box.querySelector(`[data-key^="${CSS.escape(kind)}"]`) : null);
+  to?.focus({ preventScroll: true });
+}
