@@ -42,7 +42,7 @@ def launches() -> list[Callable[[], object]]:
     from unmask.models.encoder.layers import Turn
     from unmask.models.encoder.triton_programs import add_norm, linear_activated, long_attention, short_attention, turned
     from unmask.sampling.engine import triton_programs as drawing
-    from unmask.sampling.engine.token_draw import Asked
+    from unmask.sampling.engine.randomness import Asked
     from unmask.tables import triton_cells
 
     half = {"dtype": torch.float16}

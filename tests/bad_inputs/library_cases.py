@@ -73,7 +73,6 @@ CASES = {
     "diagnose device": (lambda: unmask.diagnose("/nowhere", device="cpu"), "device"),
     "fill forbid=['']": (lambda: fill(forbid=[""]), "forbid"),
     "mutants alphabet=one": (lambda: mutants(alphabet=["cat"]), "names one token"),
-    "sample restart": (lambda: sample(kernel=unmask.Refined(restart=1e-9)), "restart 1e-09 is out of range"),
     "sample memory=1B": (lambda: sample(memory="1B"), "1 bytes is too little"),
     "fill model=NUL": (lambda: unmask.fill(TEXT, model="a\0b"), "a\\x00b"),
     "compare figure=gif": (lambda: compare(figure=FOLDER / "x.gif"), "x.gif"),
