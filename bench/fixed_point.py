@@ -4,7 +4,7 @@
                                 [--accuracy 1e-3] [--most 1000] [--eigen]
 
 Four ways: eq. 5 from uniform marginals (the published one) and from those of the product joint, the sweeps of
-`unmask.joints.solver.flow_sweep` alone, and what the constructions do by default, stopped by its own estimate at that accuracy.
+`unmask.joints.sweeps` alone, and what the constructions do by default, stopped by its own estimate at that accuracy.
 Accuracy is the larger total variation between the two marginals and those of a reference run on to an estimated 1e-6;
 cells read over cells of the tables count as reads. The ratio is that of the published way to the default. The last
 columns tell how many reads the default takes to stop at its stated 1e-4 and how accurate it then is, from either start;
@@ -30,10 +30,9 @@ from unmask.checks import numbers
 from unmask.cloze import Cloze
 from unmask.evaluation.pairs import choose_pairs, read_texts
 from unmask.joints.arnold_gokhale import TOLERANCE, family, plain_step
-from unmask.joints.chain import chain_weights
+from unmask.joints.closed_forms import chain_weights
 from unmask.joints.registry import Member, member
-from unmask.joints.solver.flow_sweep import sweep
-from unmask.joints.solver.members import Marginals, Members, flat, start, unflat
+from unmask.joints.sweeps import Marginals, Members, flat, start, sweep, unflat
 from unmask.models.masked_lm import MaskedLM
 from unmask.tables.revealing import regular_tokens
 from unmask.tables.unary import Tables, unary_tables
@@ -79,8 +78,8 @@ class Problem:
         return None
 
     def sweep(self, at: Marginals) -> Marginals:
-        """One step of `unmask.joints.solver.flow_sweep`."""
-        return unflat(sweep(self.members, flat(at)[None, :])[0], at)
+        """One step of `unmask.joints.sweeps`."""
+        return unflat(sweep(self.members, flat(at)[None, :])[0], self.tables.shape)
 
     def published(self, at: Marginals) -> Marginals:
         """One step of eq. 5."""

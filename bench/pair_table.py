@@ -31,7 +31,7 @@ from transformers import AutoModelForMaskedLM
 
 from unmask.cloze import Cloze
 from unmask.joints import derive_all
-from unmask.joints.arnold_gokhale import arnold_gokhale
+from unmask.joints.deriving import derive
 from unmask.joints.metrics import BlockMetrics, JointMetrics, block_metrics
 from unmask.models.conditional_model import ConditionalModel
 from unmask.models.masked_lm import MaskedLM
@@ -89,7 +89,7 @@ def ours(model: MaskedLM, cloze: Cloze, tokens: int, clock: Clock) -> tuple[Bloc
     tables = clock.part("tables", lambda: unary_tables(FirstTokens(model, tokens), cloze))
     joints = clock.part("joints", lambda: derive_all(tables))
     measured = clock.part("metrics", lambda: block_metrics(joints, cloze.gold))
-    return measured, lambda: block_metrics([arnold_gokhale(tables, steps=PUBLISHED_STEPS)], cloze.gold)
+    return measured, lambda: block_metrics([derive(tables, "arnold_gokhale", steps=PUBLISHED_STEPS)], cloze.gold)
 
 
 def plain(network: torch.nn.Module, cloze: Cloze, tokens: int, clock: Clock) -> BlockMetrics:

@@ -36,20 +36,14 @@ class Card:
         return 0
 
 
-class Scaled:
-    """A norm of root mean squares."""
-
-    weight, variance_epsilon = torch.ones(64, dtype=torch.float16), 1e-5
-
-
 def launches() -> list[Callable[[], object]]:
     """One of each program."""
-    from unmask.joints.triton import rehearsal
+    from unmask.joints import rehearsal
     from unmask.models.encoder.layers import Turn
     from unmask.models.encoder.triton_programs import add_norm, linear_activated, long_attention, short_attention, turned
     from unmask.sampling.engine import triton_programs as drawing
-    from unmask.sampling.engine.token_draw import Asked
-    from unmask.tables import filling
+    from unmask.sampling.engine.randomness import Asked
+    from unmask.tables import triton_cells
 
     half = {"dtype": torch.float16}
     states, norm, inner = torch.zeros(2, 16, 64, **half), nn.LayerNorm(64, **half), nn.Linear(64, 256, **half)
@@ -58,14 +52,14 @@ def launches() -> list[Callable[[], object]]:
     of_pairs = rehearsal.launches(37, CPU)
     return [
         lambda: add_norm(norm, states, states),
-        lambda: add_norm(Scaled(), states, states, before=True),
+        lambda: add_norm(norm, states, states, before=True),
         lambda: short_attention(states, states, states, 2),
-        lambda: short_attention(states, states[..., :32], states[..., :32], 2, Turn(states[0, :, :32], states[0, :, :32]), 8),
+        lambda: short_attention(states, states, states, 2, Turn(states[0, :, :32], states[0, :, :32]), 8),
         lambda: long_attention(states, states, states, 2, 8),
         lambda: turned(states, Turn(states[0, :, :32], states[0, :, :32])),
         lambda: linear_activated(inner, "gelu", states),
         lambda: linear_activated(inner, "swish", states, gates=True),
-        lambda: filling.rehearse(100, 100, CPU),
+        lambda: triton_cells.rehearse(100, 100, CPU),
         lambda: drawing.uniform_on_gpu((1, 2, 3, 4, 5), sites, sites[None]),
         lambda: drawing.draw_on_gpu(Asked(logits, allowed, sites, sites, 1.0, None, uniform)),
         lambda: drawing.log_normaliser_on_gpu(logits),

@@ -59,7 +59,7 @@ class Import:
 
 
 def room(module: str) -> str:
-    """ "unmask.joints.solver.balance" is in "joints", "unmask.joints.registry" in "registries"; the package itself is in ""."""
+    """ "unmask.joints.closed_forms" is in "joints", "unmask.joints.registry" in "registries"; the package itself is in ""."""
     if module.endswith(".registry"):
         return "registries"
     if module == "unmask.verbs.serve":

@@ -11,10 +11,9 @@ from hypothesis import strategies as st
 from unmask.cloze import Cloze
 from unmask.joints.arnold_gokhale import plain_step
 from unmask.joints.registry import Member
-from unmask.joints.solver.anderson import Acceleration, FixedPoint
-from unmask.joints.solver.flow_sweep import sweep
-from unmask.joints.solver.members import Marginals, Members, flat, unflat
-from unmask.joints.tiles import tile_size, tiles
+from unmask.joints.rules import tile_size, tiles
+from unmask.joints.solver import Acceleration, FixedPoint
+from unmask.joints.sweeps import Marginals, Members, flat, sweep, unflat
 from unmask.models.tabular import TabularMLM
 from unmask.tables.unary import Tables, unary_tables
 
@@ -104,7 +103,7 @@ def large_tables(shape: Sequence[int], seed: int, scale: float = 1.5) -> Tables:
 
 def swept(tables: Tables, log_mu: Marginals, member: Member) -> Marginals:
     """The marginals after one sweep of the solver."""
-    return unflat(sweep(Members.of([tables], [member]), flat(log_mu)[None, :])[0], log_mu)
+    return unflat(sweep(Members.of([tables], [member]), flat(log_mu)[None, :])[0], tables.shape)
 
 
 def accelerated(step, log_p: torch.Tensor, tolerance: float, max_reads: int) -> FixedPoint:

@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 from unmask.cloze import Cloze
 from unmask.joints.chain_search import EXACT_SITES, search_fillings
 from unmask.models.tabular import TabularMLM
-from unmask.tables.exploration import Variant
-from unmask.tables.lattice import lattice
+from unmask.tables.lattice import Variant, lattice
 from unmask.tables.revealing import Conditionals
 
 

@@ -11,8 +11,7 @@ from joint_cases import distance, random_joint, random_tables, seeds, sizes, tab
 
 from unmask.errors import InputError
 from unmask.joints import CONSTRUCTIONS, derive
-from unmask.joints.chain import chain
-from unmask.joints.hcb import hcb
+from unmask.joints.closed_forms import chain, hcb
 
 ITERATED = ("arnold_gokhale", "balanced", "pseudo_gibbs", "restarted")
 RESTRICTABLE = ("product", "mrf", "mrf_logit", "hcb", "chain", "chain_forward", "chain_backward")

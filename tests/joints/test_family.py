@@ -18,11 +18,11 @@ from joint_cases import (
 )
 
 from unmask.errors import InputError
-from unmask.joints.arnold_gokhale import FamilyRule, arnold_gokhale, balanced, family, plain_step, pseudo_gibbs
+from unmask.joints.arnold_gokhale import FamilyRule, family, plain_step
+from unmask.joints.deriving import derive
 from unmask.joints.joint import Joint
 from unmask.joints.registry import Member
-from unmask.joints.solver.flow_sweep import sweep_pair, sweep_sites
-from unmask.joints.solver.members import Members, flat, start
+from unmask.joints.sweeps import Members, flat, start, sweep_pair, sweep_sites
 from unmask.tables.unary import Tables
 
 alphas = st.sampled_from([0.0, 0.2, 0.5, 0.8, 1.0])
@@ -60,7 +60,7 @@ def test_accelerated_and_plain_iteration_agree_and_so_do_two_starts(size, seed, 
     accelerated = family(tables, alpha, tolerance=EXACT).dense().exp()
     elsewhere = family(tables, alpha, tolerance=EXACT, initial=start(tables, uniform=True)).dense().exp()
     member = Member(alpha)
-    plain = Joint("plain", tables, FamilyRule(tables, settled(tables, start(tables), member), member)).dense().exp()
+    plain = Joint("plain", tables, FamilyRule.at(tables, settled(tables, start(tables), member), member)).dense().exp()
     assert distance(accelerated, elsewhere) < 1e-8
     assert distance(accelerated, plain) < 1e-7
 
@@ -91,8 +91,8 @@ def test_pseudo_gibbs_is_the_stationary_vector_of_the_random_scan_chain(size, se
     values, vectors = torch.linalg.eig(random_scan_step(tables).T)
     first = vectors[:, values.real.argmax()].real
     stationary = (first / first.sum()).reshape(tables.shape)
-    assert distance(stationary, pseudo_gibbs(tables, tolerance=EXACT).dense().exp()) < 1e-8
-    assert distance(stationary, arnold_gokhale(tables, tolerance=EXACT).dense().exp()) > 1e-6
+    assert distance(stationary, derive(tables, "pseudo_gibbs", tolerance=EXACT).dense().exp()) < 1e-8
+    assert distance(stationary, derive(tables, "arnold_gokhale", tolerance=EXACT).dense().exp()) > 1e-6
 
 
 @settings(max_examples=20, deadline=None)
@@ -177,17 +177,17 @@ def test_acceleration_pays_on_hard_tables():
     """The same accuracy from eq. 5 takes at least ten times the reads."""
     tables = in_float64(sharp_tables(60, 3, 25.0))
     truth = family(tables, 0.0, tolerance=EXACT).dense().exp()
-    joint = arnold_gokhale(tables)
+    joint = derive(tables, "arnold_gokhale")
     reads, accuracy = round(joint.report["reads"]), distance(joint.dense().exp(), truth)
     assert accuracy < 1e-4
-    published = arnold_gokhale(tables, steps=10 * reads)
+    published = derive(tables, "arnold_gokhale", steps=10 * reads)
     assert distance(published.dense().exp(), truth) > accuracy
     assert published.report["objective"] > joint.report["objective"]
 
 
 def test_the_report_says_what_was_done():
     tables = random_tables((2, 5), 1)
-    report = balanced(tables).report
+    report = derive(tables, "balanced").report
     assert set(report) == {
         "alpha", "restart", "steps", "reads", "change", "error", "moved", "growth", "converged", "objective", "objective_mean",
         "log_z",
@@ -196,7 +196,7 @@ def test_the_report_says_what_was_done():
     assert report["reads"] == report["steps"] + 3
     stopped = family(tables, 0.5, tolerance=1e-12, max_reads=3).report
     assert not stopped["converged"] and stopped["steps"] == 3 and stopped["error"] > 1e-12
-    assert arnold_gokhale(tables, steps=4).report["converged"] is False
+    assert derive(tables, "arnold_gokhale", steps=4).report["converged"] is False
 
 
 @pytest.mark.parametrize(

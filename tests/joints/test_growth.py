@@ -3,8 +3,7 @@
 import pytest
 import torch
 
-from unmask.joints.solver.anderson import Acceleration
-from unmask.joints.solver.solve import GROWS
+from unmask.joints.solver import GROWS, Acceleration
 
 TARGET = torch.tensor([[-1e-9, -20.0, -25.0]], dtype=torch.float64)
 

@@ -10,10 +10,7 @@ from scipy.stats import chi2
 import unmask
 from unmask.errors import InputError
 from unmask.joints import derive
-from unmask.joints.arnold_gokhale import balanced
-from unmask.joints.hcb import hcb
-from unmask.joints.mrf import mrf
-from unmask.joints.product import product
+from unmask.joints.closed_forms import hcb, mrf, product
 
 
 def entropy_of(p):
@@ -77,7 +74,7 @@ def p_value(joint, drawn):
 
 def test_samples_follow_the_joint_and_are_repeatable():
     tables = random_tables((2, 5), 13, scale=0.8)
-    joint = balanced(tables)
+    joint = derive(tables, "balanced")
     drawn = joint.sample(20_000, seed=5)
     assert drawn.shape == (20_000, 2)
     assert torch.equal(drawn, joint.sample(20_000, seed=5))
@@ -114,14 +111,14 @@ def test_tokens_outside_the_candidates_have_no_probability():
 
 def test_tables_for_people():
     candidates = [torch.tensor([4, 1]), torch.tensor([0, 2, 3])]
-    joint = balanced(replace(random_tables((2, 5), 9, candidates=candidates), label="token{}".format))
+    joint = derive(replace(random_tables((2, 5), 9, candidates=candidates), label="token{}".format), "balanced")
     frame = joint.to_frame(3)
     assert list(frame.columns) == ["blank_1", "blank_2", "log_prob", "prob"]
     assert len(frame) == 3 and frame["log_prob"].is_monotonic_decreasing
     assert frame["blank_1"].str.startswith("token").all()
     html = joint._repr_html_()
     assert "<b>balanced</b>" in html and "2 &times; 3 fillings" in html and "% of the product joint" in html
-    assert "product joint" not in balanced(random_tables((2, 5), 9))._repr_html_()
+    assert "product joint" not in derive(random_tables((2, 5), 9), "balanced")._repr_html_()
     assert repr(joint) == "Joint(balanced, shape=(2, 3))"
 
 

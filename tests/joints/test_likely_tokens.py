@@ -8,10 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from joint_cases import accelerated, distance, random_tables, seeds, swept, tables_from, without
 
-from unmask.joints.arnold_gokhale import FamilyRule, family, members
+from unmask.joints.arnold_gokhale import FamilyRule, family, members_of
+from unmask.joints.likely_tokens import LikelyTokens
 from unmask.joints.registry import Member
-from unmask.joints.solver.likely_tokens import LikelyTokens
-from unmask.joints.solver.members import Members, flat, start, unflat
+from unmask.joints.sweeps import Members, flat, start, unflat
 
 SQUARE = [Member(0.0), Member(0.5), Member(1.0), Member(0.0, 0.1), Member(0.5, 0.05), Member(1.0, 0.02)]
 LARGE = (450, 420)
@@ -24,14 +24,15 @@ def likely_of(tables, member):
 
 def solved(likely, log_mu, times=1):
     """The marginals after so many solves and no sweep."""
+    shape = likely.members.blocks[0].shape
     for _ in range(times):
-        log_mu = unflat(likely.solve(flat(log_mu)[None, :])[0], log_mu)
+        log_mu = unflat(likely.solve(flat(log_mu)[None, :])[0], shape)
     return log_mu
 
 
 def imbalance(tables, log_mu, member):
     """How far the row and column sums of the rule's cells are from the marginals that it is written with, relatively."""
-    mu = FamilyRule(tables, log_mu, member)((slice(None), slice(None))).exp()
+    mu = FamilyRule.at(tables, log_mu, member)((slice(None), slice(None))).exp()
     return [found / given.exp() - 1 for found, given in zip(without(mu), log_mu, strict=True)]
 
 
@@ -155,17 +156,17 @@ def test_tables_that_newton_cannot_solve_leave_the_marginals_as_they_came():
 def test_sweeps_alone_find_the_same_fixed_point_on_easy_tables():
     tables = random_tables((2, 5), 12)
     given_start = start(tables)
-    end = accelerated(lambda z: flat(swept(tables, unflat(z, given_start), Member(0.5))), flat(given_start), 1e-9, 100)
+    end = accelerated(lambda z: flat(swept(tables, unflat(z, tables.shape), Member(0.5))), flat(given_start), 1e-9, 100)
     assert end.converged
     expected = without(family(tables, 0.5, tolerance=1e-9).dense().exp())
-    for found, truth in zip(unflat(end.log_p, given_start), expected, strict=True):
+    for found, truth in zip(unflat(end.log_p, tables.shape), expected, strict=True):
         assert distance(found.exp(), truth) < 1e-8
 
 
 def test_members_side_by_side_are_the_members_alone():
     tables = random_tables((2, 40), 5)
     asked = {"a": Member(0.0), "b": Member(0.25), "c": Member(1.0), "d": Member(0.5, 0.1), "e": Member(1.0, 0.3)}
-    for joint, member in zip(members(tables, asked, tolerance=1e-9), asked.values(), strict=True):
+    for joint, member in zip(members_of([tables], asked, tolerance=1e-9)[0], asked.values(), strict=True):
         alone = family(tables, *member, tolerance=1e-9)
         assert joint.report["converged"] and (joint.report["alpha"], joint.report["restart"]) == member
         assert distance(joint.dense().exp(), alone.dense().exp()) < 1e-8

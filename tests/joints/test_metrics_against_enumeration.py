@@ -12,13 +12,10 @@ from joint_cases import tables_from
 from unmask.cloze import Cloze
 from unmask.errors import InputError
 from unmask.joints import CONSTRUCTIONS, Joint
-from unmask.joints.arnold_gokhale import arnold_gokhale, balanced, pseudo_gibbs, restarted
-from unmask.joints.chain import chain
-from unmask.joints.faithfulness import read_joints
-from unmask.joints.hcb import hcb
-from unmask.joints.metrics import JointMetrics, block_metrics, compatibility
-from unmask.joints.mrf import mrf, mrf_logit
-from unmask.joints.product import product as product_joint
+from unmask.joints.closed_forms import chain, hcb, mrf, mrf_logit
+from unmask.joints.closed_forms import product as product_joint
+from unmask.joints.deriving import derive
+from unmask.joints.metrics import JointMetrics, block_metrics, compatibility, read_joints
 from unmask.models.tabular import TabularMLM
 from unmask.tables.unary import unary_tables
 
@@ -45,7 +42,7 @@ def tables_of(case):
 
 def all_joints(tables):
     """Every construction, few steps for those that iterate: any joint will do here."""
-    iterated = [rule(tables, steps=3) for rule in (arnold_gokhale, balanced, pseudo_gibbs, restarted)]
+    iterated = [derive(tables, name, steps=3) for name in ("arnold_gokhale", "balanced", "pseudo_gibbs", "restarted")]
     return [product_joint(tables), mrf_logit(tables), mrf(tables), hcb(tables), *iterated, chain(tables)]
 
 

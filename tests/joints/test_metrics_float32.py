@@ -7,12 +7,8 @@ import torch
 
 from unmask.joints import Joint
 from unmask.joints.arnold_gokhale import FamilyRule
-from unmask.joints.chain import chain
-from unmask.joints.faithfulness import read_joints
-from unmask.joints.hcb import hcb
-from unmask.joints.metrics import block_metrics
-from unmask.joints.mrf import mrf, mrf_logit
-from unmask.joints.product import product
+from unmask.joints.closed_forms import chain, hcb, mrf, mrf_logit, product
+from unmask.joints.metrics import block_metrics, read_joints
 from unmask.joints.registry import Member
 from unmask.tables.unary import Tables
 
@@ -54,7 +50,7 @@ def joints(tables: Tables) -> list[Joint]:
     """Every construction; the family's members at given marginals, so that no solver stands between the two precisions."""
     given = (tables.log_masked[1][None, :], tables.log_masked[0][:, None])
     family = [
-        Joint(f"family {alpha} {restart}", tables, FamilyRule(tables, given, Member(alpha, restart)))
+        Joint(f"family {alpha} {restart}", tables, FamilyRule.at(tables, given, Member(alpha, restart)))
         for alpha, restart in ((0, 0), (0.5, 0), (0.5, 0.2), (1, 0))
     ]
     return [product(tables), mrf_logit(tables), mrf(tables), hcb(tables), chain(tables), *family]

@@ -13,7 +13,7 @@ from launch_kinds import compilations, record
 from unmask.joints import derive_all
 from unmask.joints.deriving import derive_blocks
 from unmask.joints.metrics import metrics_of_blocks
-from unmask.joints.triton.rehearsal import launches, random_pair, rehearse
+from unmask.joints.rehearsal import launches, random_pair, rehearse
 from unmask.models import batching
 
 pytest.importorskip("triton")
@@ -25,7 +25,7 @@ CPU, GPU = torch.device("cpu"), torch.device("cuda")
 def test_every_launch_of_a_rehearsal_runs(device: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(batching, "TRITON_DEVICES", {"cuda", "cpu"})
     if device == "cpu":
-        monkeypatch.setattr("unmask.joints.triton.rehearsal.FEW", 16)
+        monkeypatch.setattr("unmask.joints.rehearsal.FEW", 16)
     assert len([launch() for launch in launches(37, torch.device(device))]) == 10
 
 
@@ -33,13 +33,13 @@ def test_a_rehearsal_ends_though_a_program_fails(monkeypatch: pytest.MonkeyPatch
     def fail() -> None:
         raise RuntimeError("no compiler")
 
-    monkeypatch.setattr("unmask.joints.triton.rehearsal.launches", lambda tokens, device: [fail, fail])
+    monkeypatch.setattr("unmask.joints.rehearsal.launches", lambda tokens, device: [fail, fail])
     rehearse(37, CPU).join(60)
 
 
 ENDING = """
 import sys, time, torch
-from unmask.joints.triton import rehearsal
+from unmask.joints import rehearsal
 
 def others():
     while True:
@@ -60,13 +60,13 @@ def test_a_process_may_end_in_the_middle_of_a_rehearsal() -> None:
 @INTERPRETED
 @pytest.mark.parametrize(("likely", "pairs"), [(128, 1), (4, 1), (4, 2)], ids=["whole", "chosen", "two chosen"])
 def test_pairs_are_compiled_for_what_a_rehearsal_is(likely: int, pairs: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    from unmask.joints.triton import pair_flows, pair_sums, table_sums
+    from unmask.joints import triton_programs
 
     monkeypatch.setattr(batching, "TRITON_DEVICES", {"cuda", "cpu"})
-    monkeypatch.setattr("unmask.joints.triton.rehearsal.FEW", 16)
-    monkeypatch.setattr("unmask.joints.solver.likely_tokens.LIKELY", likely)
-    programs = (pair_flows, "_row_sums", "_column_sums"), (pair_sums, "_block_sums"), (table_sums, "_table_sums")
-    kinds = [record(monkeypatch, module, *names) for module, *names in programs]
+    monkeypatch.setattr("unmask.joints.rehearsal.FEW", 16)
+    monkeypatch.setattr("unmask.joints.likely_tokens.LIKELY", likely)
+    programs = ("_row_sums", "_column_sums"), ("_block_sums",), ("_table_sums",)
+    kinds = [record(monkeypatch, triton_programs, *names) for names in programs]
     for launch in launches(37, CPU):
         launch()
     rehearsed = [set(of_module) for of_module in kinds]
@@ -74,7 +74,7 @@ def test_pairs_are_compiled_for_what_a_rehearsal_is(likely: int, pairs: int, mon
     blocks = [random_pair(37, CPU) for _ in range(pairs)]
     metrics_of_blocks(derive_blocks(blocks, ("mrf", "arnold_gokhale", "chain")), [(1, 2)] * pairs)
     assert [of_module - before for of_module, before in zip(kinds, rehearsed, strict=True)] == [set(), set(), set()]
-    table_sums.table_sums([random_pair(36, CPU)])
+    triton_programs.table_sums([random_pair(36, CPU)])
     assert kinds[2] > rehearsed[2], "control: lines of another multiple are programs of their own"
 
 

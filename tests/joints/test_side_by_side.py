@@ -9,13 +9,13 @@ import pytest
 import torch
 from joint_cases import accelerated, distance, random_tables, tables_from
 
-from unmask.joints.arnold_gokhale import members, members_of
+from unmask.joints.arnold_gokhale import members_of
 from unmask.joints.deriving import derive_all, derive_blocks
+from unmask.joints.likely_tokens import strips
 from unmask.joints.metrics import block_metrics, metrics_of_blocks
 from unmask.joints.registry import Member
 from unmask.joints.rules import Stack, aligned, aligned_zeros
-from unmask.joints.solver.anderson import Acceleration
-from unmask.joints.solver.likely_tokens import strips
+from unmask.joints.solver import Acceleration
 from unmask.models import batching
 from unmask.tables.unary import Tables
 
@@ -38,7 +38,7 @@ def test_pairs_side_by_side_have_the_numbers_that_they_have_alone():
     counts = strips(blocks).counts
     assert len(set(counts)) == 3 and min(min(count) for count in counts) < max(max(count) for count in counts)
     for tables, together in zip(blocks, members_of(blocks, ASKED), strict=True):
-        for joint, alone in zip(together, members(tables, ASKED), strict=True):
+        for joint, alone in zip(together, members_of([tables], ASKED)[0], strict=True):
             assert joint.report["converged"] and joint.report["steps"] == alone.report["steps"]
             assert joint.report["reads"] == pytest.approx(alone.report["reads"], rel=1e-12)
             assert distance(joint.dense().exp(), alone.dense().exp()) < 1e-11

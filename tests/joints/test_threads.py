@@ -11,7 +11,7 @@ from joint_cases import distance, large_tables
 
 from unmask.joints.deriving import derive_all
 from unmask.joints.metrics import block_metrics
-from unmask.joints.tiles import by_threads, tile_size, tiles
+from unmask.joints.rules import by_threads, tile_size, tiles
 
 
 @pytest.fixture(params=[1, 2, 3])

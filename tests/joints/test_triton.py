@@ -15,12 +15,10 @@ if not os.environ.get("TRITON_INTERPRET"):
 
 
 from unmask.joints import CONSTRUCTIONS, Joint, derive, derive_all
-from unmask.joints.faithfulness import read_joints
-from unmask.joints.metrics import block_metrics
+from unmask.joints.metrics import block_metrics, read_joints
 from unmask.joints.registry import Member
 from unmask.joints.rules import Linear, PairForm, SumRule, pair_form, triton_serves
-from unmask.joints.solver.flow_sweep import sweep
-from unmask.joints.solver.members import Members, flat, start
+from unmask.joints.sweeps import Members, flat, start, sweep
 from unmask.models import batching
 from unmask.tables.unary import Tables
 
@@ -106,7 +104,7 @@ def test_joints_and_metrics_by_triton_are_those_of_the_tiles(
 
 def test_a_token_that_one_table_rules_out_is_no_matter_to_a_form_without_it() -> None:
     from unmask.joints.rules import Stack
-    from unmask.joints.triton.pair_sums import pair_sums
+    from unmask.joints.triton_programs import pair_sums
 
     a, b = torch.randn(2, 16, 32, generator=torch.Generator().manual_seed(5)).unbind()
     a[2, 5] = -torch.inf

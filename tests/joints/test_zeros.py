@@ -20,8 +20,8 @@ from unmask.joints.arnold_gokhale import FamilyRule, members_of
 from unmask.joints.joint import Joint, not_converged
 from unmask.joints.metrics import block_metrics, compatibility
 from unmask.joints.registry import Member, named
-from unmask.joints.solver.members import Members
-from unmask.joints.solver.solve import Standing, solve
+from unmask.joints.solver import Standing, solve
+from unmask.joints.sweeps import Members, unflat
 
 pytestmark = pytest.mark.filterwarnings("ignore::unmask.errors.UnmaskWarning")
 EXPLICIT = [name for name, construction in CONSTRUCTIONS.items() if construction.member is None]
@@ -168,13 +168,13 @@ def test_the_old_acceptance_by_path_is_wrong_on_such_tables():
     member, bad = Member(0.0), 0
     for seed in range(2):
         tables = made((4, 4), torch.float64, -inf, 1.5, 0.1, 0.4, seed)
-        with mock.patch("unmask.joints.solver.solve.GROWS", inf):
+        with mock.patch("unmask.joints.solver.GROWS", inf):
             (path,) = solve(Members.of([tables], [member]), 1e-4, 40)
-        joint = Joint("by path", tables, FamilyRule(tables, path.log_mu, member))
-        if path.settled and wrong(joint, member):
+        joint = Joint("by path", tables, FamilyRule.at(tables, unflat(path.log_p, tables.shape), member))
+        if path.converged and wrong(joint, member):
             bad += 1
             with (
-                mock.patch("unmask.joints.solver.solve.GROWS", inf),
+                mock.patch("unmask.joints.solver.GROWS", inf),
                 mock.patch.object(Standing, "grows", False),
                 mock.patch.object(Standing, "within", lambda *_: True),
             ):

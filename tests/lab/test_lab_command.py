@@ -61,6 +61,13 @@ def test_the_function_gives_what_the_command_gives(command, tmp_path):
         assert (tmp_path / "function" / name).read_bytes() == (tmp_path / "command" / name).read_bytes()
 
 
+def test_a_study_says_first_what_it_will_write_where(capsys, monkeypatch, tmp_path):
+    monkeypatch.setattr("unmask.lab.dynamics.stationary_law", lambda chain: pytest.fail(capsys.readouterr().err))
+    with pytest.raises(pytest.fail.Exception, match="^writes parallel.png and parallel.json to elsewhere\n$"):
+        run(["lab", "parallel", "--sites", "3", "--out", "elsewhere"])
+    assert list(tmp_path.iterdir()) == []
+
+
 MISTAKES = [
     (["magic"], "magic is not a study of the lab: use one of dictionary, "),
     (["paralel"], "use unmask lab parallel"),

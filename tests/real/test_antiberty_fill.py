@@ -15,7 +15,7 @@ import torch
 
 import unmask
 from command_runner import invoke
-from unmask.joints.faithfulness import read_joints
+from unmask.joints.metrics import read_joints
 
 pytestmark = pytest.mark.real
 

@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 
 from unmask.cloze import Cloze
 from unmask.models.tabular import TabularMLM
-from unmask.tables.exploration import HIDDEN, Exploration, Variant
-from unmask.tables.lattice import lattice
+from unmask.tables.lattice import HIDDEN, Exploration, Variant, lattice
 from unmask.tables.revealing import Conditionals
 
 

@@ -17,7 +17,7 @@ if not (find_spec("triton") and os.environ.get("TRITON_INTERPRET")):
 @pytest.mark.parametrize(("before", "after"), [(1, 7), (7, 1), (3, 4)])
 @pytest.mark.parametrize("whole", [True, False])
 def test_rows_of_logits_become_cells_mass_and_total(before, after, whole):
-    from unmask.tables.filling import fill
+    from unmask.tables.triton_cells import fill
 
     generator = torch.Generator().manual_seed(0)
     logits = 5 * torch.randn(7, 24, generator=generator)[:, :20]
@@ -40,15 +40,15 @@ def test_rows_of_logits_become_cells_mass_and_total(before, after, whole):
 )
 @pytest.mark.parametrize("rows", [24, 7])
 def test_a_rehearsal_of_filling_is_compiled_for_what_the_real_one_is(tokens, n, stride, rows, monkeypatch):
-    from unmask.tables import filling
+    from unmask.tables import triton_cells
 
-    kinds = record(monkeypatch, filling, "_sums", "_write", launched=False)
-    filling.rehearse(tokens, n, torch.device("cpu"))
+    kinds = record(monkeypatch, triton_cells, "_sums", "_write", launched=False)
+    triton_cells.rehearse(tokens, n, torch.device("cpu"))
     rehearsed = set(kinds)
     assert len(rehearsed) == 3
     logits, candidates = torch.empty(rows, stride)[:, :tokens], torch.arange(n)
     for shape in ((1, n, n), (rows, n, 1)):
-        filling.fill(torch.empty(1).expand(shape), 0, logits, candidates, n == tokens)
+        triton_cells.fill(torch.empty(1).expand(shape), 0, logits, candidates, n == tokens)
     assert kinds == rehearsed
-    filling.fill(torch.empty(1).expand(1, n, n), 0, logits[:, 1:], candidates, False)
+    triton_cells.fill(torch.empty(1).expand(1, n, n), 0, logits[:, 1:], candidates, False)
     assert kinds > rehearsed, "control: logits that begin elsewhere are a program of their own"

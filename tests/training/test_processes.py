@@ -19,6 +19,7 @@ from together import SECONDS, started, together
 
 import flat
 import unmask
+from unmask.cli import process
 from unmask.errors import InputError
 from unmask.training.corpus import Held, Parallel, TextSource, prepare, prepare_parallel
 from unmask.training.packing import PackedText
@@ -211,8 +212,39 @@ def test_an_interrupt_of_one_process_stops_all_with_a_model(shared: Path, tmp_pa
         os.kill(run.processes[1].pid or 0, signal.SIGINT)
         ended = run.end()
     assert ended.codes == [130, 130] and "interrupted at step " in ended.printed[0] and not ended.printed[1]
-    assert ended.lines[1:] == [f"stopped; the work so far is kept in {out}: add --resume to the same command to continue"]
+    stopped = f"stopped; the work so far is kept in {out}: add --resume to the same command to continue"
+    assert [line for line in ended.lines if "steps" not in line] == [stopped]
     assert (out / "model.safetensors").exists()
+
+
+@pytest.mark.parametrize(("lost", "terminated"), [(0, False), (1, False), (0, True)])
+def test_a_process_that_lost_another_says_one_line(shared: Path, tmp_path: Path, lost: int, terminated: bool) -> None:
+    """Whether its connection or torchrun's SIGTERM tells it first."""
+    out = tmp_path / "model"
+    with started([command(shared, out, steps=2_000)] * 2, tmp_path / "files") as run:
+        wait_for(lambda: list(out.glob("training/checkpoints/*.pt")), run)
+        left = run.processes[1 - lost]
+        if terminated:
+            os.kill(left.pid or 0, signal.SIGTERM)
+        os.kill(run.processes[lost].pid or 0, signal.SIGKILL)
+        ended = run.end()
+    (line,) = (line for line in ended.lines if "steps" not in line)
+    assert line.startswith(f"error: process {1 - lost} of 2 ends, because it lost its connection to another")
+    assert ended.codes[1 - lost] == 2
+
+
+@pytest.mark.parametrize("rank", ["0", "1"])
+def test_a_process_that_torchrun_stops_says_one_line(
+    monkeypatch: pytest.MonkeyPatch, capfd: Any, tmp_path: Path, rank: str
+) -> None:
+    """Also if an error of a lost connection was on its way: nothing after the signal would print."""
+    monkeypatch.setattr(process._Interrupt, "heard", None)
+    for name, value in {"RANK": rank, "WORLD_SIZE": "2"}.items():
+        monkeypatch.setenv(name, value)
+    with pytest.raises(KeyboardInterrupt), process.reported("train", tmp_path / "model"):
+        process._interrupted(signal.SIGTERM, None)
+    line = f"process {rank} is stopped by torchrun: another process of the run has ended, or the run was stopped\n"
+    assert capfd.readouterr().err == line
 
 
 @pytest.mark.parametrize(

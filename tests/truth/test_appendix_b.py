@@ -6,10 +6,8 @@ import pytest
 import torch
 
 from unmask.cloze import Cloze
-from unmask.joints.faithfulness import read_joints
-from unmask.joints.hcb import hcb
-from unmask.joints.metrics import block_metrics
-from unmask.joints.mrf import mrf, mrf_logit
+from unmask.joints.closed_forms import hcb, mrf, mrf_logit
+from unmask.joints.metrics import block_metrics, read_joints
 from unmask.models.tabular import TabularMLM
 from unmask.tables.unary import unary_tables
 

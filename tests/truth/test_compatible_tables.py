@@ -6,12 +6,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from unmask.cloze import Cloze
-from unmask.joints.arnold_gokhale import arnold_gokhale, balanced, pseudo_gibbs, restarted
-from unmask.joints.chain import chain
-from unmask.joints.hcb import hcb
+from unmask.joints.closed_forms import chain, hcb, mrf, product
+from unmask.joints.deriving import derive
 from unmask.joints.metrics import block_metrics, compatibility
-from unmask.joints.mrf import mrf
-from unmask.joints.product import product
 from unmask.models.tabular import TabularMLM
 from unmask.tables.unary import unary_tables
 
@@ -40,7 +37,7 @@ def test_faithful_constructions_recover_the_joint_and_measure_zero(case, data):
     gold = tuple(data.draw(st.integers(0, vocab - 1)) for _ in range(sites))
     pivot = [data.draw(st.integers(0, vocab - 1)) for _ in range(sites)]
     faithful = [hcb(tables), hcb(tables, pivot), chain(tables), chain(tables, "forward"), chain(tables, "backward")]
-    iterated = [rule(tables, tolerance=1e-10) for rule in (arnold_gokhale, balanced, pseudo_gibbs, restarted)]
+    iterated = [derive(tables, name, tolerance=1e-10) for name in ("arnold_gokhale", "balanced", "pseudo_gibbs", "restarted")]
     measured = block_metrics([*faithful, *iterated], gold)
     assert measured.compatibility == pytest.approx(0, abs=1e-24)
     for joint, found in zip([*faithful, *iterated], measured.joints, strict=True):
@@ -69,7 +66,7 @@ def test_random_tables_are_incompatible_and_no_joint_is_faithful_to_them(case):
     model = TabularMLM.random(vocab, sites, seed)
     tables = unary_tables(model, Cloze((vocab,) * sites, tuple(range(sites))))
     assert compatibility(tables) > 1e-3
-    found = block_metrics([hcb(tables), balanced(tables), chain(tables)], (0,) * sites)
+    found = block_metrics([hcb(tables), derive(tables, "balanced"), chain(tables)], (0,) * sites)
     assert all(m.a_kl > 1e-5 for m in found.joints)
 
 

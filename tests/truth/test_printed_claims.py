@@ -22,7 +22,7 @@ from unmask.answers.chain_filling import FilledBlanks
 from unmask.errors import InputError
 from unmask.joints import chain_search
 from unmask.runs.files import plain
-from unmask.tables import exploration
+from unmask.tables import lattice
 
 BLANKS = {"[MASK]": 1, "[WORD]": 2, "[GAP:1-2]": 2, "[GAP:2]": 2}
 ANSWERS = {
@@ -93,7 +93,7 @@ def questions(draw):
 def short_lists(short=True):
     """Only a few tokens become states of their own, so that the bound has to cover the others."""
     limits = {"LEAST_LISTED": 2, "LEAST_FLOW": 0.05} if short else {"LEAST_LISTED": 8}
-    with mock.patch.multiple(exploration, **limits), mock.patch.object(chain_search, "MOST_LISTED", 4 if short else 256):
+    with mock.patch.multiple(lattice, **limits), mock.patch.object(chain_search, "MOST_LISTED", 4 if short else 256):
         yield
 
 
@@ -212,7 +212,7 @@ def test_ties_called_certain_were_not():
 
 def test_bounds_rounded_to_nearest_were_exceeded():
     """One blank with more tokens than are listed: the bound is the probability of the next one, exactly."""
-    with short_lists(), mock.patch.object(exploration, "LEAST_FLOW", 0.9):
+    with short_lists(), mock.patch.object(lattice, "LEAST_FLOW", 0.9):
         seen = faults("a [MASK] b", [Law(seed=seed) for seed in range(12)], MANY, passes=1, top=1)
     assert seen["more than"] >= 3 and seen["now"] == 0
 

@@ -8,10 +8,10 @@ from joint_cases import distance, random_joint, random_scan_step, random_tables,
 
 from unmask.joints import CONSTRUCTIONS, derive
 from unmask.joints.arnold_gokhale import FamilyRule, family
-from unmask.joints.chain import chain
+from unmask.joints.closed_forms import chain
 from unmask.joints.joint import Joint
 from unmask.joints.registry import Member
-from unmask.joints.solver.members import start
+from unmask.joints.sweeps import start
 
 EXACT = 1e-10
 members = st.tuples(st.sampled_from([0.0, 0.3, 0.5, 1.0]), st.sampled_from([0.0, 0.02, 0.25, 0.8, 1.0]))
@@ -133,6 +133,6 @@ def test_alpha_one_is_the_law_of_pseudo_gibbs_that_restarts_from_the_chain(size,
 def test_plain_steps_from_any_start_lead_to_the_same_place(size, seed, member, uniform):
     tables = random_tables(size, seed)
     log_mu = settled(tables, start(tables, uniform), Member(*member))
-    plain = Joint("plain", tables, FamilyRule(tables, log_mu, Member(*member)))
+    plain = Joint("plain", tables, FamilyRule.at(tables, log_mu, Member(*member)))
     found = family(tables, *member, tolerance=EXACT, initial=start(tables, not uniform))
     assert distance(dense(plain), dense(found)) < 1e-8

@@ -7,9 +7,7 @@ from hypothesis import strategies as st
 
 from unmask.cloze import Cloze
 from unmask.joints import CONSTRUCTIONS, Joint, derive
-from unmask.joints.arnold_gokhale import arnold_gokhale
-from unmask.joints.faithfulness import read_joints
-from unmask.joints.metrics import block_metrics, compatibility
+from unmask.joints.metrics import block_metrics, compatibility, read_joints
 from unmask.models.tabular import TabularMLM
 from unmask.tables.unary import unary_tables
 
@@ -87,7 +85,7 @@ def test_arnold_gokhale_has_the_lowest_objective_and_average_divergence(size, se
 @given(seeds, seeds)
 def test_no_perturbation_of_arnold_gokhale_lowers_its_objective(seed, noise):
     tables = random_tables(4, seed)
-    joint = arnold_gokhale(tables, tolerance=1e-10)
+    joint = derive(tables, "arnold_gokhale", tolerance=1e-10)
     bump = torch.randn((4, 4), generator=torch.Generator().manual_seed(noise), dtype=torch.float64)
     moved = [Joint("moved", tables, lambda i, s=size: joint.rule(i) + s * bump[i]) for size in (1e-2, -1e-2, 0.3, -0.3)]
     at_rest, *others = [reading.objective for reading in read_joints([joint, *moved])]

@@ -48,8 +48,7 @@ from unmask.models.masked_lm import MaskedLM
 from unmask.models.text.blanks import Blank, TextReading, WordMarks, has_several_lengths, read_blanks, reading_with, readings_of
 from unmask.results import Result
 from unmask.runs.progress import Enough, Progress
-from unmask.tables.exploration import State, Variant
-from unmask.tables.lattice import Rounding, log_sum
+from unmask.tables.lattice import Rounding, State, Variant, log_sum
 from unmask.tables.revealing import Conditionals, length_weights
 
 if TYPE_CHECKING:

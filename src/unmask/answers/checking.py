@@ -47,7 +47,7 @@ from unmask.results import Result
 from unmask.runs.files import user_path
 from unmask.runs.lines import plain_texts, source_name
 from unmask.runs.progress import Progress
-from unmask.tables.questions import of_one_key
+from unmask.tables.unary import of_one_key
 
 if TYPE_CHECKING:
     import pandas

@@ -24,9 +24,8 @@ from unmask.cloze import Cloze
 from unmask.errors import InputError
 from unmask.formats import around_blanks
 from unmask.joints.deriving import derive_all
-from unmask.joints.faithfulness import read_joints
 from unmask.joints.joint import Joint, not_converged
-from unmask.joints.metrics import block_metrics, compatibility
+from unmask.joints.metrics import block_metrics, compatibility, read_joints
 from unmask.joints.registry import DEFAULT, INDEPENDENT, all_named, named
 from unmask.models.load import Model, as_model
 from unmask.models.masked_lm import MaskedLM

@@ -61,9 +61,8 @@ from unmask.runs.outputs import output_file
 from unmask.runs.progress import Enough, Progress
 from unmask.tables.candidates import MAX_PASSES, NEIGHBOURS, SMALL_VOCABULARY, likely_tokens
 from unmask.tables.profile import Profile
-from unmask.tables.questions import grouped, of_one_key
 from unmask.tables.revealing import Conditionals, logit_rows, regular_tokens
-from unmask.tables.unary import pass_count, tables_of
+from unmask.tables.unary import grouped, of_one_key, pass_count, tables_of
 
 if TYPE_CHECKING:
     import pandas

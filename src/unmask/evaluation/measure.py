@@ -50,10 +50,10 @@ from unmask.evaluation.pairs import (
 )
 from unmask.evaluation.table import Evaluation
 from unmask.joints.deriving import derive_blocks
+from unmask.joints.likely_tokens import LIKELY
 from unmask.joints.metrics import metrics_of_blocks
 from unmask.joints.registry import PUBLISHED_STEPS, named
-from unmask.joints.solver.likely_tokens import LIKELY
-from unmask.joints.triton.rehearsal import Launch, rehearse
+from unmask.joints.rehearsal import Launch, rehearse
 from unmask.models.batching import at_most, halving, is_out_of_memory, release_memory, triton_wanted, whole_memory
 from unmask.models.conditional_model import ConditionalModel
 from unmask.models.load import Model, as_model, model_name, model_on_ray
@@ -131,12 +131,13 @@ class Measurer:
 
     def _launches(self) -> Iterator[Launch]:
         """The launches of passes and tables, beside those of the joints."""
-        from unmask.tables import filling
+
+        from unmask.tables import triton_cells
 
         yield partial(first_pass, self.model)
         if self.model.encoder is not None:
             yield from self.model.encoder.layers[0].launches()
-        yield partial(filling.rehearse, self.model.vocab_size, self.tokens, self.model.device)
+        yield partial(triton_cells.rehearse, self.model.vocab_size, self.tokens, self.model.device)
 
     def __call__(self, pair: PositionPair) -> list[Row]:
         (measured,) = self.together([pair])

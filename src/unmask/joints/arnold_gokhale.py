@@ -4,8 +4,8 @@ The joint whose conditionals are nearest to the model's: minimise over mu
 
     J(mu) = (1 - lambda) sum_t sum_{x_{-t}} w_t(x_{-t}) KL( q_t(. | x_{-t}) || mu(. | x_{-t}) )  +  lambda k KL( c || mu )
 
-for k sites, where c is the mean chain (`unmask.joints.chain`): eq. 4 has lambda = 0. With the weights held fixed J is convex
-in log mu, and with c = sum_t c_t q_t and mu_{-t} = mu with site t summed out its stationary point is
+for k sites, where c is the mean chain (`unmask.joints.closed_forms`): eq. 4 has lambda = 0. With the weights held fixed J is
+convex in log mu, and with c = sum_t c_t q_t and mu_{-t} = mu with site t summed out its stationary point is
 
     mu = ( sum_t W_t q_t ) / ( sum_t I_t ),   W_t = (1 - lambda) w_t + lambda k c_t,   I_t = (1 - lambda) w_t / mu_{-t} + lambda,
 
@@ -30,6 +30,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import islice, product
 
 import torch
@@ -37,13 +38,12 @@ from torch import Tensor
 
 from unmask.checks import real, whole
 from unmask.errors import UnmaskWarning
-from unmask.joints.faithfulness import JointReading, read_rules
 from unmask.joints.joint import Joint, not_converged
-from unmask.joints.registry import CONSTRUCTIONS, Construction, Member, member
-from unmask.joints.rules import Linear, PairForm
-from unmask.joints.solver.members import Marginals, Members, flat, start
-from unmask.joints.solver.solve import Solution, Standing, solve, solve_carefully, standings
-from unmask.joints.tiles import Index, at, contexts, sum_at, tile_size, tiles
+from unmask.joints.metrics import JointReading, read_rules
+from unmask.joints.registry import Member, member
+from unmask.joints.rules import Index, Linear, PairForm, at, contexts, sum_at, tile_size, tiles
+from unmask.joints.solver import FixedPoint, Standing, solve, solve_carefully, standings
+from unmask.joints.sweeps import Marginals, Members, flat, start, unflat
 from unmask.tables.unary import Tables
 
 TOLERANCE = 1e-4
@@ -51,30 +51,45 @@ MAX_READS = 500
 MAX_STEPS = 1_000_000
 
 
+@dataclass(frozen=True, eq=False)
 class FamilyRule:
     """The unnormalised log cells of eq. 5 with restarts, given the marginals of a member.
 
-    log_weight   log W_t, and log_inverse = log I_t, with the marginals over e^c (see `unmask.joints.solver.members`)
+    log_weight   log W_t, and log_inverse = log I_t, with the marginals over e^c (see `unmask.joints.sweeps`)
     """
 
-    def __init__(self, tables: Tables, log_mu: Marginals, member: Member | Members) -> None:
-        """`member`: its parameters, or `Members` of one row."""
-        row = member if isinstance(member, Members) else Members.of([tables], [member])
-        self._set(*_parts_of_rules(row, [log_mu])[0])
+    log_q: tuple[Tensor, ...]
+    c: float
+    log_weight: list[Tensor]
+    log_inverse: list[Tensor]
 
-    def _set(self, log_q: tuple[Tensor, ...], c: float, log_weight: Sequence[Tensor], log_inverse: Sequence[Tensor]) -> None:
-        self.log_q, self.c, self.log_weight, self.log_inverse = log_q, c, log_weight, log_inverse
-        self.weight, self.inverse = ([m.exp() for m in logs] for logs in (log_weight, log_inverse))
+    @staticmethod
+    def at(tables: Tables, log_mu: Marginals, one: Member) -> FamilyRule:
+        """The rule of one member at its marginals."""
+        return FamilyRule.of_rows(Members.of([tables], [one]), [log_mu])[0]
 
-    @classmethod
-    def of_rows(cls, members: Members, marginals: Sequence[Marginals]) -> list[FamilyRule]:
-        """The rules of several members, one per row, at their marginals."""
-        found = []
-        for parts in _parts_of_rules(members, marginals):
-            rule = cls.__new__(cls)
-            rule._set(*parts)
-            found.append(rule)
-        return found
+    @staticmethod
+    def of_rows(members: Members, marginals: Sequence[Marginals]) -> list[FamilyRule]:
+        """The rules of several members, one per row, at their marginals; all computed together."""
+        dtype = members.blocks[0].log_q[0].dtype
+        sites, c = members.at(torch.stack([flat(tuple(m.double() for m in log_mu)) for log_mu in marginals]), dtype)
+        logs = [[getattr(site, name).to(dtype) for site in sites] for name in ("log_weight", "log_inverse")]
+        return [
+            FamilyRule(
+                members.blocks[owner].log_q,
+                centre,
+                *([w[i].reshape(m.shape) for w, m in zip(of_sites, log_mu, strict=True)] for of_sites in logs),
+            )
+            for i, (owner, centre, log_mu) in enumerate(zip(members.owner, c.flatten().tolist(), marginals, strict=True))
+        ]
+
+    @cached_property
+    def weight(self) -> list[Tensor]:
+        return [m.exp() for m in self.log_weight]
+
+    @cached_property
+    def inverse(self) -> list[Tensor]:
+        return [m.exp() for m in self.log_inverse]
 
     def __call__(self, index: Index) -> Tensor:
         """The cells at `index`."""
@@ -103,28 +118,9 @@ class FamilyRule:
         return PairForm(first, second, (below_u.flatten(), below_v.flatten()))
 
 
-_Parts = tuple[tuple[Tensor, ...], float, list[Tensor], list[Tensor]]
-
-
-def _parts_of_rules(members: Members, marginals: Sequence[Marginals]) -> list[_Parts]:
-    """Of each row its tables, c, log W_t and log I_t, all of them computed together."""
-    dtype = members.blocks[0].log_q[0].dtype
-    sites, c = members.at(torch.stack([flat(tuple(m.double() for m in log_mu)) for log_mu in marginals]), dtype)
-    log_weights, log_inverses = ([getattr(site, name).to(dtype) for site in sites] for name in ("log_weight", "log_inverse"))
-    return [
-        (
-            members.blocks[owner].log_q,
-            centre,
-            [w[i].reshape(m.shape) for w, m in zip(log_weights, log_mu, strict=True)],
-            [w[i].reshape(m.shape) for w, m in zip(log_inverses, log_mu, strict=True)],
-        )
-        for i, (owner, centre, log_mu) in enumerate(zip(members.owner, c.flatten().tolist(), marginals, strict=True))
-    ]
-
-
-def plain_step(tables: Tables, log_mu: Marginals, member: Member) -> Marginals:
+def plain_step(tables: Tables, log_mu: Marginals, one: Member) -> Marginals:
     """One step of eq. 5: the marginals of the rule at `log_mu`, normalised. One read of the tables."""
-    rule = FamilyRule(tables, log_mu, member)
+    rule = FamilyRule.at(tables, log_mu, one)
     sums = [contexts(tables, t) for t in range(tables.sites)]
     for index in tiles(tables.shape, tile_size(tables)):
         cells = rule.probabilities(index, [at(q, index).exp() for q in tables.log_q])
@@ -141,25 +137,28 @@ def family(
     tolerance: float = TOLERANCE,
     max_reads: int = MAX_READS,
     initial: Marginals | None = None,
+    name: str = "",
 ) -> Joint:
     """The member with these parameters; its report has steps, reads, change, error, moved, growth, converged,
     objective and log_z.
 
     `initial`: log marginals to start from, by default those of the product joint, or uniform ones with `steps`.
     """
-    construction = member(alpha, restart)
-    return _one(tables, construction, steps, tolerance, max_reads, initial)
-
-
-def members(
-    tables: Tables,
-    asked: Mapping[str, Member],
-    tolerance: float = TOLERANCE,
-    max_reads: int = MAX_READS,
-    initial: Marginals | None = None,
-) -> list[Joint]:
-    """Several members by name, each until converged; those of a pair are found side by side, in shared reads."""
-    return members_of([tables], asked, tolerance, max_reads, initial)[0]
+    named, one = member(alpha, restart), Member(alpha, restart)
+    real("tolerance", tolerance, 0, 1)
+    if steps is None:
+        return members_of([tables], {name or named.name: one}, tolerance, max_reads, initial)[0][0]
+    whole("steps", steps, 1, MAX_STEPS)
+    if tables.sites == 1:
+        return _single(tables, name or named.name)
+    log_mu, change = start(tables, uniform=True) if initial is None else initial, float("nan")
+    for _ in range(steps - 1):
+        new = plain_step(tables, log_mu, one)
+        change = max(0.5 * float((n.exp() - o.exp()).abs().sum()) for n, o in zip(new, log_mu, strict=True))
+        log_mu = new
+    (rule,), (reading,) = _read(Members.of([tables], [one]), [log_mu])
+    report = {**one._asdict(), "steps": steps, "reads": steps, "change": change, "converged": False}
+    return _joint(name or named.name, tables, report, rule, reading)
 
 
 def members_of(
@@ -169,10 +168,10 @@ def members_of(
     max_reads: int = MAX_READS,
     initial: Marginals | None = None,
 ) -> list[list[Joint]]:
-    """The same for several blocks of one shape, side by side.
+    """Several members by name, each until converged, of several blocks of one shape; all side by side, in shared reads.
 
     `converged`: the path's estimated error is below the tolerance, and the marginals that are returned pass the check of
-    `unmask.joints.solver.solve`. Those about to grow are sought again by the careful way.
+    `unmask.joints.solver`. Those about to grow are sought again by the careful way.
     """
     if blocks[0].sites == 1:
         return [[_single(tables, name) for name in asked] for tables in blocks]
@@ -182,13 +181,13 @@ def members_of(
         some = rows.rows(doubtful)
         for row, other in zip(doubtful, _checked(some, solve_carefully(some, tolerance, max_reads)), strict=True):
             answers[row] = answers[row].or_better(other)
-    found = [
-        _joint(name, tables, {**one._asdict(), **at.report(tolerance)}, at.rule, at.reading)
-        for (tables, (name, one)), at in zip(product(blocks, asked.items()), answers, strict=True)
+    joints = [
+        _joint(name, tables, {**one._asdict(), **answer.report(tables, one, tolerance)}, answer.rule, answer.reading)
+        for (tables, (name, one)), answer in zip(product(blocks, asked.items()), answers, strict=True)
     ]
-    if said := not_converged(found):
-        warnings.warn(said, UnmaskWarning, stacklevel=2)
-    each = iter(found)
+    if message := not_converged(joints):
+        warnings.warn(message, UnmaskWarning, stacklevel=2)
+    each = iter(joints)
     return [list(islice(each, len(asked))) for _ in blocks]
 
 
@@ -196,7 +195,7 @@ def members_of(
 class _Answer:
     """A solution, its rule, one read of the tables with it, and its check; `before`: steps and reads of another try."""
 
-    solution: Solution
+    solution: FixedPoint
     rule: FamilyRule
     reading: JointReading
     standing: Standing
@@ -204,30 +203,43 @@ class _Answer:
 
     def or_better(self, other: _Answer) -> _Answer:
         """Whichever grows less; NaN loses."""
-        best = self if self.standing.growth <= other.standing.growth else other
-        worse = other if best is self else self
+        best, worse = (self, other) if self.standing.growth <= other.standing.growth else (other, self)
         return replace(best, before=(worse.solution.steps, worse.solution.reads + READS_AT_THE_END))
 
-    def report(self, tolerance: float) -> dict[str, object]:
-        found, (steps, reads) = self.solution, self.before
+    def report(self, tables: Tables, one: Member, tolerance: float) -> dict[str, object]:
+        end, (steps, reads) = self.solution, self.before
+        converged = end.converged and self.standing.within(tolerance, self.rule.log_q[0].dtype)
         return {
-            "steps": steps + found.steps,
-            "reads": reads + found.reads + READS_AT_THE_END,
-            "change": found.change,
-            "error": found.error,
+            "steps": steps + end.steps,
+            "reads": reads + end.reads + READS_AT_THE_END,
+            "change": end.change,
+            "error": end.error,
             "moved": self.standing.moved,
             "growth": self.standing.growth,
-            "converged": found.settled and self.standing.within(tolerance, self.rule.log_q[0].dtype),
+            "converged": converged,
+            **({} if converged else {"next_change": _next_change(tables, one, self.rule, self.reading)}),
         }
 
 
 READS_AT_THE_END = 2
 """One for normaliser and objective, which is a plain step too; one sweep for the check."""
+ROUNDING = {torch.float32: 1e-5, torch.float64: 1e-12}
+"""What the rounding of single cells may add to the total variation of two joints."""
 
 
-def _checked(rows: Members, solutions: Sequence[Solution]) -> list[_Answer]:
+def _next_change(tables: Tables, one: Member, rule: FamilyRule, reading: JointReading) -> float:
+    """The most by which one more step of eq. 5 changes the probability of any event: the total variation, rounding included."""
+    (after,), (then,) = _read(Members.of([tables], [one]), [reading.log_marginals])
+    total = 0.0
+    for index in tiles(tables.shape, tile_size(tables)):
+        cells = (rule(index).double() - reading.log_z).exp() - (after(index).double() - then.log_z).exp()
+        total += 0.5 * float(cells.abs().sum())
+    return min(1.0, total + ROUNDING[tables.log_q[0].dtype]) if total == total else 1.0
+
+
+def _checked(rows: Members, solutions: Sequence[FixedPoint]) -> list[_Answer]:
     """Rules, readings and standings of all rows; the members of a block share one read of its tables."""
-    marginals = [solution.log_mu for solution in solutions]
+    marginals = [unflat(solution.log_p, rows.blocks[0].shape) for solution in solutions]
     rules, readings = _read(rows, marginals)
     return [_Answer(*parts) for parts in zip(solutions, rules, readings, standings(rows, marginals, readings), strict=True)]
 
@@ -244,51 +256,5 @@ def _joint(name: str, tables: Tables, report: Mapping[str, object], rule: Family
     return Joint(name, tables, rule, {**report, **at_the_answer}, reading.log_z)
 
 
-def _one(
-    tables: Tables,
-    construction: Construction,
-    steps: int | None,
-    tolerance: float,
-    max_reads: int = MAX_READS,
-    initial: Marginals | None = None,
-) -> Joint:
-    asked = construction.member
-    assert asked is not None
-    real("tolerance", tolerance, 0, 1)
-    if steps is None:
-        return members(tables, {construction.name: asked}, tolerance, max_reads, initial)[0]
-    whole("steps", steps, 1, MAX_STEPS)
-    if tables.sites == 1:
-        return _single(tables, construction.name)
-    log_mu, change = start(tables, uniform=True) if initial is None else initial, float("nan")
-    for _ in range(steps - 1):
-        new = plain_step(tables, log_mu, asked)
-        change = max(0.5 * float((n.exp() - o.exp()).abs().sum()) for n, o in zip(new, log_mu, strict=True))
-        log_mu = new
-    (rule,), (reading,) = _read(Members.of([tables], [asked]), [log_mu])
-    report = {**asked._asdict(), "steps": steps, "reads": steps, "change": change, "converged": False}
-    return _joint(construction.name, tables, report, rule, reading)
-
-
 def _single(tables: Tables, name: str) -> Joint:
     return Joint(name, tables, lambda index: tables.log_q[0][index], known_log_z=0.0)
-
-
-def arnold_gokhale(tables: Tables, steps: int | None = None, tolerance: float = TOLERANCE) -> Joint:
-    """alpha = 0 (eqs. 4 and 5)."""
-    return _one(tables, CONSTRUCTIONS["arnold_gokhale"], steps, tolerance)
-
-
-def balanced(tables: Tables, steps: int | None = None, tolerance: float = TOLERANCE) -> Joint:
-    """alpha = 1/2."""
-    return _one(tables, CONSTRUCTIONS["balanced"], steps, tolerance)
-
-
-def pseudo_gibbs(tables: Tables, steps: int | None = None, tolerance: float = TOLERANCE) -> Joint:
-    """alpha = 1."""
-    return _one(tables, CONSTRUCTIONS["pseudo_gibbs"], steps, tolerance)
-
-
-def restarted(tables: Tables, steps: int | None = None, tolerance: float = TOLERANCE) -> Joint:
-    """alpha = 3/4, lambda = 1/10: the default."""
-    return _one(tables, CONSTRUCTIONS["restarted"], steps, tolerance)

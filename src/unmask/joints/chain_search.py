@@ -2,7 +2,7 @@
 
 p(x) needs no normaliser and no candidate sets, only the passes over the 2^k - 1 states of x (`unmask.tables.lattice`). The
 search spends its passes in rounds, some on the states where the chain rule comes most often, the others on completing the
-fillings that look best so far, and shares each between all orders and fillings (`unmask.tables.exploration`). It reports
+fillings that look best so far, and shares each between all orders and fillings (`unmask.tables.lattice`). It reports
 
 - probabilities of every filling whose states are all passed, up to rounding; their sum is the mass seen, never above 1;
 - a bound that no other filling exceeds: fillings above it, and apart from each other, are certain to be the best, in their order;
@@ -28,8 +28,17 @@ from jaxtyping import Int
 from torch import Tensor
 
 from unmask.runs.progress import Enough, Progress
-from unmask.tables.exploration import MOST_LISTED, Exploration, State, Variant
-from unmask.tables.lattice import Rounding, along_orders, lattice, log_mean_of_sampled, random_orders
+from unmask.tables.lattice import (
+    MOST_LISTED,
+    Exploration,
+    Rounding,
+    State,
+    Variant,
+    along_orders,
+    lattice,
+    log_mean_of_sampled,
+    random_orders,
+)
 from unmask.tables.revealing import Conditionals
 
 EXACT_SITES = 8

@@ -7,8 +7,8 @@ from dataclasses import replace
 
 from unmask import checks
 from unmask.joints.arnold_gokhale import members_of
+from unmask.joints.closed_forms import product
 from unmask.joints.joint import Joint
-from unmask.joints.product import product
 from unmask.joints.registry import CONSTRUCTIONS, DEFAULT, Construction, named
 from unmask.signature import checked
 from unmask.tables.unary import Tables
@@ -68,4 +68,5 @@ def _derived(tables: Tables, construction: Construction, options: Mapping[str, o
     construction.check(options)
     if tables.sites == 1:
         return replace(product(tables), name=construction.name)
-    return checked(construction.rule())(tables, **construction.numbers, **options)
+    own = {} if construction.member is None else {"name": construction.name, **construction.member._asdict()}
+    return checked(construction.rule())(tables, **own, **options)

@@ -21,9 +21,9 @@ from torch import Tensor
 
 from unmask import checks
 from unmask.errors import InputError
-from unmask.formats import percent_at_least
+from unmask.formats import percent_at_least, percent_at_most
 from unmask.joints.registry import SEARCHED
-from unmask.joints.tiles import Index, tile_size, tiles
+from unmask.joints.rules import Index, Rule, tile_size, tiles
 from unmask.signature import checked
 from unmask.tables.unary import Tables
 
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     import pandas
 
 
-Rule = Callable[[Index], Tensor]
 MOST_DRAWS, LARGEST_SEED = 10**9, 2**63 - 1
 SHOWN = 10
 """Fillings in a notebook."""
@@ -265,6 +264,10 @@ class Joint:
 
 def not_converged(joints: Iterable[Joint]) -> str:
     """A sentence that names the constructions which iterate and did not converge; empty if all did."""
-    names = dict.fromkeys(joint.name for joint in joints if joint.report.get("converged") is False)
+    missed = {joint.name: joint.report.get("next_change") for joint in joints if joint.report.get("converged") is False}
+    if not missed:
+        return ""
+    changes = [change for change in missed.values() if isinstance(change, float)]
+    bound = f" (one more step changes none by more than {percent_at_most(max(changes))})" if changes else ""
     remedy = "use another construction, or fewer candidates"
-    return f"{', '.join(names)} did not converge, and the probabilities are approximate: {remedy}" if names else ""
+    return f"{', '.join(missed)} did not converge, and the probabilities are approximate{bound}: {remedy}"

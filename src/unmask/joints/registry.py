@@ -6,8 +6,8 @@ and by nothing else.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
 from importlib import import_module
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -58,7 +58,6 @@ class Construction:
     own_unary: bool = True
     searched: bool = False
     heading: str = ""
-    numbers: Mapping[str, float] = field(default_factory=dict)
 
     def rule(self) -> Callable[..., Joint]:
         """The function that derives the joint from tables."""
@@ -80,11 +79,11 @@ class Construction:
 
 
 HERE = "unmask.joints"
-AG = f"{HERE}.arnold_gokhale"
+CLOSED = f"{HERE}.closed_forms"
 
 
 def _of_family(name: str, label: str, style: Style, member: Member | None = None, heading: str = "") -> Construction:
-    return Construction(name, label, f"{AG}:{name}", style, ("steps", "tolerance"), member, heading=heading)
+    return Construction(name, label, f"{HERE}.arnold_gokhale:family", style, ("steps", "tolerance"), member, heading=heading)
 
 
 CONSTRUCTIONS: dict[str, Construction] = {
@@ -93,19 +92,19 @@ CONSTRUCTIONS: dict[str, Construction] = {
         Construction(
             "product",
             "MLM (product)",
-            f"{HERE}.product:product",
+            f"{CLOSED}:product",
             Style("#000000", "o", "-"),
             own_unary=False,
             heading="prod-\nuct",
         ),
-        Construction("mrf_logit", "MRF (logit)", f"{HERE}.mrf:mrf_logit", Style("#CC79A7", "v", "--")),
-        Construction("mrf", "MRF", f"{HERE}.mrf:mrf", Style("#D55E00", "^", "--")),
-        Construction("hcb", "HCB", f"{HERE}.hcb:hcb", Style("#E69F00", "s", "--"), ("pivot",)),
+        Construction("mrf_logit", "MRF (logit)", f"{CLOSED}:mrf_logit", Style("#CC79A7", "v", "--")),
+        Construction("mrf", "MRF", f"{CLOSED}:mrf", Style("#D55E00", "^", "--")),
+        Construction("hcb", "HCB", f"{CLOSED}:hcb", Style("#E69F00", "s", "--"), ("pivot",)),
         _of_family("arnold_gokhale", "Arnold-Gokhale", Style("#0072B2", "D", "-"), Member(0.0), "arn.\ngokh."),
         _of_family("balanced", "balanced", Style("#009E73", "P", "-"), Member(0.5), "bal-\nanced"),
         _of_family("pseudo_gibbs", "pseudo-Gibbs", Style("#56B4E9", "X", "-"), Member(1.0), "ps.\ngibbs"),
         _of_family("restarted", "restarted", Style("#882255", "p", "-"), Member(0.75, 0.1), "re-\nstart"),
-        Construction("chain", "chain", f"{HERE}.chain:chain", Style("#7F7F7F", "*", ":"), ("order",), searched=True),
+        Construction("chain", "chain", f"{CLOSED}:chain", Style("#7F7F7F", "*", ":"), ("order",), searched=True),
     )
 }
 MEANINGS = {
@@ -151,7 +150,7 @@ def member(alpha: float, restart: float = 0.0) -> Construction:
     """The member of the near-compatible family with these parameters, under the name that leads to it."""
     found = Member(real("alpha", alpha, 0, 1), real("lambda", restart, 0, 1))
     name = f"family:{found.alpha:.10g},{found.restart:.10g}"
-    return replace(FAMILY, name=name, label=f"α {alpha:g}, λ {restart:g}", member=found, numbers=found._asdict())
+    return replace(FAMILY, name=name, label=f"α {alpha:g}, λ {restart:g}", member=found)
 
 
 def all_named(given: str | Iterable[str], argument: str = "joints") -> list[Construction]:

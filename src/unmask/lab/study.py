@@ -204,7 +204,9 @@ def lab_folder(out: PathLike | None, table: object = None) -> Path | None:
 
 
 def counted(progress: Progress | None, items: Sequence[Item], what: str) -> Iterator[Item]:
-    """The items; after each, `progress` hears how many are done."""
+    """The items; before the first and after each, `progress` gets how many are done."""
+    if progress:
+        progress(0, len(items), what)
     for done, item in enumerate(items, 1):
         yield item
         if progress:

@@ -32,10 +32,8 @@ from unmask.cloze import Cloze
 from unmask.errors import InputError
 from unmask.models.conditional_model import ConditionalModel
 from unmask.runs.progress import Progress
-from unmask.tables.kept import kept_with_first
-from unmask.tables.questions import grouped, rows_at_once
-from unmask.tables.revealing import regular_tokens, token_sets
-from unmask.tables.unary import masked_logits, pass_count
+from unmask.tables.revealing import kept_with_first, regular_tokens, token_sets
+from unmask.tables.unary import grouped, masked_logits, pass_count, rows_at_once
 
 SMALL_VOCABULARY = 64
 """A vocabulary of at most this many regular tokens (amino acids, characters) is taken whole, if the limits allow it."""

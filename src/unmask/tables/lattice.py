@@ -8,20 +8,46 @@ masked. An order o of the sites gives the probability p_o(x) = prod_t q(x_{o_t} 
 is a probability over the V^k texts too, exact in 2^k - 1 passes. The same recursion with the mean of logarithms gives the
 mean of log p_o, a lower bound of log p; with the largest or smallest term, the best and worst order, which look at hidden
 values and so are not probabilities. Beyond MOST_SITES orders are sampled: the mean of p_o over sampled orders is unbiased.
+
+The part of the lattice of revealed sets that passes have explored, for all fillings of a text at once.
+
+A state (S, x_S) is a set of revealed sites and their tokens; a pass over it gives q(. | x_S) at its h hidden sites. The chain
+rule in a random order moves from state to state: it picks a hidden site i uniformly, and a token from q. It ends in the
+filling x with probability p(x), the mean over all orders (see `unmask.tables.lattice`). From the states passed so far:
+
+- flow(S, x_S), the probability of coming there through passed states alone; at a filling, a lower bound of p(x).
+  cover is the share of orders that do so, so flow / cover is the mean of p_o over the orders known.
+- h(S, x_S), no less than the probability of going on from there to any one filling that has not been set aside:
+
+      h = 1 at a state not passed,   h = 0 at a filling set aside,   h(S, x_S) = 1/h sum_i max_v q_i(v | x_S) h(S + i, x_S v),
+
+  since p is a mean over the next site of a product, and each factor is replaced by its largest value. h(empty) bounds p(x)
+  of every filling not set aside. It is 0 only if all of them are impossible: a product that underflows counts as LEAST.
+- p(x) itself, once all 2^k - 1 states of x are passed.
+
+Several variants of a text, each with its own blanks (a word of one, two or three tokens) and a weight, are explored together:
+a filling's probability is the weight of its variant times p(x).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from array import array
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
+from itertools import chain as chained
 from itertools import islice
 from math import exp, fsum, log
+from typing import Any
 
+import numpy as np
 import torch
 from jaxtyping import Bool, Float, Int
+from numpy.typing import NDArray
 from torch import Tensor
 
+from unmask.cloze import Cloze
 from unmask.errors import InputError
 from unmask.models.conditional_model import ConditionalModel
 from unmask.tables.revealing import Conditionals
@@ -251,3 +277,268 @@ def log_sum(log_probs: Iterable[float]) -> float:
     known = list(log_probs)
     largest = max(known, default=float("-inf"))
     return largest if largest == float("-inf") else largest + log(fsum(exp(value - largest) for value in known))
+
+
+HIDDEN = -1
+State = tuple[int, ...]
+"""The number of the variant, then for each of its sites the token revealed, or HIDDEN."""
+MOST_LISTED = 256
+LEAST_LISTED = 8
+"""How many of the likeliest tokens of a hidden site become states of their own: default maximum, and minimum."""
+LEAST_FLOW = 1e-6
+"""Below this flow a state is not listed; it still counts in the bound, and in p(x)."""
+LEAST = 1e-300
+"""Stands in the bound for every probability above 0 that is smaller."""
+Numbers = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Variant:
+    """A text with its blanks, how much it counts, and which tokens each blank may take (None: any of the support).
+
+    Tokens that are not allowed keep their probability: p(x) is over the whole support, whatever is allowed.
+    """
+
+    cloze: Cloze
+    weight: float = 1.0
+    allowed: tuple[Bool[Tensor, " V"] | None, ...] | None = None
+
+    @property
+    def sites(self) -> int:
+        return len(self.cloze.block)
+
+    @property
+    def log_weight(self) -> float:
+        return log(self.weight) if self.weight else float("-inf")
+
+
+@dataclass
+class _Level:
+    """The moves out of the passed states with one number of hidden sites, grouped by state and site."""
+
+    parent: list[NDArray[np.int64]] = field(default_factory=list)
+    child: list[NDArray[np.int64]] = field(default_factory=list)
+    probability: list[Numbers] = field(default_factory=list)
+    group_size: list[NDArray[np.int64]] = field(default_factory=list)
+    group_parent: list[NDArray[np.int64]] = field(default_factory=list)
+    group_rest: list[Numbers] = field(default_factory=list)
+
+    def joined(self, name: str) -> NDArray[Any]:
+        parts: list[NDArray[Any]] = getattr(self, name)
+        parts[:] = [np.concatenate(parts)]
+        return parts[0]
+
+
+class Exploration:
+    """Passes over states of the variants, and what follows from those made so far."""
+
+    def __init__(
+        self,
+        conditionals: Conditionals,
+        variants: Sequence[Variant],
+        most_listed: int = MOST_LISTED,
+        rounding: Rounding | None = None,
+    ) -> None:
+        self.conditionals = conditionals
+        self.rounding = rounding or Rounding.of(conditionals.model.dtype)
+        self.most_listed = most_listed
+        self.variants = list(variants)
+        self.states: list[State] = []
+        self.index: dict[State, int] = {}
+        self.hidden = array("b")
+        self.passed = bytearray()
+        self.bytes = 0
+        self._allowed = [self._allowed_of(variant) for variant in self.variants]
+        self._rows: dict[int, NDArray[Any]] = {}
+        self._levels: dict[int, _Level] = defaultdict(_Level)
+        self.roots = [self.number((v, *[HIDDEN] * variant.sites)) for v, variant in enumerate(self.variants)]
+        self._flow = self._cover = np.zeros(0)
+        self._stale = True
+
+    @property
+    def flow(self) -> Numbers:
+        """The flow into every state."""
+        self._refresh()
+        return self._flow
+
+    @property
+    def cover(self) -> Numbers:
+        """The share of orders that lead to every state through passed ones."""
+        self._refresh()
+        return self._cover
+
+    def reveal(self, states: Sequence[State]) -> None:
+        """One pass over each state that was not passed yet."""
+        alike: dict[tuple[int, int], list[State]] = defaultdict(list)
+        for state in dict.fromkeys(states):
+            if not self.passed[self.number(state)]:
+                alike[state[0], state.count(HIDDEN)].append(state)
+        before = self.flow
+        self._stale = True  # also if a pass raises: the states before it are passed
+        for (variant, hidden), group in alike.items():
+            self._reveal_alike(self.variants[variant], group, hidden, before)
+
+    def missing(self, filling: State) -> list[State]:
+        """The states of a filling that have had no pass."""
+        return [s for s in _states_of(filling) if s not in self.index or not self.passed[self.index[s]]]
+
+    def log_probs(self, fillings: Sequence[State]) -> list[float]:
+        """log of weight times p(x) of fillings of one number of sites, all of whose states are passed."""
+        k = len(fillings[0]) - 1
+        log_q = np.full((len(fillings), 2**k, k), np.nan)
+        hidden = [np.flatnonzero(~row) for row in revealed_sets(k).numpy()]
+        for n, filling in enumerate(fillings):
+            values = np.array(filling[1:])
+            for s, state in enumerate(_states_of(filling)):
+                row = self._rows[self.index[state]]
+                log_q[n, s, hidden[s]] = row[np.arange(len(row)), values[hidden[s]]]
+        log_mean: list[float] = Lattice(torch.from_numpy(log_q)).log_mean.tolist()
+        return [value + self.variants[f[0]].log_weight for f, value in zip(fillings, log_mean, strict=True)]
+
+    def log_product(self, filling: State) -> float:
+        """log of weight times the product of the distributions with every blank masked."""
+        variant = filling[0]
+        row = self._rows[self.roots[variant]]
+        return self.variants[variant].log_weight + float(row[np.arange(len(row)), np.array(filling[1:])].sum(dtype=np.float64))
+
+    def moves(self, state: State, site: int, most: int) -> list[tuple[float, State]]:
+        """The likeliest tokens of a hidden site of a passed state: (log q, the state that reveals the token), best first."""
+        row = self._rows[self.index[state]][state[1 : site + 1].count(HIDDEN)]
+        allowed = self._allowed[state[0]]
+        if allowed is not None:
+            row = np.where(allowed[site].cpu().numpy(), row, -np.inf)
+        best = np.argpartition(-row, min(most, len(row) - 1))[:most]
+        moves = [(float(row[t]), (*state[: site + 1], int(t), *state[site + 2 :])) for t in best if row[t] > -np.inf]
+        return sorted(moves, reverse=True)
+
+    def surest(self, state: State) -> list[int]:
+        """The hidden sites of a passed state, that with the likeliest token first."""
+        hidden = [site for site, value in enumerate(state[1:]) if value == HIDDEN]
+        return sorted(hidden, key=lambda site: -self.moves(state, site, 1)[0][0])
+
+    def reached_by_all(self) -> list[int]:
+        """The fillings to which each of the states with one hidden site leads, as far as moves are listed."""
+        if 1 not in self._levels:
+            return []
+        ways = np.bincount(self._levels[1].joined("child"))
+        sites = np.array([variant.sites for variant in self.variants])
+        reached = np.flatnonzero((ways > 0) & (self.flow[: len(ways)] > 0))
+        return [x for x in reached.tolist() if ways[x] == sites[self.states[x][0]]]
+
+    def bound(self, aside: NDArray[np.int64]) -> float:
+        """No filling but those set `aside` (their numbers) has a probability above this, whatever was rounded."""
+        limit = np.ones(len(self.states))
+        limit[aside] = 0
+        for hidden in sorted(self._levels):
+            level = self._levels[hidden]
+            sizes, parents = level.joined("group_size"), level.joined("group_parent")
+            after = limit[level.joined("child")]
+            moves = np.maximum(
+                level.joined("probability") * after, np.where((level.joined("probability") > 0) & (after > 0), LEAST, 0)
+            )
+            largest = np.maximum(np.maximum.reduceat(moves, np.cumsum(sizes) - sizes), level.joined("group_rest"))
+            limit[parents] = 0
+            np.add.at(limit, parents, np.where(largest > 0, np.maximum(largest / hidden, LEAST), 0))
+        return max(self._outward(variant, float(limit[root])) for variant, root in zip(self.variants, self.roots, strict=True))
+
+    def _outward(self, variant: Variant, limit: float) -> float:
+        if not (variant.weight > 0 and limit > 0):
+            return 0.0
+        return max(exp(self.rounding.high(variant.log_weight + log(limit), variant.sites)), LEAST)
+
+    def _refresh(self) -> None:
+        """Flows after the last passes; a state that was numbered since has no flow."""
+        new = len(self.states) - len(self._flow)
+        if not self._stale:
+            if new:
+                self._flow, self._cover = np.pad(self._flow, (0, new)), np.pad(self._cover, (0, new))
+            return
+        self._stale = False
+        flow, cover = np.zeros((2, len(self.states)))
+        flow[self.roots] = [variant.weight for variant in self.variants]
+        cover[self.roots] = 1
+        for hidden in sorted(self._levels, reverse=True):
+            level = self._levels[hidden]
+            parent, child = level.joined("parent"), level.joined("child")
+            flow += np.bincount(child, flow[parent] * level.joined("probability") / hidden, len(flow))
+            cover += np.bincount(child, cover[parent] / hidden, len(cover))
+        self._flow, self._cover = flow, cover
+
+    def _reveal_alike(self, variant: Variant, states: list[State], hidden: int, flow: Numbers) -> None:
+        """Passes over states of one variant with equally many hidden sites."""
+        device = self.conditionals.model.device
+        values = torch.tensor(states, device=device)[:, 1:]
+        places = (values == HIDDEN).nonzero()[:, 1].reshape(-1, hidden)
+        block = torch.tensor(variant.cloze.block, device=device)
+        rows = torch.tensor([variant.cloze.ids], device=device).repeat(len(states), 1)
+        rows[:, block] = torch.where(values == HIDDEN, self.conditionals.model.mask_id, values)
+        log_q = self.conditionals.distributions(rows, block[places])
+        numbers = [self.index[state] for state in states]
+        kept = log_q.cpu().numpy()
+        self.bytes += kept.nbytes
+        for number, row in zip(numbers, kept, strict=True):
+            self._rows[number] = row
+            self.passed[number] = 1
+        allowed = self._allowed[states[0][0]]
+        if allowed is not None:
+            log_q = log_q.masked_fill(~allowed[places], -torch.inf)
+        listed = min(self.most_listed, log_q.shape[2])
+        top = log_q.topk(listed)
+        tokens, log_probability = top.indices.cpu().numpy(), top.values.double()
+        probability = torch.where(log_probability > -torch.inf, log_probability.exp().clamp(min=LEAST), 0.0).cpu().numpy()
+        enough = probability * (flow[numbers][:, None, None] / hidden) >= LEAST_FLOW
+        sizes = np.minimum(np.maximum(enough.sum(2), LEAST_LISTED), listed)
+        self._list_moves(states, numbers, places.tolist(), tokens, probability, sizes)
+
+    def _list_moves(
+        self,
+        states: list[State],
+        numbers: list[int],
+        places: list[list[int]],
+        tokens: NDArray[np.int64],
+        probability: Numbers,
+        sizes: NDArray[np.int64],
+    ) -> None:
+        """The `sizes` likeliest moves out of newly passed states; of the others, how likely the first of them is."""
+        n, hidden, listed = tokens.shape
+        everything = listed == self.conditionals.model.vocab_size
+        after = np.concatenate([probability, np.zeros((n, hidden, 1)) if everything else probability[:, :, -1:]], 2)
+        level = self._levels[hidden]
+        level.group_size.append(sizes.ravel())
+        level.group_parent.append(np.repeat(numbers, hidden))
+        level.group_rest.append(np.take_along_axis(after, sizes[:, :, None], 2).ravel())
+        level.parent.append(np.repeat(numbers, sizes.sum(1)))
+        level.probability.append(probability[np.arange(listed) < sizes[:, :, None]])
+        children = [
+            self.number((*state[: site + 1], token, *state[site + 2 :]))
+            for state, sites, rows, size in zip(states, places, tokens.tolist(), sizes.tolist(), strict=True)
+            for site, row, m in zip(sites, rows, size, strict=True)
+            for token in row[:m]
+        ]
+        level.child.append(np.array(children))
+
+    def _allowed_of(self, variant: Variant) -> Bool[Tensor, "k V"] | None:
+        """The tokens that each site may take; None: any."""
+        model = self.conditionals.model
+        if variant.allowed is None:
+            return None
+        every = torch.ones(model.vocab_size, dtype=torch.bool, device=model.device)
+        return torch.stack([every if tokens is None else tokens.to(model.device) for tokens in variant.allowed])
+
+    def number(self, state: State) -> int:
+        """A state's number, a new one for a new state."""
+        known = self.index.get(state)
+        if known is None:
+            known = self.index[state] = len(self.states)
+            self.states.append(state)
+            self.hidden.append(state.count(HIDDEN))
+            self.passed.append(0)
+        return known
+
+
+def _states_of(filling: State) -> list[State]:
+    """The 2^k - 1 states of a filling that hide something, in the order of their revealed sets as bit masks."""
+    states: list[tuple[int, ...]] = [()]
+    for value in filling[1:]:
+        states = list(chained(((*s, HIDDEN) for s in states), ((*s, value) for s in states)))
+    return [(filling[0], *state) for state in states[:-1]]

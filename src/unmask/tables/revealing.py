@@ -17,12 +17,17 @@ fit of a reading is
 
 and its weight is its share of the sum over the readings. A text without such neighbours, or with impossible ones in every
 reading, gives equal weights.
+
+Results that follow from one object, a block's tables or a sampler's target: computed once, and kept while that lives.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import wraps
 from math import log
+from typing import Any, Concatenate, ParamSpec, TypeVar
+from weakref import WeakKeyDictionary
 
 import torch
 from jaxtyping import Float, Int
@@ -167,3 +172,22 @@ def lost_nats(logits: Float[Tensor, "*n V"], outside: Int[Tensor, " r"], log_tot
     if bool(heavy.any()):
         nats[heavy] = log_total[heavy] - logits[heavy].index_fill(-1, outside, -torch.inf).logsumexp(-1)
     return nats
+
+
+Owner = TypeVar("Owner")
+Result = TypeVar("Result")
+Rest = ParamSpec("Rest")
+
+
+def kept_with_first(compute: Callable[Concatenate[Owner, Rest], Result]) -> Callable[Concatenate[Owner, Rest], Result]:
+    """`compute`, whose results are kept as long as its first argument lives, which they must not hold themselves."""
+    kept: WeakKeyDictionary[Any, dict[Any, Result]] = WeakKeyDictionary()
+
+    @wraps(compute)
+    def once(owner: Owner, /, *rest: Rest.args, **named: Rest.kwargs) -> Result:
+        known, key = kept.setdefault(owner, {}), (rest, tuple(sorted(named.items())))
+        if key not in known:
+            known[key] = compute(owner, *rest, **named)
+        return known[key]
+
+    return once

@@ -49,8 +49,7 @@ from unmask.runs.progress import Progress
 from unmask.scoring.registry import OF_VARIANTS, PAIRS, chosen_of_variants
 from unmask.tables.candidates import MAX_PASSES
 from unmask.tables.lattice import random_orders
-from unmask.tables.questions import ROWS, cut, enough_rows, grouped
-from unmask.tables.unary import pass_count, tables_of
+from unmask.tables.unary import ROWS, cut, enough_rows, grouped, pass_count, tables_of
 from unmask.variants.mutants import TOGETHER, effects_in
 
 Pair = tuple[int, int]

@@ -2,7 +2,7 @@
 
 Two tokens that nearly determine each other (the halves of a name) exchange almost no probability with the rest, so a sweep
 moves their common scale by a sliver of what is missing, and so for any small group. But few tokens hold any mass worth
-the name. For the likely ones, rows X and columns Y, the equations of `unmask.joints.solver.flow_sweep` read
+the name. For the likely ones, rows X and columns Y, the equations of `unmask.joints.sweeps` read
 
     sum_{y in Y} k (A into_v + added_u B scale_v - u B out_v)[x, y] + N[x] - D[x] u[x] = 0,
 
@@ -32,10 +32,8 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 from torch.nn import functional
 
-from unmask.joints.rules import Stack, aligned_zeros, triton_serves
-from unmask.joints.solver.flow_sweep import column_flows, row_flows
-from unmask.joints.solver.members import Members, Site
-from unmask.joints.tiles import Tile, by_threads
+from unmask.joints.rules import Stack, Tile, aligned_zeros, by_threads, triton_serves
+from unmask.joints.sweeps import Members, Site, column_flows, row_flows
 from unmask.tables.unary import Tables
 
 LIKELY = 128
@@ -196,11 +194,11 @@ class LikelyTokens:
         """N and D of the likely tokens of both blanks, in float64."""
         s = self.strips
         if triton_serves(*self.members.blocks):
-            from unmask.joints.triton import pair_flows
+            from unmask.joints import triton_programs
 
             row_a, row_b, column_a, column_b = self.stacks
-            from_x = pair_flows.row_flows(row_a, row_b, likely_u, v, logs=False).unbind()
-            return from_x, pair_flows.column_flows(column_a, column_b, u, likely_v, logs=False).unbind()
+            from_x = triton_programs.row_flows(row_a, row_b, likely_u, v, logs=False).unbind()
+            return from_x, triton_programs.column_flows(column_a, column_b, u, likely_v, logs=False).unbind()
         rows, columns = [], []
         for block, which in self.members.by_block():
             of_u, of_v, x, y = (site.rows(which) for site in (u, v, likely_u, likely_v))
@@ -347,7 +345,7 @@ def _survey(blocks: Sequence[Tables]) -> list[Measures]:
     """For each x sum_y A and sum_y A B, for each y sum_x B and sum_x A B; one read of the tables."""
     if not triton_serves(*blocks):
         return [_survey_by_tiles(tables) for tables in blocks]
-    from unmask.joints.triton.table_sums import table_sums
+    from unmask.joints.triton_programs import table_sums
 
     return [((s.rows.a, s.rows.both), (s.columns.b, s.columns.both)) for s in table_sums(blocks)]
 

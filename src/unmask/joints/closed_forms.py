@@ -1,4 +1,21 @@
-"""The chain rule through the model's own partly masked conditionals, averaged over orders: what any-order decoders sample.
+"""Constructions that are one formula over the tables (Torroba Hennigen & Kim 2023, eqs. 1 to 3), and the chain rule.
+
+Product (eq. 1), which fill-mask pipelines give: mu(x) = prod_t m_t(x_t), the model's marginals with the whole block masked.
+
+Markov random field (eq. 2), fully connected; its conditionals differ from q even if the q_t are compatible (their appendix B):
+
+    mrf        mu(x) proportional to  prod_t q_t(x_t | x_{S\\t})
+    mrf_logit  mu(x) proportional to  exp sum_t f_t(x_t | x_{S\\t})
+
+Hammersley-Clifford-Besag (eq. 3; Besag 1974), for a pivot p:
+
+    mu(x) proportional to  prod_t  q_t(x_t | x_{>t}, p_{<t}) / q_t(p_t | x_{>t}, p_{<t})
+
+If the conditionals are compatible it returns their joint whatever the pivot; if not, the answer depends on the pivot and on the
+order of the positions. For a pair:  A[x,y] / A[p,y] * B[p,y], up to a constant. The first factor, q_1(x_1 | x_{>1}), is
+normalised, so the normaliser is the sum of the others.
+
+Chain: the chain rule through the model's partly masked conditionals, averaged over orders, which any-order decoders sample:
 
     p_o(x) = prod_t q(x_{o_t} | x_{o_1} .. x_{o_{t-1}}; the other positions masked),   mu(x) = mean over all k! orders of p_o(x)
 
@@ -15,6 +32,7 @@ of it, the joint is mu given that the blanks lie in them. So a grid and a search
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import combinations
 from math import log
 from typing import Literal, get_args
@@ -23,10 +41,56 @@ import torch
 from torch import Tensor
 
 from unmask.checks import one_of
+from unmask.errors import InputError
 from unmask.joints.joint import Joint
-from unmask.joints.rules import MeanRule, SumRule
-from unmask.joints.tiles import along
+from unmask.joints.rules import MeanRule, SumRule, along
 from unmask.tables.unary import Tables
+
+
+def product(tables: Tables) -> Joint:
+    """The independent joint."""
+    factors = tuple(along(m, t, tables.sites) for t, m in enumerate(tables.log_masked))
+    return Joint("product", tables, SumRule(factors), known_log_z=0.0)
+
+
+def mrf(tables: Tables) -> Joint:
+    """Log potential: the sum of the unary log-probabilities."""
+    return Joint("mrf", tables, SumRule((*tables.log_q, *tables.log_inside)))
+
+
+def mrf_logit(tables: Tables) -> Joint:
+    """Log potential: the sum of the unary logits."""
+    return Joint("mrf_logit", tables, SumRule((*tables.log_q, *tables.log_total)))
+
+
+def hcb(tables: Tables, pivot: Sequence[int] | None = None) -> Joint:
+    """`pivot`: token ids, one per position; by default the mode of the product joint, as in the paper."""
+    places = _pivot_places(tables, pivot)
+    factors = []
+    for t, log_q in enumerate(tables.log_q):
+        behind = log_q
+        for s in range(t):
+            behind = behind.narrow(s, places[s], 1)
+        factors += [behind, -behind.narrow(t, places[t], 1)]
+    tokens = [int(c[p]) for c, p in zip(tables.candidates, places, strict=True)]
+    _, *others = factors
+    log_z = float(sum(others[1:], others[0]).double().logsumexp(tuple(range(tables.sites))))
+    return Joint("hcb", tables, SumRule(tuple(factors)), {"pivot": tokens}, log_z)
+
+
+def _pivot_places(tables: Tables, pivot: Sequence[int] | None) -> list[int]:
+    if pivot is None:
+        return [int(m.argmax()) for m in tables.log_masked]
+    if len(pivot) != tables.sites:
+        raise InputError(f"pivot {list(pivot)} has {len(pivot)} tokens for {tables.sites} blanks: give one token per blank")
+    places = []
+    for token, candidates in zip(pivot, tables.candidates, strict=True):
+        found = torch.nonzero(candidates == token).flatten()
+        if not len(found):
+            raise InputError(f"pivot token {token} is not among the candidates: add it to them, or choose another pivot")
+        places.append(int(found[0]))
+    return places
+
 
 Order = Literal["forward", "backward", "mean"]
 

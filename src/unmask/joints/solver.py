@@ -1,4 +1,7 @@
-"""Anderson's acceleration of fixed-point maps, with a safeguard and an estimate of the distance still to go.
+"""Members of the near-compatible family solved: their marginals, by accelerated sweeps, until they are near enough.
+
+One step is a sweep over the tables (`unmask.joints.sweeps`) and, of a pair, the likely tokens solved exactly
+(`unmask.joints.likely_tokens`). Anderson's method accelerates the steps, with a safeguard and an estimate of the distance left.
 
 For g = G(z) and f = g - z, the next point is g minus the combination of the last changes of g whose changes of f best
 cancel f (least squares, weighted by the square root of the probabilities), by at most LONGEST in any coordinate. Where f
@@ -15,16 +18,37 @@ of its logarithms by `grows` or more, however little mass it has.
 Several iterations, of maps of one size, run side by side, a row each: they share every operation and one transfer from the
 device per read, and no row's numbers depend on which others there are. A slot of the memory that a row has not filled is a
 column of zeros, which the least squares leave out.
+
+Where the model rules tokens out, such a path can end at marginals that do not solve the equations: with u[x] = e^-700 for a u[x]
+of 0.1, a step moves next to nothing in total variation. `members_of` therefore checks the vectors that it returns; if they fail,
+`solve_carefully` starts again from the uniform distribution, in float64 and by sweeps alone.
+
+The check (`Standing`) is a property of the vectors, whatever path led to them. At a fixed point both maps that have it leave
+every marginal where it is: the plain step (eq. 5) and the sweep.
+
+    moved     the larger total variation by which either map moves a marginal
+    growth    the largest log-ratio by which either map raises the marginal of one context
+
+Total variation alone says nothing of contexts with next to no mass, which may yet be about to grow. Without restarts and with
+alpha = 0 the plain step raises a marginal by minus the derivative of the objective (eq. 4) by its logarithm, however small the
+marginal is: where nothing grows and nothing moves, no direction lowers the objective. A token that other tokens hardly
+ever lead to has a small derivative; the sweep, which divides by the flow out, shows it in full. A marginal without mass may
+shrink: it goes to zero.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
+
+from unmask.joints.likely_tokens import LikelyTokens
+from unmask.joints.metrics import JointReading
+from unmask.joints.sweeps import LOWEST, Marginals, Members, centred_rows, flat, start, sweep
+from unmask.tables.unary import Tables
 
 MEMORY = 12
 RIDGE = 1e-10
@@ -37,7 +61,7 @@ FORGET = 0.9
 """A slow direction that the memory no longer shows is multiplied by this at each read."""
 SLOWEST_AT_LEAST = 10.0
 """Lower bound of the estimated 1 / (1 - lambda), for when the memory has not yet met the slow directions."""
-ROUNDING = 1e-12
+RESOLUTION = 1e-12
 """A change below this is rounding, from which nothing can be learnt about slow directions."""
 IN_A_ROW = 3
 """Reads at which the estimated error must be under the tolerance."""
@@ -45,14 +69,24 @@ IN_A_ROW = 3
 
 @dataclass(frozen=True)
 class FixedPoint:
-    """Where an iteration ended. change: total variation of the last plain step; error: of what is estimated to be left."""
+    """Where an iteration ended.
+
+    log_p       the log marginals, in one vector
+    steps       iterations
+    change      total variation of the last plain step
+    error       estimated distance from the fixed point, in total variation
+    converged   whether the error was below the tolerance at several reads in a row
+    restarts    steps that were taken back
+    reads       cells read over cells of the tables
+    """
 
     log_p: Tensor
-    reads: int
+    steps: int
     change: float
     error: float
     converged: bool
     restarts: int
+    reads: float
 
 
 @dataclass
@@ -98,7 +132,7 @@ class Acceleration:
                 taken_back.append(place)
             else:
                 p.shortest, p.change = found.length[place], found.change[place]
-                met = slowness[place] if p.change > ROUNDING else 0.0
+                met = slowness[place] if p.change > RESOLUTION else 0.0
                 p.slowness = max(SLOWEST_AT_LEAST, FORGET * p.slowness, met)
                 p.error = p.slowness * p.change
                 p.held = p.held + 1 if p.error < self.tolerance and found.growth[place] < self.grows else 0
@@ -117,7 +151,9 @@ class Acceleration:
         """Rows that leave."""
         for place in places:
             p, row = self.progress[self.running[place]], self.running[place]
-            self.ends[row] = FixedPoint(self.best[place].clone(), p.reads, p.change, p.error, p.held == IN_A_ROW, p.restarts)
+            self.ends[row] = FixedPoint(
+                self.best[place].clone(), p.reads, p.change, p.error, p.held == IN_A_ROW, p.restarts, p.reads
+            )
         gone = set(places)
         left = [place for place in range(len(self.running)) if place not in gone]
         keep = torch.tensor(left, dtype=torch.long, device=self.z.device)
@@ -197,3 +233,103 @@ class _Found:
         largest = torch.linalg.eigvalsh((ratio + ratio.mT) / 2)[:, -1].clamp_min(0).sqrt()
         found: list[float] = torch.where(finite, largest, torch.inf).tolist()
         return found
+
+
+GROWS = 1e-2
+"""In nats. Marginals that have converged grow by 1e-6 to 1e-4."""
+CELLS_IN_FLOAT64 = 1 << 25
+"""Larger tables are swept in their own dtype: a copy in float64 would need too much memory."""
+
+
+def solve(members: Members, tolerance: float, max_reads: int, initial: Marginals | None = None) -> list[FixedPoint]:
+    """The fixed points of members over blocks of two sites or more, row by row.
+
+    All are found side by side: a row of numbers for each member of each block goes through the same operations, and leaves when
+    it has converged. The numbers of a row are those that it has alone, up to the order in which a sum of float64 is added.
+    `initial`: log marginals to start from, by default those of the product joint.
+    """
+    begins = [flat(start(tables) if initial is None else initial) for tables in members.blocks]
+    points = torch.stack([begins[owner] for owner in members.owner]).clamp_min(LOWEST)
+    runs = Acceleration(points, tolerance, max_reads, GROWS / 2)
+    shares = _run(members, runs, LikelyTokens(members) if members.blocks[0].sites == 2 else None)
+    reads = [(shares[owner][0], 1 + shares[owner][1]) for owner in members.owner]
+    return [replace(end, reads=first + end.steps * each) for end, (first, each) in zip(runs.end(), reads, strict=True)]
+
+
+def solve_carefully(members: Members, tolerance: float, max_reads: int) -> list[FixedPoint]:
+    """The same from the uniform distribution, by accelerated sweeps in float64 without the likely tokens."""
+    owners = sorted(set(members.owner))
+    blocks = tuple(_in_float64(members.blocks[block]) for block in owners)
+    members = replace(members, blocks=blocks, owner=tuple(owners.index(block) for block in members.owner))
+    uniform = flat(start(blocks[0], uniform=True))
+    runs = Acceleration(uniform.repeat(len(members.owner), 1), tolerance, max_reads, GROWS / 2)
+    _run(members, runs, None)
+    return runs.end()
+
+
+def _in_float64(tables: Tables) -> Tables:
+    if tables.log_q[0].numel() > CELLS_IN_FLOAT64:
+        return tables
+    return replace(tables, log_q=tuple(log_q.double() for log_q in tables.log_q))
+
+
+def _run(members: Members, runs: Acceleration, likely: LikelyTokens | None) -> list[tuple[int, float]]:
+    """Iterate the rows still running, side by side.
+
+    Returns for each block the reads before the first sweep (a pair's likely tokens are chosen in one) and the share of the
+    tables that the likely tokens' strips add to a sweep.
+    """
+    running = runs.running
+    while running:
+        moved = sweep(members, runs.z)
+        runs.receive(moved if likely is None else likely.solve(moved))
+        if runs.running != running:
+            left = set(runs.running)
+            chosen = [place for place, row in enumerate(running) if row in left]
+            running, members = runs.running, members.rows(chosen)
+            if likely:
+                likely.keep(chosen)
+    return [(1, likely.strips.share(block)) if likely else (0, 0.0) for block in range(len(members.blocks))]
+
+
+ROUNDING = {torch.float32: 2e-5, torch.float64: 1e-10}
+"""Total variation that the rounding of the sums may move marginals by."""
+
+
+@dataclass(frozen=True)
+class Standing:
+    """How far the two maps move the marginals of one member; NaN where a number is not finite."""
+
+    moved: float
+    growth: float
+
+    @property
+    def grows(self) -> bool:
+        """Whether some marginal is about to grow, or is NaN."""
+        return not self.growth < GROWS
+
+    def within(self, tolerance: float, dtype: torch.dtype) -> bool:
+        """Whether neither map moves anything by more than the tolerance, or raises anything."""
+        return not self.grows and self.moved < max(tolerance, ROUNDING[dtype])
+
+
+def standings(members: Members, marginals: Sequence[Marginals], readings: Sequence[JointReading]) -> list[Standing]:
+    """Of each row, from one sweep; its plain step is in the reading of its rule, which has been made.
+
+    Without restarts the joint does not depend on the common scale of its marginals: all three are compared with a sum of one.
+    """
+    dtype = members.blocks[0].log_q[0].dtype
+    points = torch.stack([flat(log_mu) for log_mu in marginals])
+    near, c = centred_rows(points, dtype)
+    at = near + c
+    scale = at[:, : members.sizes[0]].logsumexp(1, keepdim=True)
+    at = torch.where(members.restart > 0, at, at - scale)
+    log_z = torch.tensor([[reading.log_z] for reading in readings], dtype=at.dtype, device=at.device)
+    plain = torch.stack([flat(reading.log_marginals) for reading in readings]) + torch.where(members.restart > 0, log_z, 0.0)
+    moved, growth = [], []
+    for after in (sweep(members, points), plain):
+        parts = (after.exp() - at.exp()).abs().split(members.sizes, 1)
+        moved.append(0.5 * torch.stack([part.sum(1) for part in parts]).amax(0))
+        growth.append((after - at).amax(1))
+    numbers = torch.stack([torch.stack(moved).amax(0), torch.stack(growth).amax(0)], 1).tolist()
+    return [Standing(*row) for row in numbers]

@@ -15,10 +15,10 @@ from threading import Thread
 
 import torch
 
+from unmask.joints.likely_tokens import LIKELY, inverses, taken_whole
 from unmask.joints.registry import Member
 from unmask.joints.rules import ALIGNED, Linear, PairForm, Stack
-from unmask.joints.solver.likely_tokens import LIKELY, inverses, taken_whole
-from unmask.joints.solver.members import Members, Site, flat, start
+from unmask.joints.sweeps import Members, Site, flat, start
 from unmask.models.batching import release_memory
 from unmask.tables.unary import Tables
 
@@ -50,9 +50,7 @@ def rehearse(tokens: int, device: torch.device, others: Callable[[], Iterable[La
 
 def launches(tokens: int, device: torch.device) -> list[Launch]:
     """One of each program, and of the operations whose library is loaded when it is first needed."""
-    from unmask.joints.triton.pair_flows import column_flows, row_flows
-    from unmask.joints.triton.pair_sums import pair_sums
-    from unmask.joints.triton.table_sums import table_sums
+    from unmask.joints.triton_programs import column_flows, pair_sums, row_flows, table_sums
 
     tables = random_pair(FEW + tokens % ALIGNED, device)
     a, b, (v, u) = _members(tables)

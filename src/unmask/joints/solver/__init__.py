@@ -1,1 +1,0 @@
-"""How the fixed point of Arnold-Gokhale's family is found in few reads of the tables."""

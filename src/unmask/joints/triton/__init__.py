@@ -1,1 +1,0 @@
-"""The reads of a pair's tables on a GPU."""
