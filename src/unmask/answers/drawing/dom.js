@@ -96,7 +96,7 @@ export function figure(draw, label) {
     const width = Math.floor(box.clientWidth);
     if (!width || width === before) return;
     before = width;
-    const at = box.contains(document.activeElement) ? document.activeElement.dataset.key : waiting.key;
+    const at = box.contains(document.activeElement) ? document.activeElement.dataset.key : document.activeElement === document.body ? waiting.key : null;
     box.replaceChildren(draw(width));
     box.tabIndex = box.scrollWidth > box.clientWidth + 1 ? 0 : -1;
     const to = at && box.querySelector(`[data-key="${CSS.escape(at)}"]`);
