@@ -109,4 +109,5 @@ def score(
     run = Run(model, shape, folder, format, engine == "ray", workers)
     if minimal_pairs is not None:
         return score_pairs(run, list(pairs_of(minimal_pairs)), progress)
+    assert texts is not None
     return score_items(run, items_again(texts, field, keep=out is not None), sink, progress)
