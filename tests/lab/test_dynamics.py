@@ -6,13 +6,12 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from random_models import random_tables, weighted_masks
+from random_models import adaptive_masks, random_tables, weighted_masks
 
 from unmask.errors import InputError
 from unmask.lab.dynamics import (
     DENSE_STATES,
     ELIMINATED_STATES,
-    adaptive_masks,
     block_dynamics,
     dense,
     dirichlet_form,

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from random_models import random_table, weighted_masks
+from random_models import least_eigenvalue, random_table, weighted_masks
 from scipy.optimize import approx_fprime
 
 from unmask.errors import InputError
@@ -21,7 +21,6 @@ from unmask.lab.estimation import (
     fisher_information,
     fit,
     learn,
-    least_eigenvalue,
     mean_cost,
     slow_direction,
     worst_cost,
@@ -308,11 +307,3 @@ def test_the_same_seed_gives_the_same_fits(five_sites):
     law = uniform_masks(five_sites.space, 4)
     first, again, other = (learn(five_sites, law, "block", 1000, 3, seed) for seed in (1, 1, 2))
     assert first == again != other
-
-
-def test_too_little_to_learn_from_is_refused(five_sites):
-    law = uniform_masks(five_sites.space, 2)
-    with pytest.raises(InputError, match="at least 2"):
-        learn(five_sites, law, "block", 100, 1, 0)
-    with pytest.raises(InputError, match="at least 1"):
-        learn(five_sites, law, "block", 0, 2, 0)

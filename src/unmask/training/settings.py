@@ -21,7 +21,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal
 
 import torch
 
@@ -52,24 +52,15 @@ SEGMENTS = (24, 64)
 """Lengths that lines are cut to, beside max_length."""
 
 
-class Preset(NamedTuple):
-    """A shape, with the batch and the learning rate that suit it."""
-
-    layers: int
-    width: int
-    heads: int
-    vocab: int
-    batch_tokens: int
-    lr: float
-
-
-SIZES = {
-    "mini": Preset(2, 64, 2, 1024, 1024, 8e-3),
-    "tiny": Preset(2, 128, 2, 4096, 2048, 4e-3),
-    "small": Preset(6, 256, 4, 8192, 65536, 4e-3),
-    "medium": Preset(6, 384, 6, 8192, 16384, 2.5e-3),
-    "base": Preset(12, 768, 12, 28672, 65536, 1e-3),
+BY_SIZE = ("layers", "width", "heads", "vocab", "batch_tokens", "lr")
+SIZES: dict[str, dict[str, Any]] = {
+    "mini": dict(zip(BY_SIZE, (2, 64, 2, 1024, 1024, 8e-3), strict=True)),
+    "tiny": dict(zip(BY_SIZE, (2, 128, 2, 4096, 2048, 4e-3), strict=True)),
+    "small": dict(zip(BY_SIZE, (6, 256, 4, 8192, 65536, 4e-3), strict=True)),
+    "medium": dict(zip(BY_SIZE, (6, 384, 6, 8192, 16384, 2.5e-3), strict=True)),
+    "base": dict(zip(BY_SIZE, (12, 768, 12, 28672, 65536, 1e-3), strict=True)),
 }
+"""Shapes, each with the batch and the learning rate that suit it."""
 LEAST_TRAINED = 64
 """Tokens of a tokenizer that is trained, at least; --init takes the model's own number instead."""
 FIXED_BY_A_MODEL = ("layers", "width", "heads", "vocab")
@@ -189,10 +180,9 @@ def choose(
     shape: Shape, objective: Masked | Causal, optimisation: Optimisation, seed: int, data: Data, start: Start | None
 ) -> TrainSettings:
     """The settings before the rows are known: as the user chose, else as in the model to start from, else by the size."""
-    preset = SIZES[data.size if shape.size == "auto" else shape.size]
-    chosen = preset._asdict()
+    chosen = dict(SIZES[data.size if shape.size == "auto" else shape.size])
     if shape.size == "auto":
-        chosen["vocab"] = min(preset.vocab, _power_of_two(data.tokens / USES_OF_A_TOKEN, LEAST_VOCAB))
+        chosen["vocab"] = min(chosen["vocab"], _power_of_two(data.tokens / USES_OF_A_TOKEN, LEAST_VOCAB))
     if start:
         chosen |= start.shape
     for name in FIXED_BY_A_MODEL:

@@ -92,7 +92,7 @@ def train(
     from unmask.runs.fingerprint import content_hash
     from unmask.runs.folder import RunFolder
     from unmask.runs.outputs import output_folder
-    from unmask.training.corpus import Held, Parallel, held_out_source, prepare, prepare_parallel, sources
+    from unmask.training.corpus import Held, Parallel, prepare, prepare_parallel, sources
     from unmask.training.encoder import Start
     from unmask.training.processes import joined
     from unmask.training.run import (
@@ -128,7 +128,7 @@ def train(
         data = Data(size_in_bytes / BYTES_PER_TOKEN, pairs is not None, on.type)
         settings = choose(shape, objective, optimisation, seed, data, start)
         refuse_what_does_not_fit(settings, on, processes.size)
-        held = Held(None if held_out.valid is None else held_out_source(held_out.valid), held_out.valid_share)
+        held = Held.of(held_out.valid, held_out.valid_share)
         tokenizer = tokenizer_to_use(shape.tokenizer, start, folder if resume else None)
         with processes.in_turn():
             if pairs:
