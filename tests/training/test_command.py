@@ -48,12 +48,8 @@ def test_a_paused_run_says_how_to_go_on(corpus: Path, tmp_path: Path) -> None:
     [
         (["--size", "huge"], "--size 'huge' is unknown"),
         (["--weight", "1,2"], "2 weights for 1 corpus files"),
-        (["--valid-share", "0"], "--valid-share 0.0 is out of range"),
         (["--masking", "half"], "--masking 'half' is unknown"),
-        (["--layers", "0"], "--layers 0 is out of range"),
-        (["--steps", "-5"], "--steps -5 is out of range"),
         (["--max-minutes", "nan"], "--max-minutes nan is out of range"),
-        (["--lr", "inf"], "--lr inf is out of range"),
         (["--valid", "/"], "--valid '/' is not a file"),
     ],
 )

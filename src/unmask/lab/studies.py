@@ -52,9 +52,11 @@ if TYPE_CHECKING:
     from unmask.lab.model import Counts, LabModel, Vector
 
 Item = TypeVar("Item")
+Out = PathLike | None
+Watch = Progress | None
 Points = list[dict[str, Any]]
 SERIES = BLUE, ORANGE, GREEN, RED, PURPLE, GREY = "#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7", "#6b6b6b"
-CURIE_WEISS, TILTED = SpinModel(), SpinModel(fields="-0.5:0.5")
+CURIE_WEISS, TILT = SpinModel(), SpinModel(fields="-0.5:0.5")
 FIVE_SITES = SpinModel(sites=5, coupling=0.4, fields="-0.35:0.35")
 WEAK = SpinModel(coupling=0.1)
 PATH, TILTED_PATH = (SpinModel(sites=8, coupling=0.6, fields=fields, graph="path") for fields in ("0.2", "-1:1"))
@@ -295,8 +297,8 @@ def dictionary(
     k: Sizes = "all",
     couplings: Numbers = "0:0.5:11",
     seed: Seed = 0,
-    out: PathLike | None = None,
-    progress: Progress | None = None,
+    out: Out = None,
+    progress: Watch = None,
 ) -> Study:
     """Theorem 1: samples needed and mixing time are one quantity."""
     import numpy as np
@@ -402,17 +404,12 @@ SLOW = SpinModel(sites=5, coupling=0.5)
 LEARNED = SpinModel(sites=5, fields="normal:0.2:3")
 """The model of `masking` that is fitted."""
 Fits = Annotated[int, Interval(ge=2, le=100_000)]
+Samples = Annotated[int, Interval(ge=200, le=10**9)]
 
 
 @study
 def masking(
-    model: SpinModel = TILTED,
-    *,
-    fits: Fits = 300,
-    samples: Annotated[int, Interval(ge=200, le=10**9)] = 4000,
-    seed: Seed = 0,
-    out: PathLike | None = None,
-    progress: Progress | None = None,
+    model: SpinModel = TILT, *, fits: Fits = 300, samples: Samples = 4000, seed: Seed = 0, out: Out = None, progress: Watch = None
 ) -> Study:
     """Theorem 2: masking more is statistically better, and what that needs."""
     import numpy as np
@@ -435,7 +432,6 @@ def masking(
         learnt[loss].append(learn(learned, law, loss, samples, fits, seed + index))
         closed[loss].append(float(np.trace(ESTIMATORS[loss](learned, law))))
     cells = {x: [(fit.mean, fit.standard_error, t) for fit, t in zip(learnt[x], closed[x], strict=True)] for x in learnt}
-    fitted = [(*a, *b) for a, b in zip(cells["block"], [*cells["factorised"], ("not identified", "", math.inf)], strict=True)]
     distances = [abs(mean - theory) / error for several in cells.values() for mean, error, theory in several]
     block, factorised, largest = traces["block"], traces["factorised"], len(traces["block"])
     best, growth = 1 + int(np.argmin(factorised)), max(b / a for a, b in zip(averaged, averaged[1:], strict=False))
@@ -465,16 +461,6 @@ def masking(
                 [(k, *row) for k, row in enumerate(zip(*traces.values(), *shown, strict=True), 1)],
                 "Every coupling and every field is a parameter. A negative least eigenvalue means that some direction got worse "
                 "with more masking.",
-            ),
-            Table(
-                f"{SLOW.describe()}: variance along the slowest direction, maximum likelihood = 1",
-                ("k", "one mask per sample", "all masks averaged"),
-                list(zip(sizes, one, averaged, strict=True)),
-            ),
-            Table(
-                f"{LEARNED.describe()}: n·MSE over {fits} fits to n={samples:,} samples",
-                ("k", "joint block: fits", "± s.e.", "theory", "factorised: fits", "± s.e.", "theory"),
-                [(k, *row) for k, row in zip(sizes, fitted, strict=True)],
             ),
         ],
         lambda: _draw_masking(traces, one, averaged, cells),
@@ -533,12 +519,7 @@ SWEEP, SHOWN = "0:0.6:13", (0.3, 0.6)
 
 @study
 def dependence(
-    model: SpinModel = WEAK,
-    *,
-    k: Sizes = "1,2,3",
-    couplings: Numbers = SWEEP,
-    out: PathLike | None = None,
-    progress: Progress | None = None,
+    model: SpinModel = WEAK, *, k: Sizes = "1,2,3", couplings: Numbers = SWEEP, out: Out = None, progress: Watch = None
 ) -> Study:
     """Theorem 3: strong dependence makes generation and training slow."""
     from unmask.lab import dynamics, estimation
@@ -626,8 +607,8 @@ def parallel(
     *,
     k: Sizes = "all",
     couplings: Numbers = "0,0.1,0.2,0.3,0.4",
-    out: PathLike | None = None,
-    progress: Progress | None = None,
+    out: Out = None,
+    progress: Watch = None,
 ) -> Study:
     """Theorem 3: one parallel forward pass is not a Gibbs step."""
     from unmask.lab.dynamics import gibbs, parallel_step, stationary_law, total_variation, uniform_masks
@@ -706,7 +687,7 @@ MOST_SLOTS, REPAIR_SLOTS, NOISE, STEPS = 8, 4, 0.001, 24
 
 
 @study
-def stutter(*, out: PathLike | None = None, progress: Progress | None = None) -> Study:
+def stutter(*, out: Out = None, progress: Watch = None) -> Study:
     """Why a parallel draw says a word twice."""
     from unmask.lab import dynamics
     from unmask.lab.model import outcomes, slots_model, stutter_pair
@@ -812,19 +793,13 @@ def _draw_stutter(pair: Vector, product: Vector, by_slots: Points, repair: dict[
 
 MOST_SITES = 10
 """Of the model of `schedule`."""
+Orders = Annotated[int, Interval(ge=1, le=100_000)]
 FIXED = ("neighbours together", "surest sites first", "random order", "spread apart", "best possible")
 SUREST, REMASKED = "keep the surest tokens", "mask-predict, random re-masking"
 
 
 @study
-def schedule(
-    model: SpinModel = PATH,
-    *,
-    orders: Annotated[int, Interval(ge=1, le=100_000)] = 200,
-    seed: Seed = 0,
-    out: PathLike | None = None,
-    progress: Progress | None = None,
-) -> Study:
+def schedule(model: SpinModel = PATH, *, orders: Orders = 200, seed: Seed = 0, out: Out = None, progress: Watch = None) -> Study:
     """What unmasking in few parallel steps costs, and which order costs least."""
     import numpy as np
     from scipy.special import entr
@@ -949,7 +924,7 @@ GAMMAS = (0.0, 0.05, 0.1, 0.2, 0.4, 0.8, 1.6, 3.2)
 
 
 @study
-def decoding(model: SpinModel = TILTED_PATH, *, out: PathLike | None = None, progress: Progress | None = None) -> Study:
+def decoding(model: SpinModel = TILTED_PATH, *, out: Out = None, progress: Watch = None) -> Study:
     """What decoders that choose positions before tokens lose, and what bounds it."""
     from unmask.lab import schedules
     from unmask.lab.schedules import decoded, kl
@@ -1020,7 +995,7 @@ STUDIES: dict[str, Callable[..., Study]] = {
 
 
 @study
-def all_studies(*, fits: Fits = 300, seed: Seed = 0, out: PathLike | None = None, progress: Progress | None = None) -> Report:
+def all_studies(*, fits: Fits = 300, seed: Seed = 0, out: Out = None, progress: Watch = None) -> Report:
     """Every study with its defaults, and a report over them."""
     own = {"masking": {"fits": fits, "seed": seed}, "dictionary": {"seed": seed}, "schedule": {"seed": seed}}
     studies = [function(out=out, progress=progress, **own.get(name, {})) for name, function in STUDIES.items()]

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import torch
 from tokenizers import Tokenizer
 
-from unmask.errors import InputError, UnmaskError, UnmaskWarning
+from unmask.errors import InputError, UnmaskError
 from unmask.models.batching import is_out_of_memory
 from unmask.models.encoder.bert import BertMaskedLM, BertShape
 from unmask.models.source import as_safetensors, first_line
@@ -191,13 +191,6 @@ The tokens' frequencies alone have a loss of {figures.unigram:.4f} nats.{unlearn
 
 {listed}
 """
-
-
-def warn_of_unlearned(run: TrainingRun) -> None:
-    """Warn if a finished run left a model that has learned nothing or little."""
-    if doubt := run.validation.doubt:
-        done = f"{run.step:,} steps ({run.epochs:.3g} epochs)"
-        warnings.warn(f"after {done} the model {doubt}; {MORE}", UnmaskWarning, stacklevel=3)
 
 
 def refuse_folder(out: Path, resume: bool) -> None:

@@ -40,11 +40,8 @@ BYTES_PER_TOKEN = 4
 TOKENS = {"cuda": 200_000_000, "cpu": 10_000_000}
 """How many tokens a run shows at most, epochs together, unless 3 epochs are more."""
 FEW_EPOCHS, MANY_EPOCHS = 3.0, 48.0
-LEAST_STEPS, MOST_STEPS = 400, 10**9
-STEPS_PER_EPOCH = 50
-LEAST_BATCH = 512
-USES_OF_A_TOKEN = 64
-LEAST_VOCAB = 256
+LEAST_STEPS, MOST_STEPS, STEPS_PER_EPOCH = 400, 10**9, 50
+LEAST_BATCH, LEAST_VOCAB, USES_OF_A_TOKEN = 512, 256, 64
 MASKED_SOURCE = 0.1
 PLAIN_MASKING, PAIRS_MASKING = "uniform:0.05-0.45", "uniform:0-1"
 """Where none is named. In translations every number of masked tokens is equally likely, none and all included."""

@@ -258,27 +258,24 @@ class Trainer:
     def step(self, step: int) -> StepNumbers:
         """One optimisation step."""
         with one_order(self.device):
-            return self._step(step)
-
-    def _step(self, step: int) -> StepNumbers:
-        ids = torch.from_numpy(self.plan.batch(step))
-        if self.device.type == "cuda":
-            ids = ids.pin_memory().to(self.device, non_blocking=True)
-        text = PackedText.of(ids, self.vocabulary)
-        generator = torch.Generator(self.device).manual_seed(seed_for(self.settings.seed, step, 1))
-        if self.settings.dropout:
-            torch.manual_seed(seed_for(self.settings.seed, step, 2 + self.processes.rank))
-        loss = self.loss(text, generator)
-        for optimiser in self.optimisers:
-            optimiser.zero_grad(set_to_none=True)
-        (loss * self.processes.size).backward()
-        norm = torch.nn.utils.clip_grad_norm_(self.parameters, LARGEST_NORM)
-        rate = rate_at(step, self.settings.steps, self.settings.warmup, self.settings.lr)
-        for optimiser in self.optimisers:
-            for group in optimiser.param_groups:
-                group["lr"] = rate
-            optimiser.step()
-        return StepNumbers(self.processes.total(loss.detach()), norm, round(ids.numel() * self.packed.fill))
+            ids = torch.from_numpy(self.plan.batch(step))
+            if self.device.type == "cuda":
+                ids = ids.pin_memory().to(self.device, non_blocking=True)
+            text = PackedText.of(ids, self.vocabulary)
+            generator = torch.Generator(self.device).manual_seed(seed_for(self.settings.seed, step, 1))
+            if self.settings.dropout:
+                torch.manual_seed(seed_for(self.settings.seed, step, 2 + self.processes.rank))
+            loss = self.loss(text, generator)
+            for optimiser in self.optimisers:
+                optimiser.zero_grad(set_to_none=True)
+            (loss * self.processes.size).backward()
+            norm = torch.nn.utils.clip_grad_norm_(self.parameters, LARGEST_NORM)
+            rate = rate_at(step, self.settings.steps, self.settings.warmup, self.settings.lr)
+            for optimiser in self.optimisers:
+                for group in optimiser.param_groups:
+                    group["lr"] = rate
+                optimiser.step()
+            return StepNumbers(self.processes.total(loss.detach()), norm, round(ids.numel() * self.packed.fill))
 
     def _loss(self, text: PackedText, generator: torch.Generator) -> Float[Tensor, ""]:
         """This process' part of the loss."""
