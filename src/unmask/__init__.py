@@ -40,7 +40,6 @@ if TYPE_CHECKING:
     from unmask.lab.spins import SpinModel as SpinModel
     from unmask.models.load import load as load
     from unmask.models.masked_lm import MaskedLM as MaskedLM
-    from unmask.sampling.energy import Energy as Energy
     from unmask.sampling.registry import MH as MH
     from unmask.sampling.registry import Ancestral as Ancestral
     from unmask.sampling.registry import Annealing as Annealing
@@ -52,12 +51,9 @@ if TYPE_CHECKING:
     from unmask.sampling.registry import LeastDependent as LeastDependent
     from unmask.sampling.registry import LowestEntropy as LowestEntropy
     from unmask.sampling.registry import MaskPredict as MaskPredict
-    from unmask.sampling.registry import PairJoint as PairJoint
     from unmask.sampling.registry import RandomSets as RandomSets
-    from unmask.sampling.registry import Refined as Refined
     from unmask.sampling.registry import Revise as Revise
     from unmask.sampling.registry import SequentialBlock as SequentialBlock
-    from unmask.sampling.registry import Tempering as Tempering
     from unmask.sampling.registry import Threshold as Threshold
     from unmask.sampling.registry import Verified as Verified
     from unmask.sampling.run.diagnostics import Diagnosis as Diagnosis
@@ -65,6 +61,7 @@ if TYPE_CHECKING:
     from unmask.sampling.settings import Keep as Keep
     from unmask.sampling.settings import SampleSettings as SampleSettings
     from unmask.sampling.settings import Start as Start
+    from unmask.sampling.target import Energy as Energy
     from unmask.scoring.registry import AdjacentPairs as AdjacentPairs
     from unmask.scoring.registry import AnyOrder as AnyOrder
     from unmask.scoring.registry import DecoderLaw as DecoderLaw
@@ -124,9 +121,9 @@ _NAMES = {
     "unmask.joints.metrics": "block_metrics",
     "unmask.joints.registry": "CONSTRUCTIONS",
     "unmask.models.masked_lm": "MaskedLM",
-    "unmask.sampling.energy": "Energy",
+    "unmask.sampling.target": "Energy",
     "unmask.sampling.registry": (
-        "MH Gibbs Block SequentialBlock PairJoint Tempering Annealing Ancestral Refined MaskPredict Confidence Revise "
+        "MH Gibbs Block SequentialBlock Annealing Ancestral MaskPredict Confidence Revise "
         "EntropyBound Threshold LowestEntropy RandomSets Interleaved LeastDependent Verified"
     ),
     "unmask.sampling.run.diagnostics": "Diagnosis",

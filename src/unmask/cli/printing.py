@@ -424,12 +424,10 @@ def _show_diagnosis(diagnosis: Diagnosis) -> None:
         per_step = number(float(diagnosis.passes_per_step), ",.2f")
         rates.append(f"{per_step} per step; accepted {diagnosis.acceptance:.1%}, changed {diagnosis.novelty:.1%}")
     if diagnosis.scoring_passes:
-        rates.append(f"{diagnosis.scoring_passes:,} more to score and compare the samples")
+        rates.append(f"{diagnosis.scoring_passes:,} more to score the samples")
     console.print("; ".join(rates))
     for line in position_lines(diagnosis):
         console.print(line)
-    if diagnosis.swaps:
-        console.print(f"swaps accepted along the ladder: {', '.join(f'{share:.0%}' for share in diagnosis.swaps)}")
     if diagnosis.functionals:
         columns = {"mean": 2, "sd": 2, "r_hat": 3, "ess_bulk": 0, "ess_tail": 0, "ess_per_1000_passes": 2}
         rows = []
@@ -438,10 +436,7 @@ def _show_diagnosis(diagnosis: Diagnosis) -> None:
             rows.append([f"{f.length}, {f.name}", *cells])
         heads = ["mean", "sd", "R-hat", "ESS bulk", "ESS tail", "ESS per\n1000 passes"]
         print_table(console, heads, rows, first="tokens, functional")
-    several = ", ".join(f"distinct-{n} {number(value, ',.2f')}" for n, value in diagnosis.distinct.items())
-    console.print(f"self-BLEU {number(diagnosis.self_bleu, ',.2f')}, {several}, unique texts {diagnosis.unique:.1%}")
-    stutter, known = number(diagnosis.stutter, ".1%"), number(diagnosis.in_starts, ".1%")
-    console.print(f"equal neighbours {stutter}, samples among the starts {known}")
+    console.print(f"unique texts {diagnosis.unique:.1%}, equal neighbours {number(diagnosis.stutter, '.1%')}")
     if (judge := diagnosis.judge) is not None:
         texts = "last texts" if diagnosis.functionals else "texts"
         starts = "" if judge["starts"] is None else f", {number(judge['starts'])} for their starts"
