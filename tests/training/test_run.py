@@ -313,7 +313,7 @@ def test_a_damaged_checkpoint_is_passed_over_or_refused_and_deleting_it_helps(
         assert go(shared, out, resume=True, max_minutes=0.0).status == "paused"
     for path in checkpoints_of(out).paths():
         damage(path, how)
-    with pytest.raises(InputError, match="is damaged .*, and there is no other: delete it to begin again at the first step"):
+    with pytest.raises(InputError, match="is damaged .*, and there is no other: delete it to begin at the first step"):
         go(shared, out, resume=True)
     if how != "torn":
         return
