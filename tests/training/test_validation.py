@@ -125,7 +125,7 @@ def test_a_run_that_learned_nothing_says_so(tmp_path: Path) -> None:
     assert any(what.startswith(f"2 steps of {made.settings.batch_tokens:,} tokens: ") for what in told)
     assert any(
         re.match(r"steps, [\d,]+ tokens/s, loss \d", what) for what in told
-    )  # printed as "600 steps, ..., about 5 minutes"
+    )  # "600 steps, ..., about 5 minutes"
     with pytest.raises(InputError, match="is finished, and its model has not learned.*: name another --out"):
         flat.train(TRAIN, out=tmp_path / "m", **SHORT, resume=True)
 
