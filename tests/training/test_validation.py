@@ -123,9 +123,7 @@ def test_a_run_that_learned_nothing_says_so(tmp_path: Path) -> None:
     assert f"{made.validation.unigram:.3f}" in str(made) and f"{made.validation.loss:.3f}" in str(made)
     assert "has not learned" in (tmp_path / "m" / "README.md").read_text()
     assert any(what.startswith(f"2 steps of {made.settings.batch_tokens:,} tokens: ") for what in told)
-    assert any(
-        re.match(r"steps, [\d,]+ tokens/s, loss \d", what) for what in told
-    )  # "600 steps, ..., about 5 minutes"
+    assert any(re.match(r"steps, [\d,]+ tokens/s, loss \d", what) for what in told)  # "600 steps, ..., about 5 minutes"
     with pytest.raises(InputError, match="is finished, and its model has not learned.*: name another --out"):
         flat.train(TRAIN, out=tmp_path / "m", **SHORT, resume=True)
 
