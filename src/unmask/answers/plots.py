@@ -171,7 +171,7 @@ def dependence_in_words(joint: Joint, compatibility: float) -> str:
     how = "nearly independent" if information < WEAK else "dependent" if information < STRONG else "strongly dependent"
     agree = "nearly agree" if root <= NEARLY else "do not quite agree" if root <= 4 * NEARLY else "disagree"
     if joint.sites == 2:
-        divided = f"one word divides the perplexity of the other by {exp(information):.2f}"
+        divided = f"one divides the perplexity of the other by {exp(information):.2f}"
         measured = f"{information:.2f} nats of mutual information; {divided}"
     else:
         measured = f"{information:.2f} nats of total correlation"
