@@ -1,6 +1,6 @@
 """Pairs: from texts with two blanks to the numbers of every construction, and the rows that keep them.
 
-The joints are over the model's regular tokens, or over every output column, as in the paper: `support`.
+The joints are over the model's regular tokens, or over every output column, as in Torroba Hennigen & Kim (2023): `support`.
 
 On a GPU several pairs are measured at once, as many as a memory budget holds (`InBatches`). A pair of a small vocabulary is bound
 by launches, not by arithmetic, so pairs go through the solver side by side, a row each (`unmask.joints.solver`), and share the
