@@ -144,6 +144,8 @@ def pair_matrix(
                 if look:
                     look(a, b, joint)
 
+    if progress:
+        progress(0, total, "passes of the model")
     try:
         for start in range(0, len(pairs), at_once):
             measure(some := pairs[start : start + at_once])
@@ -453,6 +455,8 @@ def profile_of(
     sums = Sums.empty(max(len(ids) for ids, _ in rows))
     draw = torch.Generator().manual_seed(seed)
     most = min(TEXTS_AT_ONCE, logit_rows(model, tried * MOST_OTHERS))
+    if progress:
+        progress(0, len(rows), "texts")
     for group in of_one_key(rows, lambda row: len(row[0]), most):
         ids = torch.tensor([row for row, _ in group], device=model.device)
         free = torch.tensor([sites for _, sites in group], device=model.device)

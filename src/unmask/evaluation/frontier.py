@@ -188,6 +188,8 @@ def _rows(
         decoder = point.build(target, runs, profile)
         pending = [text for text in range(len(ids)) if (point.decoder, point.passes, text) not in done]
         made += (len(ids) - len(pending)) * (point.passes or length)
+        if progress:
+            progress(made, total, "passes")
         for start in range(0, len(pending), at_once):
             some = pending[start : start + at_once]
             laws = law(decoder, ids[some], ChainStreams(seed, some, model.device).at(0, 0))

@@ -167,6 +167,7 @@ class Contexts:
             for sums, chain in zip(logs[name], chains, strict=True):
                 for term in chain:
                     readers.setdefault(term, []).append(sums)
+        add(0)
         self._pass(cells, counts, readers, add)
         found = self._parent_scores(cells, add)
         for name, values in logs.items():

@@ -238,6 +238,8 @@ class Scan(Parent):
         changes: list[tuple[tuple[int, str], ...]] = []
         numbers: dict[str, list[float]] = {name: [] for name in NUMBERS}
         sets, done = list(self.sets), 0
+        if progress:
+            progress(0, self.passes, "passes of the model")
         try:
             for start in range(0, len(sets), TOGETHER):
                 self._measure(group := sets[start : start + TOGETHER], construction, changes, numbers)
