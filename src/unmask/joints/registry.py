@@ -130,6 +130,8 @@ INDEPENDENT = "product"
 """The blanks taken as independent: what the others are compared with."""
 SEARCHED = next(name for name, construction in CONSTRUCTIONS.items() if construction.searched)
 """From three blanks on the default, and the law of every search."""
+PUBLISHED = ("product", "mrf_logit", "mrf", "hcb", "arnold_gokhale")
+"""The rows of Table 1 of Torroba Hennigen & Kim 2023."""
 PUBLISHED_STEPS = "arnold_gokhale"
 """The construction that the paper stops after a number of steps."""
 FORMS = (*CONSTRUCTIONS, "family:ALPHA,LAMBDA")
