@@ -16,10 +16,10 @@ eigen-solver's, or with restarts a linear solver's, in float64.
 By default the sentences below on the bundled model, over 1,024 tokens of each blank: half the likeliest, half drawn from
 the rest, so that the tail is there too; `--exact` takes the vocabulary whole.
 
-`--check` asks instead whether `arnold_gokhale` and `restarted` converge on real text, half of the pairs contiguous, half random. The
-marginals of each joint are summed from its cells in float64, and both maps that have the fixed point (eq. 5 and the sweep) are
-applied to them once, over tables in float64. A pair fails if a map moves a marginal by more than the solver's tolerance in total
-variation or raises one by more than its bound on growth, or if the solver says that it has not converged.
+`--check` asks instead whether `arnold_gokhale` and `restarted` converge on real text, half of the pairs contiguous, half random.
+The marginals of each joint are summed from its cells in float64, and both maps that have the fixed point (eq. 5 and the sweep)
+are applied to them once, over tables in float64. A pair fails if a map moves a marginal by more than the solver's tolerance in
+total variation or raises one by more than its bound on growth, or if the solver says that it has not converged.
 """
 
 from __future__ import annotations

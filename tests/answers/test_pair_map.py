@@ -13,7 +13,7 @@ from numpy.testing import assert_allclose
 import unmask
 from unmask.answers.plots import DRAWING, dependence_in_words, pair_map
 from unmask.cloze import Cloze
-from unmask.joints import derive
+from unmask.joints.deriving import derive
 from unmask.models.tabular import TabularMLM
 from unmask.tables.unary import unary_tables
 

@@ -91,7 +91,7 @@ def test_failed_pairs_end_with_a_count_and_exit_code_1(short_winded, tmp_path):
     given = ["--model", short_winded, "--data", data, "--device", "cpu", "--pairs", 4, "--out", tmp_path / "run"]
     done = unmask(*given, "--joints", "product,mrf")
     assert done.exit_code == 1, done.output
-    assert "2 pairs" in done.stdout and "MRF" in done.stdout
+    assert "2 random pairs" in done.stdout and "MRF" in done.stdout
     assert "2 of 4 pairs failed, the first with " in done.stderr and "failures.jsonl" in done.stderr
     failures = [json.loads(line) for line in (tmp_path / "run" / "failures.jsonl").read_text().splitlines()]
     assert [len(failure["text"].split()) for failure in failures] == [7, 7]
@@ -174,4 +174,4 @@ def test_an_interrupt_says_how_to_go_on(options, tmp_path):
         _, said = run.communicate()
     assert run.returncode == 130 and said.splitlines()[-1].endswith("give the same command again to continue")
     done = unmask(*options, "--pairs", 80)
-    assert done.exit_code == 0 and "80 pairs" in done.stdout
+    assert done.exit_code == 0 and "80 random pairs" in done.stdout

@@ -17,7 +17,7 @@ from unmask.checks import memory
 from unmask.cloze import Cloze
 from unmask.errors import InputError
 from unmask.evaluation.measure import MOST, InBatches, Measurer, measure_pairs
-from unmask.joints import CONSTRUCTIONS
+from unmask.joints.registry import CONSTRUCTIONS
 from unmask.models import batching
 from unmask.models.batching import halving
 from unmask.models.masked_lm import MaskedLM

@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 from joint_cases import distance, random_joint, random_tables, seeds, sizes, tables_of
 
 from unmask.errors import InputError
-from unmask.joints import CONSTRUCTIONS, derive
 from unmask.joints.closed_forms import chain, hcb
+from unmask.joints.deriving import derive
+from unmask.joints.registry import CONSTRUCTIONS
 
 ITERATED = ("arnold_gokhale", "balanced", "pseudo_gibbs", "restarted")
 RESTRICTABLE = ("product", "mrf", "mrf_logit", "hcb", "chain", "chain_forward", "chain_backward")

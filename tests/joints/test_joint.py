@@ -9,8 +9,8 @@ from scipy.stats import chi2
 
 import unmask
 from unmask.errors import InputError
-from unmask.joints import derive
 from unmask.joints.closed_forms import hcb, mrf, product
+from unmask.joints.deriving import derive
 
 
 def entropy_of(p):

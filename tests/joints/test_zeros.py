@@ -15,11 +15,11 @@ from hypothesis import strategies as st
 from joint_cases import tables_from
 
 from unmask.errors import InputError, UnmaskWarning
-from unmask.joints import CONSTRUCTIONS, derive
 from unmask.joints.arnold_gokhale import FamilyRule, members_of
+from unmask.joints.deriving import derive
 from unmask.joints.joint import Joint, not_converged
 from unmask.joints.metrics import block_metrics, compatibility
-from unmask.joints.registry import Member, named
+from unmask.joints.registry import CONSTRUCTIONS, Member, named
 from unmask.joints.solver import Standing, solve
 from unmask.joints.sweeps import Members, unflat
 

@@ -49,13 +49,12 @@ from dataclasses import dataclass
 from functools import reduce
 from itertools import combinations
 from math import exp, isfinite, nan
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 from weakref import WeakKeyDictionary
 
 import torch
 from torch import Tensor
 
-from unmask import checks
 from unmask.errors import InputError
 from unmask.joints.joint import Joint
 from unmask.joints.registry import CONSTRUCTIONS
@@ -102,25 +101,22 @@ class JointReading:
     objective: float
 
 
-def read_joints(joints: Sequence[Joint], tile_cells: int | None = None) -> list[JointReading]:
-    """One read of the tables for all `joints` that were not read before; they must be rules over the same tables.
-
-    `tile_cells`: read all of them now, this many cells at a time.
-    """
+def read_joints(joints: Sequence[Joint]) -> list[JointReading]:
+    """One read of the tables for all `joints` that were not read before; they must be rules over the same tables."""
     if any(joint.tables is not joints[0].tables for joint in joints):
         raise InputError("these joints are rules over different tables: read the joints of each block by themselves")
-    return read_rules([(joints[0].tables, [joint.rule for joint in joints])], tile_cells)[0]
+    return read_rules([(joints[0].tables, [joint.rule for joint in joints])])[0]
 
 
-def read_rules(blocks: Sequence[tuple[Tables, Sequence[Rule]]], tile_cells: int | None = None) -> list[list[JointReading]]:
+def read_rules(blocks: Sequence[tuple[Tables, Sequence[Rule]]]) -> list[list[JointReading]]:
     """The same for rules over the tables of several blocks of one shape; on a GPU the blocks share their launches."""
-    unread = [(tables, [rule for rule in rules if rule not in _READ or tile_cells is not None]) for tables, rules in blocks]
-    if tile_cells is None and triton_serves(*(tables for tables, _ in blocks)):
-        asked = [(tables, rule, pair_form(tables, rule)) for tables, rules in unread for rule in rules]
-        _READ.update(_read_by_triton([_Job(tables, rule, form) for tables, rule, form in asked if form is not None]))
+    unread = [(tables, [rule for rule in rules if rule not in _READ]) for tables, rules in blocks]
+    if triton_serves(*(tables for tables, _ in blocks)):
+        forms = ((tables, rule, pair_form(tables, rule)) for tables, rules in unread for rule in rules)
+        _READ.update(_read_by_triton([_Job(tables, rule, form) for tables, rule, form in forms if form is not None]))
     for tables, rules in unread:
-        if left := [rule for rule in rules if rule not in _READ or tile_cells is not None]:
-            _READ.update(zip(left, _read_by_tiles(tables, left, tile_cells), strict=True))
+        if left := [rule for rule in rules if rule not in _READ]:
+            _READ.update(zip(left, _read_by_tiles(tables, left), strict=True))
     return [[_READ[rule] for rule in rules] for _, rules in blocks]
 
 
@@ -128,7 +124,7 @@ _READ: WeakKeyDictionary[Rule, JointReading] = WeakKeyDictionary()
 """A rule never changes, so it is read once, by the solver that found it or by the metrics."""
 
 
-def _read_by_tiles(tables: Tables, rules: Sequence[Rule], tile_cells: int | None) -> list[JointReading]:
+def _read_by_tiles(tables: Tables, rules: Sequence[Rule]) -> list[JointReading]:
     def read(part: Sequence[Tile]) -> list[_Sums]:
         sums = [_Sums(tables, rule) for rule in rules]
         for index in part:
@@ -137,12 +133,11 @@ def _read_by_tiles(tables: Tables, rules: Sequence[Rule], tile_cells: int | None
                 of_rule.add(index, q)
         return sums
 
-    parts = by_threads(tables.log_q[0], read, tile_cells)
+    parts = by_threads(tables.log_q[0], read)
     return [reduce(_Sums.join, of_rule).reading() for of_rule in zip(*parts, strict=True)]
 
 
-@dataclass(frozen=True)
-class _OwnSums:
+class _OwnSums(NamedTuple):
     """sum q_t and sum q_t log q_t of every context, which no joint enters."""
 
     weight: tuple[Tensor, ...]
@@ -184,8 +179,7 @@ def _own_by_triton(blocks: Sequence[Tables]) -> list[_OwnSums]:
     ]
 
 
-@dataclass(frozen=True)
-class _Job:
+class _Job(NamedTuple):
     """A rule over the tables of a pair, in the form that a GPU reads."""
 
     tables: Tables
@@ -368,28 +362,20 @@ class BlockMetrics:
         """One row per construction."""
         import pandas
 
-        rows = [
-            {
-                "construction": m.construction,
-                **{f"unary_nll_{t + 1}": nll for t, nll in enumerate(m.unary_nll)},
-                "joint_nll": m.joint_nll,
-                "a_kl": m.a_kl,
-                "g_kl": m.g_kl,
-                "objective": m.objective,
-                "compatibility": self.compatibility,
-            }
-            for m in self.joints
-        ]
+        rows = []
+        for m in self.joints:
+            unary = {f"unary_nll_{t + 1}": nll for t, nll in enumerate(m.unary_nll)}
+            own = {name: getattr(m, name) for name in ("joint_nll", "a_kl", "g_kl", "objective")}
+            rows.append({"construction": m.construction, **unary, **own, "compatibility": self.compatibility})
         return pandas.DataFrame(rows)
 
 
 @checked
-def block_metrics(joints: Sequence[Joint], gold: Sequence[int], tile_cells: int | None = None) -> BlockMetrics:
+def block_metrics(joints: Sequence[Joint], gold: Sequence[int]) -> BlockMetrics:
     """The metrics of several joints of one block, as `unmask evaluate` has them: U-NLL, P-NLL, A-KL and G-KL.
 
-    joints       rules over the same tables
-    gold         the token ids that stood in the blanks
-    tile_cells   how many cells of a joint are read at once [default: as many as fit]
+    joints   rules over the same tables
+    gold     the token ids that stood in the blanks
 
     >>> tables = unmask.fill("The [MASK] [MASK] at the casino.", candidates=16).joint.tables
     >>> gold = [int(ids[0]) for ids in tables.candidates]
@@ -398,18 +384,14 @@ def block_metrics(joints: Sequence[Joint], gold: Sequence[int], tile_cells: int 
     """
     if not joints or any(joint.tables is not joints[0].tables for joint in joints):
         raise InputError(f"the {len(joints)} joints are not rules over the same tables: give joints of one block, one or more")
-    if tile_cells is not None:
-        checks.whole("tile_cells", tile_cells, 1, 2**40)
-    return metrics_of_blocks([joints], [gold], tile_cells)[0]
+    return metrics_of_blocks([joints], [gold])[0]
 
 
-def metrics_of_blocks(
-    blocks: Sequence[Sequence[Joint]], golds: Sequence[Sequence[int]], tile_cells: int | None = None
-) -> list[BlockMetrics]:
+def metrics_of_blocks(blocks: Sequence[Sequence[Joint]], golds: Sequence[Sequence[int]]) -> list[BlockMetrics]:
     """The same for the joints of several blocks of one shape, which share launches and transfers on a GPU."""
     tables = [joints[0].tables for joints in blocks]
     places = _places(tables, golds)
-    readings = read_rules([(joints[0].tables, [joint.rule for joint in joints]) for joints in blocks], tile_cells)
+    readings = read_rules([(joints[0].tables, [joint.rule for joint in joints]) for joints in blocks])
     numbers = iter(_numbers([(joint, at_gold) for joints, at_gold in zip(blocks, places, strict=True) for joint in joints]))
     measured = [
         tuple(_joint_metrics(joint, reading, next(numbers)) for joint, reading in zip(joints, of_block, strict=True))

@@ -90,12 +90,7 @@ CONSTRUCTIONS: dict[str, Construction] = {
     construction.name: construction
     for construction in (
         Construction(
-            "product",
-            "MLM (product)",
-            f"{CLOSED}:product",
-            Style("#000000", "o", "-"),
-            own_unary=False,
-            heading="prod-\nuct",
+            "product", "MLM (product)", f"{CLOSED}:product", Style("#000000", "o", "-"), own_unary=False, heading="prod-\nuct"
         ),
         Construction("mrf_logit", "MRF (logit)", f"{CLOSED}:mrf_logit", Style("#CC79A7", "v", "--")),
         Construction("mrf", "MRF", f"{CLOSED}:mrf", Style("#D55E00", "^", "--")),

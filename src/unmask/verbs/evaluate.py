@@ -58,8 +58,8 @@ def evaluate(
         all, or some of product, mrf_logit, mrf, hcb, arnold_gokhale, balanced, pseudo_gibbs, restarted, chain and
         family:ALPHA,LAMBDA.
     paper
-        Table 1 as published: product, mrf_logit, mrf, hcb and arnold_gokhale after 50 steps, over all columns of the model's output;
-        the command prints both schemes, if scheme is left out.
+        Table 1 as published: product, mrf_logit, mrf, hcb, and arnold_gokhale after 50 steps, over all columns of the output; the
+        command prints both schemes if scheme is left out.
     arnold_gokhale_steps
         Stop Arnold-Gokhale after this many steps from uniform (the paper: 50) [default: run to convergence].
     support
