@@ -2,7 +2,7 @@
 
     unmask train corpus.txt --objective causal --tokenizer MODEL --out judge
     python bench/open_ended.py run --judge judge --corpus corpus.txt --starts sentences.txt --out OUT [--chains 1024]
-        [--lengths 12,20 --passes 400 --seconds 300 --pair-joints --dtype float16 --device auto --model FOLDER]
+        [--lengths 12,20 --passes 400 --seconds 300 --dtype float16 --device auto --model FOLDER]
     python bench/open_ended.py report OUT
 
 `run` starts `--chains` chains of each kernel from held-out sentences of exactly the length asked for, and from ancestral samples
@@ -37,18 +37,16 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from unmask.models.masked_lm import MaskedLM
-from unmask.sampling.decoders.ancestral import Ancestral
-from unmask.sampling.decoders.decoder import decode
-from unmask.sampling.energy import Energy
+from unmask.sampling.decoders.decoder import Ancestral, decode
 from unmask.sampling.engine.passes import Passes, rows_for
 from unmask.sampling.engine.randomness import ChainStreams
 from unmask.sampling.kernels.kernel import ChainState
 from unmask.sampling.registry import KERNELS, EnergyKind
 from unmask.sampling.run.chains import Group, MarkovRun
+from unmask.sampling.run.diagnostics import stutters
 from unmask.sampling.run.judge import CausalJudge
-from unmask.sampling.run.text_statistics import distinct, stutters
 from unmask.sampling.settings import SampleSettings
-from unmask.sampling.target import Target, blank_template
+from unmask.sampling.target import Energy, Target, blank_template
 
 SHARES = (0.25, 1.0)
 TEMPERATURES = (0.4, 0.6, 0.7, 0.8, 1.3, 2.0)
@@ -77,18 +75,20 @@ class Row:
 MAIN = [Row("always accept", "gibbs"), Row("MH norm", "mh"), Row("MH raw", "mh", "raw")]
 ROWS = [
     *MAIN,
-    Row("MH norm, delayed", "mh", options=(("delayed", (1, 3)),)),
     Row("product pairs norm", "block"),
     Row("product pairs raw", "block", "raw"),
     Row("sequential pairs norm", "sequential-block"),
     Row("sequential pairs raw", "sequential-block", "raw"),
-    Row("tempering norm", "tempering"),
 ]
-PAIRED = Row("pair joints norm", "pair-joint")
-"""Comes last: a move derives a joint per chain."""
 DECODERS = [Row("ancestral", "ancestral"), Row("mask-predict", "mask-predict"), Row("surest first", "confidence")]
 HEATED = [Row(f"MH norm, T = {t:g}", "mh", "norm", t) for t in TEMPERATURES]
 LENGTHY = [*MAIN, Row("MH norm, T = 0.7", "mh", "norm", 0.7), Row("sequential pairs raw", "sequential-block", "raw")]
+
+
+def distinct(texts: list[list[int]], n: int) -> float:
+    """Share of n-grams that are different."""
+    grams = [tuple(text[i : i + n]) for text in texts for i in range(len(text) - n + 1)]
+    return len(set(grams)) / len(grams) if grams else float("nan")
 
 
 class Corpus:
@@ -296,10 +296,6 @@ def run(options: argparse.Namespace) -> None:
             for row in ROWS[len(MAIN) :]:
                 if bench.left()[1] > LONG * options.seconds:
                     equal_passes(bench, row, length, name, ids)
-    for length in lengths:
-        for name, ids in starts[length].items():
-            if options.pair_joints and bench.left()[1] > LONG * options.seconds:
-                equal_passes(bench, PAIRED, length, name, ids)
     share = (bench.left()[1] - 5) / (len(LENGTHY) * len(lengths))
     for length in lengths:
         for row in LENGTHY:
@@ -369,7 +365,6 @@ def main() -> None:
     running.add_argument("--lengths", default="12,20")
     running.add_argument("--passes", type=int, default=400)
     running.add_argument("--seconds", type=float, default=300.0)
-    running.add_argument("--pair-joints", action="store_true", help="that kernel, too: its steps are long")
     running.add_argument("--dtype", default="float16")
     running.add_argument("--device", default="auto")
     running.set_defaults(call=run)

@@ -5,11 +5,10 @@
     naive      draws from one masked pass, computes E(x) and E(x') from scratch: 2T + 1 passes per proposal
     kept       conditionals kept with the state: 0 passes for the token that is there, T - 1 for another
     early      kept, and stops summing E(x') once it is rejected
-    delayed    early, and decides in three stages (terms up to distance 1, up to 3, the rest)
 
-The first three make the same choices with the same random numbers, and the script stops if their texts differ. All begin at
-the same texts, which `delayed` has burnt in, and make one proposal a chain in each of `--steps` steps. Then `early` and
-`delayed` go on for `--long` sweeps of the first `--long-chains` chains, for two measures of what a pass buys:
+All make the same choices with the same random numbers, and the script stops if their texts differ. All begin at the same
+texts, which `early` has burnt in, and make one proposal a chain in each of `--steps` steps. Then `early` goes on for `--long`
+sweeps of the first `--long-chains` chains, for two measures of what a pass buys:
 
     ESS     effective sample size of the energy (ArviZ, bulk); rough while the chains are far from mixed
     jumps   sum over chains and sweeps of (E_{s+1} - E_s)^2 / (2 var E): draws whose energy is new, 1 for an independent draw
@@ -29,18 +28,13 @@ import torch
 from torch import Tensor
 
 from unmask.models.masked_lm import MaskedLM
-from unmask.sampling.acceptance import Acceptance
-from unmask.sampling.decoders.ancestral import Ancestral
-from unmask.sampling.decoders.decoder import decode
-from unmask.sampling.energy import masked_alone
+from unmask.sampling.decoders.decoder import Ancestral, decode
 from unmask.sampling.engine.passes import Passes
-from unmask.sampling.engine.randomness import ChainStreams, StepStreams
-from unmask.sampling.engine.token_draw import Proposal
+from unmask.sampling.engine.randomness import ChainStreams, Proposal, StepStreams
 from unmask.sampling.kernels.kernel import SweepPlan
-from unmask.sampling.kernels.metropolis import MetropolisHastings
-from unmask.sampling.registry import MH
+from unmask.sampling.kernels.metropolis import Acceptance, MetropolisHastings
 from unmask.sampling.run.diagnostics import FEWEST_DRAWS, measure
-from unmask.sampling.target import Target, blank_template
+from unmask.sampling.target import Target, blank_template, masked_alone
 
 
 @dataclass
@@ -161,11 +155,10 @@ def main() -> None:
     kernels = {
         "kept": Late(target, passes),
         "early": MetropolisHastings(target, passes),
-        "delayed": MetropolisHastings(target, passes, MH(delayed=(1, 3))),
     }
     T = options.length
     starts, _ = decode(Ancestral(target, passes), options.chains, ChainStreams(0, range(options.chains)).at(0, 0))
-    burnt = run_kernel(kernels["delayed"], starts.ids, range(T, T * (options.burn_in + 1))).ids
+    burnt = run_kernel(kernels["early"], starts.ids, range(T, T * (options.burn_in + 1))).ids
     measured = range(T * (options.burn_in + 1), T * (options.burn_in + 1) + options.steps)
     costs = {"naive": run_naive(target, passes, burnt, measured)}
     costs |= {name: run_kernel(kernel, burnt, measured) for name, kernel in kernels.items()}
@@ -187,7 +180,7 @@ def main() -> None:
     if options.long < FEWEST_DRAWS:
         return
     further = range(T * (options.burn_in + 2), T * (options.burn_in + 2 + options.long))
-    longer = {name: run_kernel(kernels[name], burnt[: options.long_chains], further) for name in ("early", "delayed")}
+    longer = {name: run_kernel(kernels[name], burnt[: options.long_chains], further) for name in ("early",)}
     variance = float(torch.cat([torch.stack(cost.energies) for cost in longer.values()]).var())
     print(f"{options.long_chains} chains, {options.long} sweeps further; mean energy "
           + ", ".join(f"{name} {float(torch.stack(cost.energies).mean()):.1f}" for name, cost in longer.items()))  # fmt: skip

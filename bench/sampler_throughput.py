@@ -27,9 +27,7 @@ from typing import Any
 import torch
 
 from unmask.models.masked_lm import MaskedLM
-from unmask.sampling.decoders.ancestral import Ancestral
-from unmask.sampling.decoders.decoder import decode
-from unmask.sampling.decoders.mask_predict import blanks_left
+from unmask.sampling.decoders.decoder import Ancestral, blanks_left, decode
 from unmask.sampling.engine.passes import Passes, rows_for
 from unmask.sampling.engine.randomness import ChainStreams
 from unmask.sampling.registry import KERNELS, MaskPredict

@@ -366,7 +366,7 @@ def choices(pair: Any, sources: Sequence[str], references: Sequence[str], steps:
     from sacrebleu.metrics import BLEU
 
     from unmask.sampling.registry import MaskPredict
-    from unmask.sampling.run.text_statistics import stutter_rate
+    from unmask.sampling.run.diagnostics import stutter_rate
     from unmask.translation.translators import Draft, Drafting
 
     ids = [tuple(one) for one in pair.spelling.encode(sources)]

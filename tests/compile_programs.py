@@ -36,19 +36,13 @@ class Card:
         return 0
 
 
-class Scaled:
-    """A norm of root mean squares."""
-
-    weight, variance_epsilon = torch.ones(64, dtype=torch.float16), 1e-5
-
-
 def launches() -> list[Callable[[], object]]:
     """One of each program."""
     from unmask.joints import rehearsal
     from unmask.models.encoder.layers import Turn
     from unmask.models.encoder.triton_programs import add_norm, linear_activated, long_attention, short_attention, turned
     from unmask.sampling.engine import triton_programs as drawing
-    from unmask.sampling.engine.token_draw import Asked
+    from unmask.sampling.engine.randomness import Asked
     from unmask.tables import triton_cells
 
     half = {"dtype": torch.float16}
@@ -58,9 +52,9 @@ def launches() -> list[Callable[[], object]]:
     of_pairs = rehearsal.launches(37, CPU)
     return [
         lambda: add_norm(norm, states, states),
-        lambda: add_norm(Scaled(), states, states, before=True),
+        lambda: add_norm(norm, states, states, before=True),
         lambda: short_attention(states, states, states, 2),
-        lambda: short_attention(states, states[..., :32], states[..., :32], 2, Turn(states[0, :, :32], states[0, :, :32]), 8),
+        lambda: short_attention(states, states, states, 2, Turn(states[0, :, :32], states[0, :, :32]), 8),
         lambda: long_attention(states, states, states, 2, 8),
         lambda: turned(states, Turn(states[0, :, :32], states[0, :, :32])),
         lambda: linear_activated(inner, "gelu", states),

@@ -24,7 +24,7 @@ CHECKED = [
     "unmask.answers.comparison",
     "unmask.evaluation.table",
     *(f"unmask.lab.{name}" for name in ("dynamics", "estimation", "schedules")),
-    *(f"unmask.sampling.{name}" for name in ("acceptance", "decoders", "energy", "engine.memory")),
+    "unmask.sampling.decoders",
     *(f"unmask.sampling.{name}" for name in ("engine.passes", "engine.randomness", "enumeration", "kernels", "target")),
     *(f"unmask.sampling.run.{name}" for name in ("advance", "chains")),
     *(f"unmask.scoring.{name}" for name in ("batch", "functions", "annealed_importance")),

@@ -10,15 +10,19 @@ import torch
 
 import unmask
 from unmask.models.tabular import TabularMLM
-from unmask.sampling.acceptance import Acceptance
-from unmask.sampling.energy import Energy, energies
 from unmask.sampling.engine.passes import Passes
 from unmask.sampling.enumeration import transition_matrix
-from unmask.sampling.kernels.metropolis import MetropolisHastings, MetropolisKernel, Proposed
-from unmask.sampling.kernels.pair_joint import PairJoint, PairLaws, proposal_weights
+from unmask.sampling.kernels.metropolis import (
+    Acceptance,
+    Decision,
+    MetropolisHastings,
+    MetropolisKernel,
+    Proposed,
+    log_acceptance,
+)
 from unmask.sampling.registry import KERNELS, entry_of
 from unmask.sampling.settings import SampleSettings
-from unmask.sampling.target import Target
+from unmask.sampling.target import Energy, Target, energies
 from unmask.signature import arguments
 
 
@@ -93,18 +97,6 @@ def total_variation(p, q):
     return float((p - q).abs().sum() / 2)
 
 
-class CachedPairJoint(PairJoint):
-    """Derives each joint once; the enumeration asks for it thousands of times."""
-
-    def laws(self, masked, positions, logits, log_weights):
-        keys = [tuple(row) for row in torch.cat([masked, positions], 1).tolist()]
-        store = self.__dict__.setdefault("_store", {})
-        if new := {key: place for place, key in enumerate(keys) if key not in store}:
-            found = super().laws(*(value[list(new.values())] for value in (masked, positions, logits, log_weights)))
-            store.update({key: [value[row : row + 1] for value in found] for row, key in enumerate(new)})
-        return PairLaws(*(torch.cat(column) for column in zip(*(store[key] for key in keys), strict=True)))
-
-
 class NaiveMetropolis:
     """The algorithm as it is written in the paper: both energies from scratch at every proposal, 2T + 1 passes."""
 
@@ -137,9 +129,12 @@ class FlippedAcceptance(Acceptance):
 class SubsetAcceptance(Acceptance):
     """Wrong: the energy's terms beside the redrawn site only."""
 
-    def stages(self, sites):
-        columns = torch.arange(self.target.columns)
-        return [(columns - self.target.free[sites].unsqueeze(-1)).abs().amin(1) <= 1]
+    def decide(self, state, rows, new, log_ratio, sites, rng):
+        new.complete(self.target, self.passes)
+        near = (torch.arange(self.target.columns) - self.target.free[sites].unsqueeze(-1)).abs().amin(1) <= 1
+        energy, new_energy = ((terms * near).sum(-1) for terms in (state.terms[rows], new.terms))
+        log_alpha = log_acceptance(energy, new_energy, state.temperature[rows], log_ratio)
+        return Decision(rng.log_uniform(rows) < log_alpha, torch.zeros_like(rows))
 
 
 @dataclass(frozen=True)
@@ -155,7 +150,7 @@ class Late(MetropolisHastings):
 
     @property
     def acceptance(self):
-        return Acceptance(self.target, self.passes, early=False, delayed=self.options.delayed)
+        return Acceptance(self.target, self.passes, early=False)
 
 
 @dataclass(frozen=True)
@@ -169,7 +164,9 @@ def block_conditionals(kernel, ids, sites):
     """Log-probabilities of each site of the block with the whole block masked."""
     positions = kernel.target.free_positions[sites]
     masked = ids.scatter(1, positions, kernel.target.model.mask_id)
-    return proposal_weights(kernel.target, kernel.proposal, kernel.passes.logits(masked, positions), sites)
+    logits = kernel.passes.logits(masked, positions)
+    support = kernel.target.support[sites.flatten()]
+    return kernel.proposal.log_weights(logits.flatten(0, 1), support).unflatten(0, sites.shape)
 
 
 @dataclass(frozen=True)

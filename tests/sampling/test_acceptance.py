@@ -8,12 +8,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sampling_cases import of, small_target
 
-from unmask.sampling.acceptance import Acceptance, energy_allowed, log_acceptance
-from unmask.sampling.energy import energies, energy_terms
 from unmask.sampling.engine.passes import Passes
 from unmask.sampling.engine.randomness import StepStreams
 from unmask.sampling.enumeration import all_texts
-from unmask.sampling.kernels.metropolis import MetropolisHastings
+from unmask.sampling.kernels.metropolis import Acceptance, MetropolisHastings, energy_allowed, log_acceptance
+from unmask.sampling.target import energies
 
 numbers = st.floats(-30, 30)
 
@@ -96,25 +95,6 @@ def test_early_rejection_decides_as_the_equation_does(seed, temperature):
     assert torch.equal(early.accepted, wanted) and torch.equal(plain.accepted, wanted)
     assert 20 < int(wanted.sum()) < 380
     assert int(early.passes.sum()) == passes.count < int(plain.passes.sum()) == 5 * 400
-
-
-@settings(max_examples=5)
-@given(st.integers(0, 10**6), st.sampled_from(["raw", "norm"]), st.booleans())
-def test_delayed_acceptance_decides_as_the_equation_does_at_each_stage(seed, kind, early):
-    """Stages by distance from the nearest redrawn site, each decided from its own terms in full."""
-    case = proposals(kind, seed)
-    target, old, new, sites, log_ratio, log_u = case
-    distance = (torch.arange(5) - sites.unsqueeze(-1)).abs().amin(1)
-    stages = [distance == 0, distance == 1, distance > 1]
-    before, after = energy_terms(target.model, old, kind), energy_terms(target.model, new, kind)
-    wanted = torch.ones(400, dtype=torch.bool)
-    for number, columns in enumerate(stages):
-        ratio = log_ratio if number == 0 else torch.zeros_like(log_ratio)
-        wanted &= log_u[number] < log_acceptance((before * columns).sum(1), (after * columns).sum(1), 1.0, ratio)
-    found = decided(Acceptance(target, Passes(target.model), early, delayed=(0, 1)), *case)
-    assert torch.equal(found.accepted, wanted) and 10 < int(wanted.sum()) < 390
-    once = log_u[0] < log_acceptance(before.sum(1), after.sum(1), 1.0, log_ratio)
-    assert not torch.equal(found.accepted, once), "it is another chain"
 
 
 def test_a_proposal_that_cannot_be_undone_costs_nothing():

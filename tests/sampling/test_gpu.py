@@ -3,27 +3,21 @@
 import pandas
 import pytest
 import torch
-from sampling_cases import CachedPairJoint, gap_to_invariance, of, settings_of, small_target
+from sampling_cases import gap_to_invariance, of, settings_of, small_target
 from scipy.stats import chisquare
 
 from unmask.models.masked_lm import MaskedLM
 from unmask.models.tabular import TabularMLM
-from unmask.sampling.decoders.ancestral import Ancestral
-from unmask.sampling.decoders.decoder import decode
-from unmask.sampling.decoders.mask_predict import ConfidenceOrder, MaskPredict
+from unmask.sampling.decoders.decoder import Ancestral, ConfidenceOrder, MaskPredict, decode
 from unmask.sampling.decoders.revealing import EntropyBound, LowestEntropy, RandomSets
-from unmask.sampling.energy import Energy, energies
 from unmask.sampling.engine.passes import Passes
-from unmask.sampling.engine.randomness import ChainStreams, counter_words, plain_uniform, uniform
-from unmask.sampling.engine.token_draw import Asked, plain_draw
+from unmask.sampling.engine.randomness import Asked, ChainStreams, counter_words, plain_draw, plain_uniform, uniform
 from unmask.sampling.enumeration import all_texts, target_law, transition_matrix
-from unmask.sampling.kernels.block import ProductBlock, SequentialBlock
-from unmask.sampling.kernels.gibbs import PseudoGibbs
-from unmask.sampling.kernels.metropolis import MetropolisHastings
-from unmask.sampling.kernels.pair_joint import PairJoint
+from unmask.sampling.kernels.kernel import PseudoGibbs
+from unmask.sampling.kernels.metropolis import MetropolisHastings, ProductBlock, SequentialBlock
 from unmask.sampling.registry import KERNELS
 from unmask.sampling.run.advance import draw_samples
-from unmask.sampling.target import Target, blank_template
+from unmask.sampling.target import Energy, Target, blank_template, energies
 
 pytestmark = pytest.mark.gpu
 
@@ -43,10 +37,8 @@ def target_on_gpu(kind="norm"):
     ("kernel", "options", "sites"),
     [
         (MetropolisHastings, {}, [1]),
-        (MetropolisHastings, {"delayed": (0,)}, [1]),
         (ProductBlock, {}, [0, 2]),
         (SequentialBlock, {}, [2, 0]),
-        (CachedPairJoint, {"candidates": 2}, [0, 1]),
     ],
 )
 def test_kernels_keep_the_target(kernel, options, sites, kind):
@@ -136,7 +128,6 @@ def test_chains_do_not_depend_on_how_many_run_at_once(tiny_on_gpu):
         ("mh", {"top_k": 4, "proposal_temperature": 0.8}),
         ("mask-predict", {"decoding_temperature": 0.0}),
         ("block", {"block_shape": "scattered"}),
-        ("pair-joint", {"block_shape": "scattered", "joint": "balanced"}),
     ],
 )
 def test_runs_of_every_kernel_do_not_depend_on_it_either(tiny_folder, kernel, options):
@@ -154,8 +145,6 @@ def test_runs_of_every_kernel_do_not_depend_on_it_either(tiny_folder, kernel, op
         (PseudoGibbs, {}, 1),
         (ProductBlock, {}, 2),
         (SequentialBlock, {}, 2),
-        (PairJoint, {"candidates": 2}, 2),
-        (PairJoint, {"candidates": 3, "joint": "arnold_gokhale"}, 2),
     ],
 )
 def test_chains_in_float64_are_those_of_the_processor(kernel, options, sites):
@@ -186,7 +175,7 @@ def test_decoded_texts_in_float64_are_those_of_the_processor(decoder, temperatur
     assert temperature == 0 or len(ends[0].unique(dim=0)) > 1
 
 
-@pytest.mark.parametrize("kernel", ["mh", "gibbs", "tempering", "ancestral", "mask-predict", "pair-joint"])
+@pytest.mark.parametrize("kernel", ["mh", "gibbs", "ancestral", "mask-predict"])
 def test_a_stopped_run_goes_on(tiny_on_gpu, tmp_path, stop_at, kernel):
     settings = settings_of(kernel=kernel, chains=4, sweeps=6, length=(5,))
     with pytest.raises(KeyboardInterrupt):
@@ -201,7 +190,7 @@ def test_the_same_chains_whatever_is_kept(tiny_on_gpu):
     ids = torch.randint(5, 17, (40, 8), generator=torch.Generator().manual_seed(0))
     ids[:, 0], ids[:, -1] = 2, 3
     ends = []
-    for keeps in ("states", "nothing"):
+    for keeps in ("states", "logits"):
         kernel = MetropolisHastings(target, Passes(tiny_on_gpu, keeps=keeps))
         state, streams = kernel.init(ids)[0], ChainStreams(0, range(40), "cuda")
         for step in range(18):

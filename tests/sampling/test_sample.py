@@ -9,6 +9,7 @@ from test_sample_command import unmask as command
 
 import unmask
 from unmask.errors import InputError
+from unmask.sampling.registry import KERNELS
 
 
 def contents(folder):
@@ -128,21 +129,28 @@ def test_user_terms_are_added_and_forbid(tiny):
     assert not any("cat" in text.split() for text in run.samples["text"])
     with pytest.raises(InputError, match="forbidden by a user term, where the target is zero: give starts that it allows"):
         unmask.sample(start=unmask.Start(init=["the cat sat"]), chains=2, sweeps=2, energy=cats_forbidden, model=tiny)
-    with pytest.raises(InputError, match="kernel ancestral drew a text that is forbidden by a user term, which decoders do not"):
-        cats = unmask.Start(allow={2: ["cat"]})
-        unmask.sample(
-            "the [MASK]",
-            start=cats,
-            kernel="ancestral",
-            chains=2,
-            sweeps=2,
-            energy=cats_forbidden,
-            model=tiny,
-        )
     with pytest.raises(InputError, match="returned a float: return a tensor"):
         unmask.sample(chains=2, sweeps=2, energy=unmask.Energy(user_terms=[lambda ids: 1.0]), model=tiny)
     with pytest.raises(InputError, match="nan or -inf"):
         unmask.sample(chains=2, sweeps=2, energy=unmask.Energy(user_terms=[lambda ids: ids[:, 0] * float("nan")]), model=tiny)
+
+
+@pytest.mark.parametrize("kernel", [name for name, method in KERNELS.items() if not method.uses_terms])
+def test_a_kernel_whose_law_does_not_have_the_term_refuses_it(tiny, kernel):
+    for energy in (unmask.Energy(user_terms=[lambda ids: ids[:, 0]]), unmask.Energy(text_terms=(len,))):
+        with pytest.raises(InputError, match=f"^kernel {kernel} does not use terms of your own: leave them out, or use one of"):
+            unmask.sample("the [MASK]", kernel=kernel, chains=2, sweeps=2, energy=energy, model=tiny)
+
+
+def test_terms_of_texts_are_those_of_their_tokens(tiny):
+    dog = tiny.words.encode("dog")[1]
+    options = {"chains": 6, "sweeps": 6, "length": 4, "model": tiny}
+    of_ids = unmask.Energy(user_terms=[lambda ids: -5.0 * (ids == dog).sum(-1)])
+    of_texts = unmask.Energy(text_terms=(lambda text: -5.0 * text.split().count("dog"),))
+    plain, one, other = (unmask.sample(energy=energy, **options).samples for energy in ("norm", of_ids, of_texts))
+    assert one.equals(other) and list(one["text"]) != list(plain["text"])
+    with pytest.raises(InputError, match="fails on token ids or texts .*: functions of texts are text_terms"):
+        unmask.sample(energy=unmask.Energy(user_terms=[lambda text: text.split("cat")]), **options)
 
 
 def test_starts_of_a_fasta_file_are_its_sequences(tmp_path):

@@ -27,7 +27,7 @@ def run_folder(tiny_folder, tmp_path_factory):
     out = tmp_path_factory.mktemp("runs") / "mh"
     ran = unmask(
         *("sample", "--kernel", "mh", "--energy", "norm", "--length", "6", "--chains", "4", "--sweeps", "8", "--seed", "0"),
-        *("--delayed", "1,3", "--model", tiny_folder, "--device", "cpu", "--out", out),
+        *("--scan", "fixed", "--model", tiny_folder, "--device", "cpu", "--out", out),
     )
     assert ran.exit_code == 0, ran.output
     return out, ran
@@ -39,9 +39,7 @@ def test_a_run_leaves_samples_settings_diagnostics_and_figures(run_folder):
     assert len(frame) == 32 and {"text", "energy", "chain", "sweep"} <= set(frame.columns)
     settings = json.loads((out / "settings.json").read_text())
     assert (
-        settings["kernel"]["name"] == "mh"
-        and settings["kernel"]["delayed"] == [1, 3]
-        and "torch" in settings["begun"]["versions"]
+        settings["kernel"]["name"] == "mh" and settings["kernel"]["scan"] == "fixed" and "torch" in settings["begun"]["versions"]
     )
     assert (out / "figures" / "chains.png").stat().st_size > 20_000
     assert json.loads((out / "diagnostics.json").read_text())["chains"] == 4
@@ -53,12 +51,12 @@ def test_diagnose_reads_the_folder(run_folder):
     told = unmask("diagnose", out, "--json")
     assert told.exit_code == 0
     assert json.loads(told.stdout)["functionals"][0]["name"] == "energy"
-    assert "self-BLEU" in unmask("diagnose", out).output
+    assert "equal neighbours" in unmask("diagnose", out).output
 
 
 def test_the_same_command_again_changes_nothing_and_another_is_refused(run_folder, tiny_folder):
     out, _ = run_folder
-    common = ["sample", "--length", 6, "--chains", 4, "--model", tiny_folder, "--device", "cpu", "--out", out, "--delayed", "1,3"]
+    common = ["sample", "--length", 6, "--chains", 4, "--model", tiny_folder, "--device", "cpu", "--out", out, "--scan", "fixed"]
     before = (out / "samples.parquet").read_bytes()
     assert unmask(*common, "--sweeps", 8).exit_code == 0
     assert (out / "samples.parquet").read_bytes() == before

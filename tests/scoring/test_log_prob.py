@@ -10,7 +10,7 @@ import torch
 
 import unmask
 from unmask.models.tabular import TabularMLM
-from unmask.sampling.energy import energies
+from unmask.sampling.target import energies
 from unmask.scoring.annealed_importance import AnnealingPath, log_mean, log_normaliser
 from unmask.scoring.batch import TextBatch, score_batch
 from unmask.scoring.registry import LogProb

@@ -66,7 +66,7 @@ assert json.loads(invoke(typed).stdout)["nats"] == unmask.surprise("the cat sat 
 run = unmask.sample("the [MASK] [MASK] .", kernel=KERNELS["leftmost"](passes=2), model=model, chains=4, sweeps=1)
 assert len(run.samples) == 4 and not run.samples["text"].str.contains("MASK").any()
 
-from unmask.sampling.engine.memory import chain_cost
+from unmask.sampling.engine.passes import chain_cost
 from unmask.sampling.target import Target, blank_template
 
 target = Target(model, blank_template(model, 5))

@@ -16,7 +16,7 @@ from made_up_language import pairs
 
 import flat
 from unmask.errors import UnmaskWarning
-from unmask.sampling.decoders.ancestral import Ancestral
+from unmask.sampling.decoders.decoder import Ancestral
 from unmask.sampling.registry import KERNELS
 from unmask.tables.profile import FILE, Profile
 from unmask.translation.translators import PairModel

@@ -13,16 +13,13 @@ from unmask.models.encoder.bert import BertMaskedLM
 from unmask.models.tabular import TabularMLM
 from unmask.models.text.vocabulary import joined
 from unmask.sampling import registry
-from unmask.sampling.decoders.ancestral import Ancestral
-from unmask.sampling.decoders.decoder import decode
+from unmask.sampling.decoders.decoder import Ancestral, decode
 from unmask.sampling.decoders.revealing import EntropyBound, under_bound
-from unmask.sampling.energy import Energy, energy_terms
 from unmask.sampling.engine.passes import Passes
 from unmask.sampling.engine.randomness import ChainStreams
 from unmask.sampling.enumeration import target_law, transition_matrix
-from unmask.sampling.kernels.block import ProductBlock, SequentialBlock
-from unmask.sampling.kernels.metropolis import MetropolisHastings
-from unmask.sampling.target import Target
+from unmask.sampling.kernels.metropolis import MetropolisHastings, ProductBlock, SequentialBlock
+from unmask.sampling.target import Energy, Target, energy_terms
 from unmask.training.encoder import PackedBert, new_model
 from unmask.training.objectives import CausalTasks, MaskedTasks, UniformRate
 from unmask.training.packing import PackedText, Vocabulary

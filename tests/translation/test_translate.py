@@ -20,8 +20,8 @@ from command_runner import invoke
 from unmask.errors import InputError, UnmaskError, UnmaskWarning
 from unmask.models.encoder.bert import BertMaskedLM
 from unmask.models.masked_lm import MaskedLM
-from unmask.sampling.energy import energy_terms
 from unmask.sampling.registry import KERNELS
+from unmask.sampling.target import energy_terms
 from unmask.translation.translators import Draft, Drafting, PairModel
 
 SOURCES, TARGETS = pairs(24, seed=7, words=6)

@@ -9,7 +9,6 @@ from math import exp, log
 import pytest
 import torch
 
-import unmask
 from unmask.cloze import Cloze
 from unmask.evaluation.measure import measure_pairs
 from unmask.joints.arnold_gokhale import family
@@ -17,11 +16,9 @@ from unmask.joints.chain_search import search_fillings
 from unmask.joints.closed_forms import chain
 from unmask.joints.deriving import derive
 from unmask.models.tabular import TabularMLM
-from unmask.sampling.decoders.ancestral import Ancestral
-from unmask.sampling.energy import Energy
+from unmask.sampling.decoders.decoder import Ancestral
 from unmask.sampling.engine.passes import Passes
-from unmask.sampling.kernels.pair_joint import proposal_weights
-from unmask.sampling.target import Target
+from unmask.sampling.target import Energy, Target
 from unmask.scoring.batch import TextBatch, score_batch
 from unmask.scoring.registry import SCORES, chosen
 from unmask.tables.lattice import Variant
@@ -237,34 +234,3 @@ def test_the_chain_of_evaluate_mutants_and_the_pair_score_is_that_law():
     one = special_model(1, seed=61)
     by_token = [float(scored(one, "pair", [[token]]).values[0]) for token in REGULAR]
     assert by_token == pytest.approx([log_q(one, [token], [], 0, REGULAR) for token in REGULAR], abs=EXACT)
-
-
-def test_pairs_that_a_kernel_proposes_from_have_that_chain_given_their_candidates():
-    model = special_model(2, seed=70)
-    masked, positions = torch.tensor([[5, 5]]), torch.tensor([[0, 1]])
-    logits = model.logits(masked, positions)
-    outside = torch.tensor(SPECIAL)
-    kernel = unmask.PairJoint(joint="chain", candidates=2).on(Target(model, [5, 5], Energy()))
-    laws = kernel.laws(masked, positions, logits, logits.index_fill(2, outside, -torch.inf).log_softmax(2))
-    joint = on_grid(model, REGULAR, [laws.first[0].tolist(), laws.second[0].tolist()])
-    assert float((laws.log_mu[0] - joint.dense()).abs().max()) < EXACT
-
-
-def test_a_pair_kernel_proposes_nine_tenths_of_the_joint_and_one_tenth_of_the_product():
-    model = special_model(2, seed=80)
-    target = Target(model, [model.mask_id] * 2, Energy())
-    kernel = unmask.PairJoint(joint="family:1,0.1", candidates=2).on(target)
-    pairs = torch.tensor(list(product(REGULAR, repeat=2)))
-    masked, positions = target.template_ids.repeat(len(pairs), 1), torch.tensor([[0, 1]]).expand(len(pairs), -1)
-    logits = model.logits(masked, positions)
-    log_weights = proposal_weights(target, kernel.proposal, logits, positions)
-    laws = kernel.laws(masked, positions, logits, log_weights)
-    found = laws.log_density(pairs).exp()
-    tables = unary_tables(model, blanks(model), [laws.first[0], laws.second[0]])
-    mu = torch.zeros((VOCABULARY, VOCABULARY), dtype=torch.float64)
-    mu[laws.first[0][:, None], laws.second[0]] = family(tables, 1.0, 0.1, tolerance=1e-12).dense().exp()
-    masked_alone = logits[0].index_fill(1, torch.tensor(SPECIAL), -torch.inf).softmax(1)
-    expected = 0.9 * mu + 0.1 * masked_alone[0][:, None] * masked_alone[1]
-    assert float(found.sum()) == pytest.approx(1, abs=EXACT)
-    torch.testing.assert_close(found, expected[pairs[:, 0], pairs[:, 1]], rtol=0, atol=1e-7)
-    assert float((found - mu[pairs[:, 0], pairs[:, 1]]).abs().max()) > 0.01, "control: it is not the joint alone"

@@ -18,10 +18,9 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from unmask.errors import InputError
-from unmask.sampling.energy import energy_terms
-from unmask.sampling.engine.token_draw import Conditionals, Drawn
+from unmask.sampling.engine.randomness import Conditionals, Drawn
 from unmask.sampling.kernels.kernel import Kernel
-from unmask.sampling.target import Target
+from unmask.sampling.target import Target, energy_terms
 
 MOST_TEXTS = 5000
 CERTAIN = -200.0

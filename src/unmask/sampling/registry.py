@@ -8,14 +8,12 @@ from __future__ import annotations
 
 from dataclasses import fields
 from importlib import import_module
-from itertools import pairwise
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from annotated_types import Interval
 
 from unmask.checks import one_of
 from unmask.errors import InputError
-from unmask.joints.registry import DEFAULT_OF_DEPENDENCE, named
 from unmask.signature import Written, settings
 
 if TYPE_CHECKING:
@@ -28,11 +26,8 @@ BlockShape = Literal["window", "scattered"]
 Order = Literal["random", "left-to-right", "right-to-left"]
 
 HOTTEST, LONGEST, MOST_STEPS = 1e6, 10**5, 10**6
-LEAST_RESTART = 0.001
-"""Of refined draws, which take 1 / restart Gibbs steps on average: none is kept, or reported, before all of them are done."""
 Temperature = Annotated[float, Interval(gt=0, le=HOTTEST)]
 Steps = Annotated[int, Interval(ge=1, le=MOST_STEPS)]
-PI = "exp(-E / temperature)"
 OWN_LAW = "its own law, with log_prob"
 
 
@@ -47,23 +42,20 @@ class OptionNames:
 class Method:
     """A kernel or a decoder. The fields of a subclass are its options; the rest is the same for all objects of a class.
 
-    name                as it is typed
-    label, colour       in headings of tables, and in figures
-    computed_by         "module:class", below `unmask.sampling`
-    step                one step, in words: the first line of the docstring, unless it is given
-    invariant           the law that its steps leave invariant
-    verdict             the law that its texts are samples of, in a sentence
-    sites               how many sites a step redraws; None: `block_size` of them
-    decodes             a decoder: its texts are independent of each other
-    mixes               R-hat and effective sample sizes mean something for its texts
-    conditionals        how many conditionals of a text it draws from at once; None: those of the sites that a step redraws, of a
-                        decoder those of all sites
-    whole_conditionals  it holds these as whole distributions, whatever is kept
-    law                 of a decoder that chooses positions before it draws their tokens, and so has a law: its sets, in words
-    bound               the option that bounds a set, for decoders that take a bound or a number of steps
-    random_order        its law is given a random order of the blanks
-    one_by_one          its law has one token per pass; `passes` are sets that are drafted together
-    corrects            it asks the model about tokens that the model sees, which takes training (`train --refinement`)
+    name             as it is typed;   label, colour   in tables and figures
+    computed_by      "module:class", below `unmask.sampling`
+    step             one step, in words: the first line of the docstring, unless it is given
+    invariant        the law that its steps leave invariant;   verdict   the law of its texts, in a sentence
+    uses_terms       the user's own terms of the energy are part of that law
+    decodes          a decoder: its texts are independent of each other
+    mixes            R-hat and effective sample sizes mean something for its texts
+    conditionals     how many conditionals of a text it draws from at once; None: those of the sites that a step redraws, of a
+                     decoder those of all sites
+    law              of a decoder that chooses positions before it draws their tokens, and so has a law: its sets, in words
+    bound            the option that bounds a set, for decoders that take a bound or a number of steps
+    random_order     its law is given a random order of the blanks
+    one_by_one       its law has one token per pass; `passes` are sets that are drafted together
+    corrects         it asks the model about tokens that the model sees, which takes training (`train --refinement`)
     """
 
     name: ClassVar[str] = ""
@@ -73,11 +65,10 @@ class Method:
     step: ClassVar[str] = ""
     invariant: ClassVar[str] = ""
     verdict: ClassVar[str] = ""
-    sites: ClassVar[int | None] = 1
+    uses_terms: ClassVar[bool] = False
     decodes: ClassVar[bool] = False
     mixes: ClassVar[bool] = True
     conditionals: ClassVar[int | None] = None
-    whole_conditionals: ClassVar[bool] = False
     law: ClassVar[str] = ""
     bound: ClassVar[str] = ""
     random_order: ClassVar[bool] = False
@@ -96,17 +87,7 @@ class Method:
     @property
     def sites_per_step(self) -> int:
         """How many sites one step redraws."""
-        return int(getattr(self, "block_size", 1)) if self.sites is None else self.sites
-
-    @property
-    def replicas(self) -> int:
-        """Rows of the state per chain: one per temperature of a ladder."""
-        return 1
-
-    @property
-    def sampled_temperature(self) -> float:
-        """The temperature of the texts that are kept."""
-        return getattr(self, "temperature", 1.0)
+        return int(getattr(self, "block_size", 1))
 
     def conditionals_at_once(self, sites: int) -> int:
         """Conditionals of one text of `sites` free tokens that are drawn from at once."""
@@ -114,6 +95,9 @@ class Method:
 
     def on(self, target: Target, passes: Passes | None = None, sweeps: int = 100) -> Any:
         """The kernel or decoder for a target, with `init` and `step`; `sweeps` of the run, for kernels that depend on it."""
+        if target.energy.user_terms and not self.uses_terms:
+            able = ", ".join(name for name, method in KERNELS.items() if method.uses_terms)
+            raise InputError(f"kernel {self.name} does not use terms of your own: leave them out, or use one of {able}")
         if passes is None:
             from unmask.sampling.engine.passes import Passes
 
@@ -153,27 +137,7 @@ class Markov(Proposing):
 
 
 @settings
-class Metropolis(Markov):
-    """A kernel that accepts or rejects what it proposes.
-
-    Parameters
-    ----------
-    delayed
-        Delayed acceptance: decide in stages that end at these distances, such as 1,3.
-    """
-
-    verdict = "The chain leaves exp(-E / T) invariant: E the {energy} energy and what was added to it, T = {temperature:g}."
-    invariant = PI
-    delayed: tuple[Annotated[int, Interval(ge=0, le=LONGEST)], ...] = ()
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if any(a >= b for a, b in pairwise(self.delayed)):
-            raise InputError(f"delayed acceptance at distances {list(self.delayed)}: give rising numbers, such as 1,3")
-
-
-@settings
-class MH(Metropolis):
+class MH(Markov):
     """One token from its conditional, accepted or not.
 
     Parameters
@@ -184,6 +148,8 @@ class MH(Metropolis):
 
     name, label, colour = "mh", "Metropolis-Hastings", "#0072B2"
     computed_by = "kernels.metropolis:MetropolisHastings"
+    invariant, uses_terms = "exp(-E / temperature)", True
+    verdict = "The chain leaves exp(-E / T) invariant: E the {energy} energy and what was added to it, T = {temperature:g}."
     temperature: Temperature = 1.0
 
 
@@ -192,7 +158,7 @@ class Gibbs(Markov):
     """One token from its conditional, always accepted."""
 
     name, label, colour = "gibbs", "pseudo-Gibbs", "#D55E00"
-    computed_by = "kernels.gibbs:PseudoGibbs"
+    computed_by = "kernels.kernel:PseudoGibbs"
     invariant = "a law of its own, which depends on the scan"
     verdict = (
         "Pseudo-Gibbs accepts everything: its law is not exp(-E) of either energy and depends on the order of updates. "
@@ -201,35 +167,21 @@ class Gibbs(Markov):
 
 
 @settings
-class Blocks(Metropolis):
-    """A kernel that redraws several tokens in a step.
-
-    Parameters
-    ----------
-    temperature
-        Of the energy: exp(-E / temperature).
-    block_shape
-        Neighbours (window), or any positions (scattered).
-    """
-
-    temperature: Temperature = 1.0
-    block_shape: BlockShape = "window"
-
-
-@settings
-class Block(Blocks):
+class Block(MH):
     """A block of tokens at once, independently of each other.
 
     Parameters
     ----------
     block_size
         Tokens that a step redraws at once.
+    block_shape
+        Neighbours (window), or any positions (scattered).
     """
 
     name, label, colour = "block", "product blocks", "#009E73"
-    computed_by = "kernels.block:ProductBlock"
-    sites = None
+    computed_by = "kernels.metropolis:ProductBlock"
     block_size: Annotated[int, Interval(ge=1, le=LONGEST)] = 2
+    block_shape: BlockShape = "window"
 
 
 @settings
@@ -237,66 +189,12 @@ class SequentialBlock(Block):
     """A block of tokens, each given those before it."""
 
     name, label, colour = "sequential-block", "sequential blocks", "#CC79A7"
-    computed_by = "kernels.block:SequentialBlock"
+    computed_by = "kernels.metropolis:SequentialBlock"
     conditionals = 1
 
 
 @settings
-class PairJoint(Blocks):
-    """A pair of tokens, 0.9 from a joint that is derived for it and 0.1 from the product.
-
-    Parameters
-    ----------
-    joint
-        Construction of pairs.
-    candidates
-        Tokens per position of pairs.
-    """
-
-    name, label, colour = "pair-joint", "pairs from a joint", "#E69F00"
-    computed_by = "kernels.pair_joint:PairJoint"
-    sites = 2
-    whole_conditionals = True
-    joint: str = DEFAULT_OF_DEPENDENCE
-    candidates: Annotated[int, Interval(ge=1, le=10**5)] = 16
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        named(self.joint, "joint")
-
-
-@settings
-class Tempering(Metropolis):
-    """Metropolis-Hastings on a ladder of replicas that swap.
-
-    Parameters
-    ----------
-    ladder
-        Temperatures, rising; the first is sampled.
-    """
-
-    name, label, colour = "tempering", "parallel tempering", "#56B4E9"
-    computed_by = "kernels.metropolis:ParallelTempering"
-    step = "mh on a ladder of replicas that swap"
-    invariant = "exp(-E / first temperature of the ladder)"
-    ladder: tuple[Temperature, ...] = (1.0, 1.5, 2.25)
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if len(self.ladder) < 2 or any(a >= b for a, b in pairwise(self.ladder)):
-            raise InputError(f"ladder {list(self.ladder)}: give two temperatures or more, positive and rising")
-
-    @property
-    def replicas(self) -> int:
-        return len(self.ladder)
-
-    @property
-    def sampled_temperature(self) -> float:
-        return self.ladder[0]
-
-
-@settings
-class Annealing(Metropolis):
+class Annealing(Markov):
     """Metropolis-Hastings while the temperature falls from hot to cold.
 
     Parameters
@@ -312,7 +210,7 @@ class Annealing(Metropolis):
     step = "mh while the temperature falls from hot to cold"
     invariant = "nothing: this is optimisation"
     verdict = "Annealing is optimisation: its texts have low energy, and are samples of no distribution."
-    mixes = False
+    uses_terms, mixes = True, False
     hot: Temperature = 2.0
     cold: Temperature = 0.1
 
@@ -333,32 +231,11 @@ class Ancestral(Proposing):
     """
 
     name, label, colour = "ancestral", "ancestral sampling", "#117733"
-    computed_by = "decoders.ancestral:Ancestral"
+    computed_by = "decoders.decoder:Ancestral"
     invariant = "an explicit distribution, with log_prob"
     verdict = "Independent draws with exact log-probabilities, given each text's order; no chain, so nothing has to mix."
     decodes, mixes, conditionals = True, False, 1
     order: Order = "random"
-
-
-@settings
-class Refined(Method):
-    """A new text: the chain rule, then a geometric number of Gibbs steps.
-
-    Parameters
-    ----------
-    restart
-        Probability of stopping before each Gibbs step.
-    """
-
-    name, label, colour = "refined", "refined draws", "#AA4499"
-    computed_by = "decoders.ancestral:Refined"
-    invariant = "family:1,LAMBDA, with log_prob of pairs"
-    verdict = (
-        "Independent draws of the construction family:1,LAMBDA, LAMBDA the restart: the chain rule refined by Gibbs steps; "
-        "nothing has to mix. Their log-probabilities are exact for two blanks, and not known for more."
-    )
-    decodes, mixes, conditionals = True, False, 1
-    restart: Annotated[float, Interval(ge=LEAST_RESTART, le=1)] = 0.1
 
 
 @settings
@@ -395,7 +272,7 @@ class MaskPredict(InSteps):
     """A new text: all blanks predicted, the least confident again."""
 
     name, label, colour = "mask-predict", "mask-predict", "#882255"
-    computed_by = "decoders.mask_predict:MaskPredict"
+    computed_by = "decoders.decoder:MaskPredict"
 
 
 @settings
@@ -403,7 +280,7 @@ class Confidence(InSteps):
     """A new text: all blanks predicted, the most confident kept."""
 
     name, label, colour = "confidence", "most confident first", "#555555"
-    computed_by = "decoders.mask_predict:ConfidenceOrder"
+    computed_by = "decoders.decoder:ConfidenceOrder"
 
 
 @settings
@@ -411,7 +288,7 @@ class Revise(InSteps):
     """A new text: all blanks predicted, then every token again from the whole text."""
 
     name, label, colour = "revise", "revision", "#332288"
-    computed_by = "decoders.mask_predict:Revise"
+    computed_by = "decoders.decoder:Revise"
     corrects = True
 
 
@@ -452,8 +329,8 @@ class Bounded(Decoding):
 
 
 @settings
-class EntropyBound(Bounded):
-    """A new text: the blanks of lowest entropy filled, as many as stay under a bound.
+class GammaBounded(Bounded):
+    """A decoder whose sets lose at most a number of nats.
 
     Parameters
     ----------
@@ -461,11 +338,17 @@ class EntropyBound(Bounded):
         Nats of dependence that a step may lose: more is fewer steps, 0 fills one by one [default: 1; least-dependent: 0.1].
     """
 
+    bound, usual_bound = "gamma", 1.0
+    gamma: Annotated[float, Interval(ge=0, le=HOTTEST)] | None = None
+
+
+@settings
+class EntropyBound(GammaBounded):
+    """A new text: the blanks of lowest entropy filled, as many as stay under a bound."""
+
     name, label, colour = "entropy-bound", "entropy-bound", "#44AA99"
     computed_by = "decoders.revealing:EntropyBound"
     law = "the blanks of lowest entropy whose entropies without the largest sum to gamma at most"
-    bound, usual_bound = "gamma", 1.0
-    gamma: Annotated[float, Interval(ge=0, le=HOTTEST)] | None = None
 
 
 @settings
@@ -517,22 +400,15 @@ class Interleaved(InSteps):
 
 
 @settings
-class LeastDependent(Bounded):
-    """A new text: blanks filled together that hardly depend on each other.
+class Profiled(Method):
+    """A decoder that reads a dependence profile.
 
     Parameters
     ----------
-    gamma
-        Nats of dependence that a step may lose: more is fewer steps, 0 fills one by one [default: 1; least-dependent: 0.1].
     profile
         Dependence by distance: a file of `unmask dependence --profile` [default: the model's own].
     """
 
-    name, label, colour = "least-dependent", "least dependent", "#004488"
-    computed_by = "decoders.least_dependent:LeastDependent"
-    law = "blanks whose estimated dependence on each other sums to gamma at most, least dependent next"
-    bound, usual_bound = "gamma", 0.1
-    gamma: Annotated[float, Interval(ge=0, le=HOTTEST)] | None = None
     profile: Annotated[Any, Written(metavar="PATH")] = None
 
     def __post_init__(self) -> None:
@@ -544,7 +420,17 @@ class LeastDependent(Bounded):
 
 
 @settings
-class Verified(InSteps):
+class LeastDependent(Profiled, GammaBounded):
+    """A new text: blanks filled together that hardly depend on each other."""
+
+    name, label, colour = "least-dependent", "least dependent", "#004488"
+    computed_by = "decoders.revealing:LeastDependent"
+    law = "blanks whose estimated dependence on each other sums to gamma at most, least dependent next"
+    usual_bound = 0.1
+
+
+@settings
+class Verified(Profiled, InSteps):
     """A new text: sets of blanks drafted together, verified, and drawn again from the first rejection on.
 
     Parameters
@@ -553,8 +439,6 @@ class Verified(InSteps):
         Steps to a whole text; of verified sets, their number.
     sets
         The decoder that chooses the sets.
-    profile
-        Dependence by distance: a file of `unmask dependence --profile` [default: the model's own].
     """
 
     name, label, colour = "verified", "verified sets", "#225522"
@@ -568,14 +452,6 @@ class Verified(InSteps):
     one_by_one = True
     passes: Steps = 4
     sets: Literal["least-dependent", "interleaved", "random", "lowest-entropy"] = "least-dependent"
-    profile: Annotated[Any, Written(metavar="PATH")] = None
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.profile is not None:
-            from unmask.tables.profile import as_profile
-
-            object.__setattr__(self, "profile", as_profile("profile", self.profile))
 
     def conditionals_at_once(self, sites: int) -> int:
         """Every row of a set has those of all sites."""

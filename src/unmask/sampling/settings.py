@@ -17,7 +17,7 @@ from unmask.runs.lines import plain_texts, source_name
 from unmask.sampling.registry import LONGEST, MH, EnergyKind, Method, entry_of
 from unmask.signature import Written, settings
 
-Keeps = Literal["logits", "states", "nothing"]
+Keeps = Literal["logits", "states"]
 
 MOST_SWEEPS = 10**9
 Lengths = Annotated[int, Interval(ge=1, le=LONGEST)]

@@ -1,4 +1,13 @@
-"""The target of a chain: an energy over the texts of one length, some tokens held and some sets of tokens allowed.
+"""Energies of whole texts under a masked language model (Goyal, Dyer & Berg-Kirkpatrick 2022), and the targets of chains.
+
+    E_raw(x)  = - sum_t f_t(x_t | x_{-t})            f_t: logits at position t, masked alone
+    E_norm(x) = - sum_t log q_t(x_t | x_{-t})        q_t = softmax f_t over the whole vocabulary
+
+The sum runs over the positions that hold no special token. A kernel at temperature T samples pi(x), which is proportional to
+exp(-E(x) / T) over the texts of one length. exp(-E_norm) is the product of the unary conditionals; -E_norm is the pseudo-log-
+likelihood. One energy costs one forward pass per term.
+
+A target is an energy over the texts of one length, some tokens held and some sets of tokens allowed:
 
     pi(x) proportional to exp(-E(x) / temperature)   if x keeps the held tokens and every free token is allowed, else 0
 
@@ -9,15 +18,126 @@ source of a translation) are held as well, may differ from text to text, and hav
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
 
 import torch
-from jaxtyping import Bool, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from unmask.errors import InputError
 from unmask.models.conditional_model import ConditionalModel
-from unmask.sampling.energy import Energy, scored_positions
+from unmask.sampling.engine.randomness import Drawn
+from unmask.sampling.registry import EnergyKind
+from unmask.signature import settings
+
+UserTerm = Callable[[Tensor], Tensor]
+"""From token ids (n, T), special tokens included, to n numbers that are added to the energy; inf forbids a text."""
+
+
+def log_normaliser(logits: Float[Tensor, "n V"]) -> Float[Tensor, " n"]:
+    """log sum exp of each row, in float64."""
+    if logits.is_cuda:
+        from unmask.sampling.engine.triton_programs import log_normaliser_on_gpu
+
+        return log_normaliser_on_gpu(logits)
+    return logits.double().logsumexp(-1)
+
+
+@settings
+class Energy:
+    """Which energy, and the user's own terms, which are added to it.
+
+    Parameters
+    ----------
+    kind
+        norm or raw.
+    user_terms
+        Functions from token ids (n, T), special tokens included, to n numbers; inf forbids a text.
+    text_terms
+        Functions from a text to a number; inf forbids it.
+    """
+
+    kind: EnergyKind = "norm"
+    user_terms: tuple[UserTerm, ...] = ()
+    text_terms: tuple[Callable[[str], float], ...] = ()
+
+    @property
+    def names(self) -> list[str]:
+        """The names of the terms that were added."""
+        return [getattr(term, "__qualname__", repr(term)) for term in (*self.user_terms, *self.text_terms)]
+
+    def on(self, model: ConditionalModel) -> Energy:
+        """The same with terms of texts as terms of token ids, which the model spells."""
+
+        def of_ids(term: Callable[[str], float], ids: Int[Tensor, "n T"]) -> Float[Tensor, " n"]:
+            return torch.tensor([float(term(model.text(row))) for row in ids.tolist()], dtype=torch.float64)  # type: ignore[attr-defined]
+
+        return replace(self, user_terms=(*self.user_terms, *(partial(of_ids, term) for term in self.text_terms)), text_terms=())
+
+    def term(self, logits: Float[Tensor, "n V"], tokens: Int[Tensor, " n"]) -> Float[Tensor, " n"]:
+        """The energy's terms of `tokens`, whose positions have these logits, in float64; those of the norm are never negative."""
+        raw = -logits.gather(-1, tokens.unsqueeze(-1)).squeeze(-1).double()
+        return log_normaliser(logits) + raw if self.kind == "norm" else raw
+
+    def term_of(self, drawn: Drawn) -> Float[Tensor, " n"]:
+        """The energy's terms of tokens that were drawn, from what their conditionals said of them."""
+        return (drawn.log_all if self.kind == "norm" else 0.0) - drawn.logit
+
+    def from_user(self, ids: Int[Tensor, "n T"]) -> Float[Tensor, " n"]:
+        """The sum of the user's terms."""
+        total = torch.zeros(len(ids), dtype=torch.float64, device=ids.device)
+        if not self.user_terms:
+            return total
+        for function in self.user_terms:
+            try:
+                value = function(ids)
+            except (AttributeError, TypeError, ValueError) as error:
+                why = str(error).partition("\n")[0]
+                raise InputError(f"a user term fails on token ids or texts ({why}): functions of texts are text_terms") from None
+            if not isinstance(value, Tensor):
+                raise InputError(f"a user term returned a {type(value).__name__}: return a tensor with one number per text")
+            if value.shape != (len(ids),):
+                raise InputError(
+                    f"a user term returned shape {tuple(value.shape)} for {len(ids)} texts: return one number per text"
+                )
+            total = total + value.to(total)
+        if bool((total.isnan() | (total == -torch.inf)).any()):
+            raise InputError("a user term returned nan or -inf: return finite numbers, or inf for a text that is forbidden")
+        return total
+
+
+def scored_positions(ids: Sequence[int], model: ConditionalModel) -> tuple[int, ...]:
+    """Positions with a term: all that hold no special token, and the blanks."""
+    special = set(model.special_ids) - {model.mask_id}
+    return tuple(t for t, token in enumerate(ids) if token not in special)
+
+
+def masked_alone(ids: Int[Tensor, "n T"], positions: Int[Tensor, " n"], mask_id: int) -> Int[Tensor, "n T"]:
+    """Each row with its one position masked."""
+    return ids.scatter(1, positions.unsqueeze(1), mask_id)
+
+
+def energy_terms(
+    model: ConditionalModel, ids: Int[Tensor, "n T"], kind: EnergyKind = "norm", positions: Sequence[int] | None = None
+) -> Float[Tensor, "n S"]:
+    """The energy's terms at `positions` (by default those that hold no special token in the first text), in float64."""
+    energy = Energy(kind)
+    ids = ids.to(model.device)
+    columns = scored_positions(ids[0].tolist(), model) if positions is None else tuple(positions)
+    terms = torch.empty((len(ids), len(columns)), dtype=torch.float64, device=ids.device)
+    for column, t in enumerate(columns):
+        where = torch.full((len(ids),), t, device=ids.device)
+        logits = model.logits(masked_alone(ids, where, model.mask_id), where.unsqueeze(1))[:, 0]
+        terms[:, column] = energy.term(logits, ids[:, t])
+    return terms
+
+
+def energies(model: ConditionalModel, ids: Int[Tensor, "n T"], energy: Energy | EnergyKind = "norm") -> Float[Tensor, " n"]:
+    """E(x) of texts of one length, user terms included."""
+    chosen = (energy if isinstance(energy, Energy) else Energy(energy)).on(model)
+    return energy_terms(model, ids, chosen.kind).sum(-1) + chosen.from_user(ids.to(model.device))
 
 
 class Target:
@@ -43,7 +163,7 @@ class Target:
     ) -> None:
         self.model, self.device = model, model.device
         self.template = tuple(int(i) for i in template)
-        self.energy = energy or Energy()
+        self.energy = (energy or Energy()).on(model)
         check_length(model, len(self.template))
         scored = [t for t in scored_positions(self.template, model) if t not in set(given)]
         free = [column for column, t in enumerate(scored) if self.template[t] == model.mask_id]

@@ -34,14 +34,12 @@ from torch import Tensor
 
 from unmask.models.conditional_model import ConditionalModel
 from unmask.runs.progress import Progress
-from unmask.sampling.energy import Energy, energies
 from unmask.sampling.engine.passes import Passes
-from unmask.sampling.engine.randomness import ChainStreams, Randomness
-from unmask.sampling.engine.token_draw import Proposal
+from unmask.sampling.engine.randomness import ChainStreams, Proposal, Randomness
 from unmask.sampling.enumeration import MOST_TEXTS, all_texts
 from unmask.sampling.kernels.kernel import ChainState
 from unmask.sampling.kernels.metropolis import MetropolisHastings
-from unmask.sampling.target import Target
+from unmask.sampling.target import Energy, Target, energies
 from unmask.scoring.batch import Scored, TextBatch
 from unmask.scoring.registry import LogProb
 

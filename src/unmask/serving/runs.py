@@ -16,7 +16,7 @@ from unmask.sampling.run.result import load_run
 
 KINDS = ("evaluate", "sample")
 SHOWN_CHAINS, SHOWN_POINTS, SHOWN_TEXTS = 16, 400, 40
-ABOUT = ("kernel", "energy", "chains", "draws", "passes", "acceptance", "novelty", "self_bleu", "unique")
+ABOUT = ("kernel", "energy", "chains", "draws", "passes", "acceptance", "novelty", "stutter", "unique")
 CONVERGENCE = ["functional", "length", "mean", "sd", "R-hat", "effective samples"]
 MEASURES = {"u_ppl": "U-PPL", "p_ppl": "P-PPL", "a_kl": "A-KL", "g_kl": "G-KL"}
 

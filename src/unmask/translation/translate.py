@@ -22,7 +22,7 @@ from unmask.results import Result
 from unmask.runs.files import as_json, user_path, write_atomically
 from unmask.runs.lines import STANDARD_INPUT, source_name, text_lines
 from unmask.runs.outputs import output_file
-from unmask.sampling.run.text_statistics import stutter_rate, stutters
+from unmask.sampling.run.diagnostics import stutter_rate, stutters
 from unmask.translation.pairs import PairLayout
 from unmask.translation.recipe import TranslateSettings
 from unmask.translation.translators import Translation

@@ -33,17 +33,15 @@ from unmask.models.text.vocabulary import Spelling
 from unmask.runs.engine import Workers, each
 from unmask.runs.files import user_path
 from unmask.runs.progress import Progress
-from unmask.sampling.decoders.ancestral import Ancestral
-from unmask.sampling.energy import Energy
-from unmask.sampling.engine.memory import CPU_BYTES, chain_cost
-from unmask.sampling.engine.passes import Passes
+from unmask.sampling.decoders.decoder import Ancestral
+from unmask.sampling.engine.passes import CPU_BYTES, Passes, chain_cost
 from unmask.sampling.engine.randomness import ChainStreams
 from unmask.sampling.kernels.kernel import ChainState
 from unmask.sampling.registry import MH, Block, EnergyKind, Method
 from unmask.sampling.run.chains import Group, group_run, random_texts
 from unmask.sampling.run.result import COUNTS
 from unmask.sampling.settings import SampleSettings
-from unmask.sampling.target import Target
+from unmask.sampling.target import Energy, Target
 from unmask.translation.beam_search import CausalPairs, beam_search, load_causal_pairs, rows_at_once
 from unmask.translation.pairs import LengthHead, PairLayout, is_causal_pair_model, pooled_states, read_layout
 from unmask.translation.recipe import Beam, Choice, PairTranslator, TranslateSettings, Translator, in_worker

@@ -14,8 +14,8 @@ from unmask.signature import Method, checked
 from unmask.verbs.shared import Engine, Memory, PathLike, Seed, Workers
 
 if TYPE_CHECKING:
-    from unmask.sampling.energy import Energy
     from unmask.sampling.run.result import SampleRun
+    from unmask.sampling.target import Energy
 
 
 @checked
@@ -46,11 +46,11 @@ def sample(
     model
         Folder or hub name of a masked language model [default: the bundled English model].
     kernel
-        What moves the chains: mh, gibbs, block, sequential-block, pair-joint, tempering or annealing; or a decoder: ancestral,
-        refined, mask-predict, confidence, revise, entropy-bound, threshold, lowest-entropy, random, interleaved,
-        least-dependent or verified. In Python also an object with its options, such as unmask.Block(block_size=3).
+        What moves the chains: mh, gibbs, block, sequential-block or annealing; or a decoder: ancestral, mask-predict,
+        confidence, revise, entropy-bound, threshold, lowest-entropy, random, interleaved, least-dependent or verified. In Python
+        also an object with its options, such as unmask.Block(block_size=3).
     energy
-        Which energy the chains sample. In Python also one with terms of your own: unmask.Energy("norm", user_terms=[...]).
+        Which energy the chains sample. In Python also one with terms of your own: unmask.Energy("norm", text_terms=[...]).
     length
         Tokens per text in the place of a template, or several lengths such as 8,12,16 [default: 12].
     chains
@@ -86,7 +86,7 @@ def sample(
             raise InputError(f"{name} and length were both given, and {why}: leave one out")
     if workers is not None and engine == "local":
         raise InputError("workers was given, which engine local does not use: leave it out, or use engine ray")
-    from unmask.sampling.energy import Energy
+    from unmask.sampling.target import Energy
 
     sampled = energy if isinstance(energy, Energy) else Energy(energy)
     settings = SampleSettings(
@@ -113,10 +113,10 @@ def sample(
     shared = None
     if engine == "ray":
         from unmask.models.load import model_on_ray
-        from unmask.sampling.run.sharing import SharedChains
+        from unmask.sampling.run.advance import SharedChains
 
         lm, on_ray, load = model_on_ray(model, workers, settings.chains)
-        shared = SharedChains(settings, on_ray, load, memory, sampled.user_terms)
+        shared = SharedChains(settings, on_ray, load, memory, sampled)
     else:
         lm = as_model(model)
     run = draw_samples(
@@ -125,7 +125,7 @@ def sample(
         out,
         name=model_name(model),
         memory=memory,
-        user_terms=sampled.user_terms,
+        energy=sampled,
         progress=progress,
         shared=shared,
     )

@@ -10,9 +10,7 @@ from sampling_cases import of, small_target, strictly_positive_joint
 
 from unmask.errors import InputError, ModelError
 from unmask.models.tabular import TabularMLM
-from unmask.sampling.decoders.ancestral import Ancestral
-from unmask.sampling.decoders.decoder import decode
-from unmask.sampling.decoders.mask_predict import ConfidenceOrder, MaskPredict, Revise, blanks_left
+from unmask.sampling.decoders.decoder import Ancestral, ConfidenceOrder, MaskPredict, Revise, blanks_left, decode
 from unmask.sampling.decoders.revealing import EntropyBound
 from unmask.sampling.engine.randomness import ChainStreams
 from unmask.sampling.enumeration import all_texts

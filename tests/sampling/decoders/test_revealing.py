@@ -8,10 +8,8 @@ from sampling_cases import of, small_target, strictly_positive_joint
 
 from unmask.errors import InputError, UnmaskWarning
 from unmask.models.tabular import TabularMLM
-from unmask.sampling.decoders.decoder import decode
-from unmask.sampling.decoders.least_dependent import FALL, LeastDependent
-from unmask.sampling.decoders.mask_predict import ConfidenceOrder
-from unmask.sampling.decoders.revealing import Interleaved, every_nth, law, offsets
+from unmask.sampling.decoders.decoder import ConfidenceOrder, decode
+from unmask.sampling.decoders.revealing import FALL, Interleaved, LeastDependent, every_nth, law, offsets
 from unmask.sampling.engine.passes import Passes
 from unmask.sampling.engine.randomness import ChainStreams
 from unmask.sampling.enumeration import all_texts

@@ -3,18 +3,13 @@
 import json
 
 import numpy as np
-import pandas
 import pytest
 import torch
 from sampling_cases import settings_of, small_target
-from tokenizers.pre_tokenizers import WhitespaceSplit
 
-from small_models import save_bert
 from unmask.errors import InputError
-from unmask.models.masked_lm import MaskedLM
 from unmask.models.tabular import TabularMLM
-from unmask.sampling.engine.memory import LogitMemory, chain_cost, plan_memory
-from unmask.sampling.engine.passes import Passes
+from unmask.sampling.engine.passes import LogitMemory, Passes, chain_cost, plan_memory
 from unmask.sampling.engine.randomness import ChainStreams
 from unmask.sampling.kernels.metropolis import MetropolisHastings
 from unmask.sampling.run.advance import draw_samples
@@ -91,70 +86,40 @@ def test_a_small_space_is_not_computed_again_and_again(tiny, chains_at_once):
     assert np.isfinite(run.samples["energy"]).all()
 
 
-SETTINGS = {"chains": 3, "sweeps": 3, "length": (6,), "candidates": 3, "passes": 3}
+SETTINGS = {"chains": 3, "sweeps": 3, "length": (6,), "passes": 3}
 
 
 def budgets(tiny):
     target, settings = Target(tiny, blank_template(tiny, 6)), settings_of(**SETTINGS)
-    return {keeps: chain_cost(settings.kernel, target, keeps).one for keeps in ("logits", "states", "nothing")}
+    return {keeps: chain_cost(settings.kernel, target, keeps).one for keeps in ("logits", "states")}
 
 
 def test_the_first_form_of_which_a_chain_fits_is_kept(tiny):
     target, settings, cost = Target(tiny, blank_template(tiny, 6)), settings_of(**SETTINGS), budgets(tiny)
     assert plan_memory(settings, [target], tiny, None).keeps == "logits"
-    fitting = sorted(cost, key=cost.get)
-    assert fitting[0] == "nothing", "what is kept takes memory"
-    assert plan_memory(settings, [target], tiny, cost["nothing"]).keeps == "nothing"
+    least = min(cost.values())
     assert plan_memory(settings, [target], tiny, cost["logits"]).keeps == "logits"
-    with pytest.raises(
-        InputError, match=f"too little for one chain of 6 tokens, which takes {cost['nothing']:,}: give more memory"
-    ):
-        plan_memory(settings, [target], tiny, cost["nothing"] - 1)
+    with pytest.raises(InputError, match=f"too little for one chain of 6 tokens, which takes {least:,}: give more memory"):
+        plan_memory(settings, [target], tiny, least - 1)
 
 
-@pytest.mark.parametrize("kernel", ["mh", "tempering", "pair-joint", "entropy-bound"])
-@pytest.mark.parametrize("keeps", ["logits", "states", "nothing"])
+@pytest.mark.parametrize("kernel", ["mh", "entropy-bound"])
+@pytest.mark.parametrize("keeps", ["logits", "states"])
 def test_as_many_chains_as_fit_and_not_one_more(tiny, kernel, keeps):
     settings = settings_of(kernel=kernel, **SETTINGS)
     cost = chain_cost(settings.kernel, Target(tiny, blank_template(tiny, 6)), keeps)
     for budget in (cost.one, 2 * cost.one - 1, 10 * cost.one, 12345 + 7 * cost.one):
         fitting = cost.fitting(budget)
         assert cost.of(fitting) <= budget < cost.of(fitting + 1)
-    assert cost.of(5) == 5 * cost.kept + (1 if keeps == "states" and kernel != "pair-joint" else 5) * cost.work
+    assert cost.of(5) == 5 * cost.kept + (1 if keeps == "states" else 5) * cost.work
 
 
-@pytest.mark.parametrize("kernel", ["mh", "gibbs", "sequential-block", "tempering", "mask-predict"])
-def test_the_same_chains_whatever_is_kept(tiny, kernel):
-    settings = settings_of(kernel=kernel, **SETTINGS)
-    plain = draw_samples(settings, tiny)
-    replicas = settings.kernel.replicas
-    smallest = chain_cost(settings.kernel, Target(tiny, blank_template(tiny, 6)), "nothing").one
-    assert smallest == replicas * budgets(tiny)["nothing"] or kernel == "mask-predict", "which draws all of its tokens at once"
-    frugal = draw_samples(settings, tiny, memory=smallest)
-    assert "logits" in plain.memory and "nothing" in frugal.memory
-    columns = ["chain", "sweep", "text", "length"]
-    pandas.testing.assert_frame_equal(frugal.samples[columns], plain.samples[columns])
-    if kernel == "mh":
-        assert int(frugal.samples["passes"].max()) > int(plain.samples["passes"].max()), "a proposal costs a pass more"
-
-
-def test_states_as_wide_as_the_vocabulary_are_not_taken_for_logits(tmp_path):
-    """Eleven words and five special tokens; states of 16 numbers, too."""
-    model = MaskedLM.load(str(save_bert(tmp_path, list("abcdefghijk"), WhitespaceSplit(), 16, 0, 0.5)), device="cpu")
-    assert model.vocab_size == model.cost.width == 16
-    settings = settings_of(**SETTINGS)
-    smallest = chain_cost(settings.kernel, Target(model, blank_template(model, 6)), "nothing").one
-    plain, frugal = draw_samples(settings, model), draw_samples(settings, model, memory=smallest)
-    assert "nothing" in frugal.memory and plain.samples["text"].tolist() == frugal.samples["text"].tolist()
-
-
-@pytest.mark.parametrize("keeps", ["states", "nothing"])
-def test_kept_states_give_the_same_chain(tiny, keeps):
+def test_kept_states_give_the_same_chain(tiny):
     target = Target(tiny, blank_template(tiny, 6))
     ids = torch.randint(5, 17, (5, 8), generator=torch.Generator().manual_seed(0))
     ids[:, 0], ids[:, -1] = 2, 3
     states = []
-    for form in ("logits", keeps):
+    for form in ("logits", "states"):
         kernel = MetropolisHastings(target, Passes(tiny, keeps=form))
         state, streams = kernel.init(ids)[0], ChainStreams(2, range(5))
         for step in range(30):
@@ -162,7 +127,7 @@ def test_kept_states_give_the_same_chain(tiny, keeps):
         states.append(state)
     assert torch.equal(states[0].ids, states[1].ids) and not torch.equal(states[0].ids, ids)
     assert torch.allclose(states[0].energy, states[1].energy, atol=1e-4)
-    assert states[1].kept is None if keeps == "nothing" else states[1].kept.shape[2] == tiny.cost.width
+    assert states[1].kept.shape[2] == tiny.cost.width
 
 
 def test_a_run_of_another_random_stream_is_not_continued_but_read(tiny, tmp_path):
@@ -170,7 +135,7 @@ def test_a_run_of_another_random_stream_is_not_continued_but_read(tiny, tmp_path
     draw_samples(settings, tiny, tmp_path)
     file = tmp_path / "settings.json"
     stored = json.loads(file.read_text())
-    file.write_text(json.dumps({name: value for name, value in stored.items() if name not in ("stream", "keeps")}))
+    file.write_text(json.dumps({name: value for name, value in stored.items() if name != "stream"}))
     with pytest.raises(InputError, match="holds a run with stream unset, not philox4x32-10"):
         draw_samples(settings, tiny, tmp_path)
     assert len(load_run(tmp_path).samples) == 9

@@ -8,8 +8,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import chisquare, kstest
 
-from unmask.sampling.engine.randomness import ChainStreams, counter_words, philox, plain_uniform, uniform
-from unmask.sampling.engine.token_draw import Asked, Conditionals, Proposal, ReducibleChainWarning, plain_draw
+from unmask.sampling.engine.randomness import (
+    Asked,
+    ChainStreams,
+    Conditionals,
+    Proposal,
+    ReducibleChainWarning,
+    counter_words,
+    philox,
+    plain_draw,
+    plain_uniform,
+    uniform,
+)
 
 KNOWN = [
     ((0, 0, 0, 0), (0, 0), (0x6627E8D5, 0xE169C58D, 0xBC57AC4C, 0x9B00DBD8)),
@@ -91,7 +101,7 @@ def test_numbers_that_come_with_a_token(seed, vocabulary, cut, temperature):
 
 
 @pytest.mark.parametrize(("proposal", "kept"), [({}, 6), ({"temperature": 0.6}, 6), ({"top_k": 3}, 3)])
-@pytest.mark.filterwarnings("ignore::unmask.sampling.engine.token_draw.ReducibleChainWarning")
+@pytest.mark.filterwarnings("ignore::unmask.sampling.engine.randomness.ReducibleChainWarning")
 def test_drawn_tokens_have_the_exact_frequencies(proposal, kept):
     logits = torch.tensor([[0.4, -1.0, 0.0, 1.2, 0.7, 0.1, -0.5]])
     support = torch.tensor([[True, True, True, True, False, True, True]])

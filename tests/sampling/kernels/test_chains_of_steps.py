@@ -8,17 +8,13 @@ from scipy.stats import chisquare
 
 from unmask.errors import ModelError
 from unmask.models.tabular import TabularMLM
-from unmask.sampling.energy import Energy, energies, energy_terms
 from unmask.sampling.engine.passes import Passes, rows_for
 from unmask.sampling.engine.randomness import ChainStreams
 from unmask.sampling.enumeration import all_texts, target_law, transition_matrix
-from unmask.sampling.kernels.block import ProductBlock, SequentialBlock
-from unmask.sampling.kernels.gibbs import PseudoGibbs
-from unmask.sampling.kernels.kernel import SweepPlan
-from unmask.sampling.kernels.metropolis import MetropolisHastings
-from unmask.sampling.kernels.pair_joint import PairJoint
+from unmask.sampling.kernels.kernel import PseudoGibbs, SweepPlan
+from unmask.sampling.kernels.metropolis import MetropolisHastings, ProductBlock, SequentialBlock
 from unmask.sampling.run.chains import groups, passes_of
-from unmask.sampling.target import Target, blank_template
+from unmask.sampling.target import Energy, Target, blank_template, energies, energy_terms
 
 
 def run(kernel, ids, sweeps, seed=0, chains=None, plan=None, each=None):
@@ -36,7 +32,6 @@ def run(kernel, ids, sweeps, seed=0, chains=None, plan=None, each=None):
 
 KERNELS = [
     (MetropolisHastings, {}, [1]),
-    (MetropolisHastings, {"delayed": (1,)}, [0]),
     (PseudoGibbs, {}, [2]),
     (ProductBlock, {}, [0, 1]),
     (SequentialBlock, {}, [2, 1]),
@@ -91,11 +86,9 @@ def test_cached_chain_equals_the_uncached_one_on_a_transformer(tiny):
     ("kernel_class", "options", "block"),
     [
         (MetropolisHastings, {}, 1),
-        (MetropolisHastings, {"delayed": (1, 2)}, 1),
         (PseudoGibbs, {}, 1),
         (ProductBlock, {}, 2),
         (SequentialBlock, {}, 3),
-        (PairJoint, {"candidates": 3}, 2),
     ],
 )
 def test_kept_tables_and_energies_equal_fresh_ones(tiny, kernel_class, options, block):

@@ -5,7 +5,6 @@ import torch
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 from sampling_cases import (
-    CachedPairJoint,
     Late,
     fixed_sweep,
     gap_to_invariance,
@@ -18,14 +17,11 @@ from sampling_cases import (
 )
 
 from unmask.models.tabular import TabularMLM
-from unmask.sampling.energy import Energy
 from unmask.sampling.engine.passes import Passes
-from unmask.sampling.engine.randomness import ChainStreams, StepStreams
-from unmask.sampling.engine.token_draw import Proposal, ReducibleChainWarning
+from unmask.sampling.engine.randomness import ChainStreams, Proposal, ReducibleChainWarning
 from unmask.sampling.enumeration import all_texts, target_law, transition_matrix
-from unmask.sampling.kernels.block import ProductBlock, SequentialBlock
-from unmask.sampling.kernels.metropolis import Annealing, MetropolisHastings, ParallelTempering
-from unmask.sampling.target import Target
+from unmask.sampling.kernels.metropolis import Annealing, MetropolisHastings, ProductBlock, SequentialBlock
+from unmask.sampling.target import Energy, Target
 
 EXACT = 1e-12
 seeds = st.integers(0, 10**6)
@@ -62,60 +58,11 @@ def test_sequential_blocks_of_three_keep_the_target():
     assert gap_to_invariance(target_law(target), matrix) < EXACT
 
 
-@pytest.mark.parametrize("construction", ["pseudo_gibbs", "arnold_gokhale"])
-def test_pair_joint_moves_keep_the_target_and_reach_all_pairs(construction):
-    target = small_target(seed=3)
-    law = target_law(target)
-    matrix = transition_matrix(of(CachedPairJoint, target, joint=construction, candidates=2), torch.tensor([2, 0]))
-    assert gap_to_invariance(law, matrix) < EXACT
-    assert imbalance(law, matrix) < 1e-15
-    texts = all_texts(target)
-    same_middle = texts[:, 1].unsqueeze(1) == texts[:, 1].unsqueeze(0)
-    assert bool((matrix[same_middle] > 0).all()), "a pair outside the candidates can be left and reached"
-
-
-@settings(max_examples=3, deadline=None, phases=[Phase.explicit, Phase.generate])
-@given(seeds, st.sampled_from(["raw", "norm"]), st.sampled_from([(1,), (0, 1)]))
-def test_delayed_acceptance_keeps_the_target(seed, kind, delayed):
-    target = small_target(length=4, vocab=2, seed=seed, kind=kind)
-    law = target_law(target)
-    for site in (0, 2):
-        plain = transition_matrix(of(MetropolisHastings, target), torch.tensor([site]))
-        staged = transition_matrix(of(MetropolisHastings, target, delayed=delayed), torch.tensor([site]))
-        assert gap_to_invariance(law, staged) < EXACT
-        assert imbalance(law, staged) < 1e-15
-        off_diagonal = ~torch.eye(len(law), dtype=torch.bool)
-        assert bool((staged[off_diagonal] <= plain[off_diagonal] + 1e-14).all()), "stages can only reject more"
-
-
-def test_delayed_acceptance_is_another_chain():
-    target = small_target(length=4, vocab=2, seed=30)
-    plain, staged = (
-        transition_matrix(of(MetropolisHastings, target, **options), torch.tensor([1])) for options in ({}, {"delayed": (1,)})
-    )
-    assert float((staged - plain).abs().max()) > 1e-6
-
-
-def test_a_first_stage_with_the_own_term_only_always_accepts():
-    """The own term cancels against the proposal's ratio, so nothing is left for that stage to reject."""
-    target = small_target(length=4, vocab=2, seed=30)
-    plain = transition_matrix(of(MetropolisHastings, target), torch.tensor([1]))
-    staged = transition_matrix(of(MetropolisHastings, target, delayed=(0,)), torch.tensor([1]))
-    assert float((staged - plain).abs().max()) < 1e-14
-
-
-def test_delayed_blocks_keep_the_target():
-    target = small_target(vocab=2, length=4, seed=8)
-    matrix = transition_matrix(of(SequentialBlock, target, delayed=(0,)), torch.tensor([1, 2]))
-    assert gap_to_invariance(target_law(target), matrix) < EXACT
-
-
 def test_early_rejection_changes_nothing():
     target = small_target(seed=4)
-    for delayed in ((), (0,)):
-        one = transition_matrix(of(MetropolisHastings, target, delayed=delayed), torch.tensor([1]))
-        other = transition_matrix(of(Late, target, delayed=delayed), torch.tensor([1]))
-        assert float((one - other).abs().max()) < 1e-15
+    one = transition_matrix(of(MetropolisHastings, target), torch.tensor([1]))
+    other = transition_matrix(of(Late, target), torch.tensor([1]))
+    assert float((one - other).abs().max()) < 1e-15
 
 
 def test_matrix_of_the_code_equals_the_formula():
@@ -197,55 +144,6 @@ def test_truncated_proposals_are_invariant_but_reducible_and_warn():
     assert len({tuple(row.tolist()) for row in both_ways}) > 1
     with pytest.warns(ReducibleChainWarning):
         assert Proposal(top_k=2).log_weights(torch.tensor([[3.0, 1.0, 2.0]]), torch.ones(1, 3, dtype=torch.bool)).exp()[0, 1] == 0
-
-
-def test_tempering_swaps_keep_the_product_of_tempered_laws():
-    model = TabularMLM.random(2, 2, 17)
-    ladder = (1.0, 1.8, 3.0)
-    target = small_target(model=model)
-    laws = [target_law(target, t) for t in ladder]
-    kernel = of(ParallelTempering, target, ladder=ladder)
-    texts = all_texts(target)
-    cold = [transition_matrix(of(MetropolisHastings, target, temperature=t), torch.tensor([0])) for t in ladder]
-    for law, matrix in zip(laws, cold, strict=True):
-        assert gap_to_invariance(law, matrix) < EXACT
-    joint = torch.einsum("i,j,k->ijk", *laws)
-    flow = joint.clone()
-    for parity in (0, 1):
-        moved = torch.zeros_like(joint)
-        for i in range(4):
-            for j in range(4):
-                for k in range(4):
-                    place = [i, j, k]
-                    state, _ = of(MetropolisHastings, target).init(texts[place])
-                    state.temperature = torch.tensor(ladder, dtype=torch.float64)
-                    accept = swap_probability(kernel, state, parity)
-                    swapped = [j, i, k] if parity == 0 else [i, k, j]
-                    moved[tuple(swapped)] += flow[i, j, k] * accept
-                    moved[i, j, k] += flow[i, j, k] * (1 - accept)
-        assert float((moved - joint).abs().max()) < EXACT
-
-
-class _Fixed(StepStreams):
-    def __init__(self, parity, log_u):
-        self.parity, self.log_u = parity, log_u
-
-    def integers(self, rows, n):
-        return torch.full((len(rows),), self.parity)
-
-    def log_uniform(self, rows):
-        return torch.full((len(rows),), self.log_u, dtype=torch.float64)
-
-
-def swap_probability(kernel, state, parity):
-    """By bisection on the uniform that `swap` compares with its threshold."""
-    low, high = -60.0, 0.0
-    for _ in range(60):
-        middle = (low + high) / 2
-        after = state.take(state.rows)
-        _, accepted = kernel.swap(after, _Fixed(parity, middle))
-        low, high = (middle, high) if bool(accepted.any()) else (low, middle)
-    return torch.tensor(low, dtype=torch.float64).exp()
 
 
 def test_annealing_runs_each_step_at_its_temperature():

@@ -21,9 +21,8 @@ from sampling_cases import (
 
 from unmask.models.tabular import TabularMLM
 from unmask.sampling.enumeration import all_texts, target_law, transition_matrix
-from unmask.sampling.kernels.block import ProductBlock
-from unmask.sampling.kernels.gibbs import PseudoGibbs
-from unmask.sampling.kernels.metropolis import MetropolisHastings
+from unmask.sampling.kernels.kernel import PseudoGibbs
+from unmask.sampling.kernels.metropolis import MetropolisHastings, ProductBlock
 
 CLEARLY_WRONG = 1e-3
 

@@ -1,13 +1,12 @@
-"""A run that goes on has the plan of its settings, and knows the user's terms again."""
+"""A run that goes on keeps its groups, and knows the user's terms again."""
 
 import pandas
 import pytest
 from sampling_cases import settings_of
 
 from unmask.errors import InputError
-from unmask.sampling.engine.memory import chain_cost
 from unmask.sampling.run.advance import draw_samples
-from unmask.sampling.target import Target, blank_template
+from unmask.sampling.target import Energy
 
 SMALL = {"chains": 5, "sweeps": 4, "length": (4, 6), "seed": 7}
 same = pandas.testing.assert_frame_equal
@@ -22,15 +21,6 @@ def stopped(tiny, tmp_path, stop_at):
     return settings, tmp_path / "run"
 
 
-def test_a_plan_of_another_memory_is_refused(tiny, stopped):
-    """What is kept of conditionals decides the passes that are counted; the plan follows from the settings and `memory`."""
-    settings, folder = stopped
-    one_chain = chain_cost(settings.kernel, Target(tiny, blank_template(tiny, max(SMALL["length"]))), "nothing").one
-    with pytest.raises(InputError, match="holds a run with keeps logits, not nothing"):
-        draw_samples(settings, tiny, folder, memory=one_chain)
-    same(draw_samples(settings, tiny, folder).samples, draw_samples(settings, tiny).samples, check_dtype=False)
-
-
 @pytest.mark.parametrize("change", [{"length": (4, 5)}, {"chains": 6}, {"chains": 2}])
 def test_other_settings_are_named_first(tiny, stopped, change):
     settings, folder = stopped
@@ -39,7 +29,7 @@ def test_other_settings_are_named_first(tiny, stopped, change):
         draw_samples(settings_of(**{**SMALL, **change}), tiny, folder)
 
 
-@pytest.mark.parametrize("kernel", ["mh", "tempering", "ancestral"])
+@pytest.mark.parametrize("kernel", ["mh", "block"])
 def test_another_function_of_the_same_name_is_noticed(tiny, tmp_path, stop_at, kernel):
     settings = settings_of(kernel=kernel, chains=4, sweeps=5, length=(5,), seed=3)
 
@@ -47,8 +37,8 @@ def test_another_function_of_the_same_name_is_noticed(tiny, tmp_path, stop_at, k
         return lambda ids: weight * (ids % 7).sum(-1)
 
     with pytest.raises(KeyboardInterrupt):
-        draw_samples(settings, tiny, tmp_path / "run", user_terms=[term(0.1)], progress=stop_at(2))
+        draw_samples(settings, tiny, tmp_path / "run", energy=Energy(user_terms=[term(0.1)]), progress=stop_at(2))
     with pytest.raises(InputError, match="holds a run whose user_terms have other values .*: give the same functions"):
-        draw_samples(settings, tiny, tmp_path / "run", user_terms=[term(0.2)])
-    run = draw_samples(settings, tiny, tmp_path / "run", user_terms=[term(0.1)])
-    same(run.samples, draw_samples(settings, tiny, user_terms=[term(0.1)]).samples, check_dtype=False)
+        draw_samples(settings, tiny, tmp_path / "run", energy=Energy(user_terms=[term(0.2)]))
+    run = draw_samples(settings, tiny, tmp_path / "run", energy=Energy(user_terms=[term(0.1)]))
+    same(run.samples, draw_samples(settings, tiny, energy=Energy(user_terms=[term(0.1)])).samples, check_dtype=False)

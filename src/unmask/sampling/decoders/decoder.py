@@ -1,21 +1,54 @@
-"""Decoders: texts that begin all blank and are filled in a few steps."""
+"""Decoders: texts that begin all blank and are filled in a few steps.
+
+Any-order ancestral sampling fills one blank after the other, each given all that is filled, the rest masked:
+
+    p(x | order s_1 ... s_F) = prod_j q(x_{s_j} | x_{s_<j}; the rest masked)
+
+A proper distribution over the texts, whose log-probability comes with each draw: F independent samples cost F^2 passes and
+need no chain. It depends on the order, because no joint has all of these conditionals.
+
+The others here look at the tokens they drew: they predict all blanks at once, keep some, and repeat.
+
+Mask-predict (Ghazvininejad et al. 2019) masks the least confident again:
+
+    step s = 1 ... S:  fill every blank from the present text;  mask the n_s sites of lowest confidence, n_S = 0
+    n_s = F (1 - s/S), rounded down
+
+A site's confidence is the probability of its token when it was last predicted. Tokens are the likeliest (temperature 0)
+or drawn.
+
+Confidence-ordered unmasking masks the least confident among those that were blank, so that it never looks back. With as many
+steps as blanks this is easy-first decoding.
+
+Revision (Savinov et al. 2022) predicts every token again from the whole text:
+
+    step 1:           y_i = argmax q_i(. | all blank)                    for every site i
+    step s = 2 ... S: y_i = argmax q_i(. | y, with y_i itself in sight)  for every site i, all from the same y
+
+Nothing is masked after the first step: the model is asked for the right token where it sees one that may be wrong, which
+`unmask train --refinement` teaches (`training/objectives.py`) and plain masked training does not. At temperature 0 a text that a
+step does not change is final, and takes no further passes.
+
+What happens next depends on the tokens that are drawn, so the texts have no tractable probability: these decode, and sample no
+known distribution.
+"""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
+from unmask.sampling import registry
 from unmask.sampling.engine.passes import Passes
-from unmask.sampling.engine.randomness import Randomness
-from unmask.sampling.engine.token_draw import Conditionals, Drawn, Proposal
+from unmask.sampling.engine.randomness import Conditionals, Drawn, Proposal, Randomness
 from unmask.sampling.kernels.kernel import refuse_nan
-from unmask.sampling.registry import InSteps, Method
 from unmask.sampling.target import Target
 
 
@@ -72,7 +105,7 @@ class Decoder(ABC):
 
     target: Target
     passes: Passes
-    options: Any = Method()
+    options: Any = registry.Method()
 
     @property
     def exact(self) -> bool:
@@ -101,7 +134,7 @@ class Decoder(ABC):
 class StepwiseDecoder(Decoder):
     """A decoder that predicts many sites from one pass."""
 
-    options: Any = InSteps()
+    options: Any = registry.InSteps()
 
     def conditionals(self, kept: Float[Tensor, "m W"], sites: Int[Tensor, " m"]) -> Conditionals:
         """Conditionals of the sites `sites` at the decoding temperature, made of `kept`."""
@@ -139,3 +172,159 @@ def lowest(values: Float[Tensor, "#n F"], among: Bool[Tensor, "n F"], count: Int
     """Marks the `count` sites of lowest value `among` those of each row; earlier sites first among equals."""
     ranks = torch.where(among, values, torch.inf).argsort(dim=1, stable=True).argsort(dim=1)
     return among & (ranks < count)
+
+
+@dataclass(frozen=True)
+class Ancestral(Decoder):
+    """One blank per step: the chain rule in a random order that is drawn for each text, or in a fixed one."""
+
+    options: registry.Ancestral = registry.Ancestral()
+
+    @cached_property
+    def proposal(self) -> Proposal:
+        """The distribution that tokens are drawn from."""
+        return Proposal(self.options.proposal_temperature, self.options.top_k)
+
+    @property
+    def exact(self) -> bool:
+        return True
+
+    @property
+    def steps(self) -> int:
+        """One for each free position."""
+        return self.target.sites
+
+    def init(self, n: int, rng: Randomness) -> DecodeState:
+        """n blank texts and their orders."""
+        state = super().init(n, rng)
+        if self.options.order == "random":
+            state.order = rng.permutation(state.rows, self.target.sites)
+        elif self.options.order == "right-to-left":
+            state.order = state.order.flip(1)
+        return state
+
+    def step(self, state: DecodeState, rng: Randomness) -> tuple[DecodeState, Int[Tensor, " n"]]:
+        """Fill the next site of each text's order; one pass per text."""
+        site = state.order[:, state.steps]
+        drawn = rng.tokens(state.rows, self.conditionals(state.ids, site))
+        state.write(self.target, state.rows, site, drawn)
+        state.log_prob = state.log_prob + drawn.log_density
+        state.steps += 1
+        return state, torch.ones_like(site)
+
+    def conditionals(self, ids: Int[Tensor, "m T"], site: Int[Tensor, " m"]) -> Conditionals:
+        """The conditional of one site of each text."""
+        kept = self.passes.alone(ids, self.target.free_positions[site])
+        return self.passes.proposals(kept, self.target, self.proposal, site, torch.zeros_like(site))
+
+    def log_prob(self, ids: Int[Tensor, "n T"], order: Int[Tensor, "n F"]) -> Float[Tensor, " n"]:
+        """log p(x | order) of given texts; F passes per text."""
+        self.target.check(ids)
+        rows = torch.arange(len(ids), device=ids.device)
+        visible = ids.index_fill(1, self.target.free_positions, self.target.model.mask_id)
+        total = torch.zeros(len(ids), dtype=torch.float64, device=ids.device)
+        for site in order.T:
+            position = self.target.free_positions[site]
+            tokens = ids[rows, position]
+            total += self.conditionals(visible, site).at(tokens).log_density
+            visible[rows, position] = tokens
+        return total
+
+
+def blanks_left(sites: int, step: int, steps: int) -> int:
+    """How many of `sites` are blank after step `step` of `steps`, counted from 1; all of them before the first."""
+    return 0 if step >= steps else int(sites * (1 - step / steps) + 1e-9)
+
+
+@dataclass(frozen=True)
+class ParallelDecoder(StepwiseDecoder):
+    """A decoder that predicts sites of all texts at once, in a given number of steps."""
+
+    options: registry.InSteps = registry.MaskPredict()
+
+    @property
+    def steps(self) -> int:
+        """`passes`."""
+        return self.options.passes
+
+    def predict(self, state: DecodeState, texts: Int[Tensor, " m"], sites: Int[Tensor, "m c"], rng: Randomness) -> None:
+        """Predict the sites `sites` of the texts `texts` from one pass over each; writes ids and confidence.
+
+        As states, those of all sites are computed, so that the calls of all steps have one shape and are recorded once.
+        """
+        target, site, row = self.target, sites.flatten(), texts.repeat_interleave(sites.shape[1])
+        ids = state.ids[texts]
+        if self.passes.as_states(ids):
+            everywhere = self.passes.conditionals(ids, target.free_positions.expand(len(ids), -1))
+            kept = everywhere.gather(1, sites.unsqueeze(-1).expand(-1, -1, everywhere.shape[-1])).flatten(0, 1)
+        else:
+            kept = self.passes.conditionals(ids, target.free_positions[sites]).flatten(0, 1)
+        state.write(target, row, site, rng.tokens(row, self.conditionals(kept, site), site))
+
+
+@dataclass(frozen=True)
+class ScheduledDecoder(ParallelDecoder):
+    """A decoder whose steps leave fewer and fewer blanks."""
+
+    def left(self, state: DecodeState) -> int:
+        """How many sites of every text are blank after the step that is under way."""
+        return blanks_left(self.target.sites, state.steps + 1, self.steps)
+
+    def fill(self, state: DecodeState, rng: Randomness) -> Bool[Tensor, "n F"]:
+        """Predict every blank site of every text from one pass, and say which sites.
+
+        The number of blanks follows from the step, so the GPU need not be asked for it.
+        """
+        blank = self.blank(state)
+        count = blanks_left(self.target.sites, state.steps, self.steps)
+        if count:
+            self.predict(state, state.rows, (~blank).byte().argsort(dim=1, stable=True)[:, :count], rng)
+        return blank
+
+    def end(
+        self, state: DecodeState, filled: Bool[Tensor, "n F"], again: Bool[Tensor, "n F"]
+    ) -> tuple[DecodeState, Int[Tensor, " n"]]:
+        """Mask the sites `again`; the state, and the passes of the step: one for each text in which it `filled` any."""
+        state.mask(self.target, again)
+        state.steps += 1
+        return state, filled.any(1).long()
+
+
+@dataclass(frozen=True)
+class MaskPredict(ScheduledDecoder):
+    """Every site may be predicted again, as long as it is among the least confident."""
+
+    def step(self, state: DecodeState, rng: Randomness) -> tuple[DecodeState, Int[Tensor, " n"]]:
+        """Fill all blanks, then mask the least confident sites."""
+        filled = self.fill(state, rng)
+        return self.end(state, filled, lowest(state.confidence, torch.ones_like(filled), self.left(state)))
+
+
+@dataclass(frozen=True)
+class ConfidenceOrder(ScheduledDecoder):
+    """A site that was kept once is never predicted again."""
+
+    options: registry.InSteps = registry.Confidence()
+
+    def step(self, state: DecodeState, rng: Randomness) -> tuple[DecodeState, Int[Tensor, " n"]]:
+        """Fill all blanks, then mask the least confident of them."""
+        filled = self.fill(state, rng)
+        return self.end(state, filled, lowest(state.confidence, filled, self.left(state)))
+
+
+@dataclass(frozen=True)
+class Revise(ParallelDecoder):
+    """Every site is predicted at every step."""
+
+    options: registry.InSteps = registry.Revise()
+
+    def step(self, state: DecodeState, rng: Randomness) -> tuple[DecodeState, Int[Tensor, " n"]]:
+        """Predict all sites of the texts that are not settled; one pass for each of them."""
+        before, going = state.ids.clone(), ~state.settled
+        texts = going.nonzero().squeeze(1)
+        if len(texts):
+            self.predict(state, texts, torch.arange(self.target.sites, device=texts.device).expand(len(texts), -1), rng)
+        if self.options.decoding_temperature == 0:
+            state.settled |= (state.ids == before).all(1)
+        state.steps += 1
+        return state, going.long()

@@ -31,8 +31,7 @@ from torch import Tensor
 from unmask.sampling import registry
 from unmask.sampling.decoders.decoder import DecodeState
 from unmask.sampling.decoders.revealing import Law, RevealingDecoder, Seen, Tokens
-from unmask.sampling.engine.randomness import Randomness
-from unmask.sampling.engine.token_draw import Drawn
+from unmask.sampling.engine.randomness import Drawn, Randomness
 
 FEW_TEXTS = 64
 """Sets of so few texts are planned on the processor: a plan is hundreds of small operations, which a GPU starts one by one."""

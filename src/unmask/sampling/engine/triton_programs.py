@@ -1,7 +1,7 @@
 """Programs for a GPU: uniform numbers by Philox 4x32-10 in one launch (see `randomness`), and tokens drawn from rows of logits.
 
 Nothing of the size of the rows is written. One program per row of logits reads it three times: for its largest numbers, for its
-sums, and for the token at which the cumulative sum passes u Z (see `token_draw`, which has the plain twin). Exponentials of
+sums, and for the token at which the cumulative sum passes u Z (see `randomness`, which has the plain twin). Exponentials of
 float32 logits are taken in float32, sums in float64; float64 logits stay float64.
 """
 
@@ -13,7 +13,7 @@ import triton.language as tl
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from unmask.sampling.engine.token_draw import Asked, Drawn
+from unmask.sampling.engine.randomness import Asked, Drawn
 
 UNIFORM_BLOCK = 256
 BLOCK, WARPS = 2048, 8

@@ -3,9 +3,17 @@
 `kept[c, i]` is the conditional of site i of chain c's text with that site masked alone: the proposal distribution of the
 site and its energy term in one. A kernel that computes an energy produces all of them, so they are kept, as logits or as
 hidden states (see `passes`): redrawing the current token costs no pass, and an accepted text leaves its conditionals
-ready for the next proposal. Where memory is short nothing is kept, and a conditional costs a pass when it is drawn from.
+ready for the next proposal.
 
 All tensors are on the model's device, and a step waits for it only to count the rows that still need a pass.
+
+`PseudoGibbs`, the kernel without an energy, redraws a position from its conditional and always accepts:
+
+    x_i ~ q_i(. | x_{-i})
+
+With the conditionals of one joint this is Gibbs sampling of that joint. A masked language model's conditionals are in
+general those of no joint: the chain then has a law of its own, which depends on the order of the updates and is neither
+exp(-E_raw) nor exp(-E_norm). One pass per update, none if no other token changed since the last look.
 """
 
 from __future__ import annotations
@@ -25,9 +33,8 @@ from torch import Tensor
 
 from unmask.errors import InputError, ModelError
 from unmask.sampling.engine.passes import Passes
-from unmask.sampling.engine.randomness import Randomness
-from unmask.sampling.engine.token_draw import Proposal
-from unmask.sampling.registry import BlockShape, Markov, Scan
+from unmask.sampling.engine.randomness import Proposal, Randomness
+from unmask.sampling.registry import BlockShape, Gibbs, Markov, Scan
 from unmask.sampling.target import Target
 
 LARGEST_LOOK_UP = 512
@@ -137,7 +144,7 @@ class ChainState:
             terms, kept = passes.terms(self.ids[row], target.positions[column], target.energy)
             self.terms[row, column] = terms
             self.fresh[row, column] = torch.ones_like(row, dtype=torch.bool)
-            if keep and passes.keeps != "nothing":
+            if keep:
                 self._keep(target, row, target.site_of_column[column], kept)
 
     def look(self, target: Target, passes: Passes, rows: Int[Tensor, " m"], sites: Int[Tensor, " m"]) -> None:
@@ -154,17 +161,10 @@ class ChainState:
             free = sites >= 0
             self.kept[rows[free], sites[free]] = kept[free]
 
-    def conditionals(
-        self, target: Target, passes: Passes, rows: Int[Tensor, " m"], sites: Int[Tensor, " m"]
-    ) -> Float[Tensor, "m W"]:
-        """The conditionals of one site of each text, which must be fresh; a pass each where they are not kept."""
-        if passes.keeps != "nothing" and self.kept is not None:
-            return self.kept[rows, sites]
-        return passes.alone(self.ids[rows], target.free_positions[sites])
-
-    def passes_of_a_look(self, passes: Passes) -> Int[Tensor, " n"]:
-        """Passes that each chain pays to look at one fresh conditional."""
-        return torch.full_like(self.rows, int(passes.keeps == "nothing"))
+    def conditionals(self, rows: Int[Tensor, " m"], sites: Int[Tensor, " m"]) -> Float[Tensor, "m W"]:
+        """The conditionals of one site of each text, which must be fresh."""
+        assert self.kept is not None
+        return self.kept[rows, sites]
 
     def complete(self, target: Target, passes: Passes, keep: bool = True) -> Int[Tensor, " n"]:
         """Compute every column that is not fresh; the passes that it took, for each chain."""
@@ -189,7 +189,6 @@ class StepInfo(NamedTuple):
     proposed   which of the sites were proposed another token
     changed    which of the sites hold another token now (novel)
     passes     forward passes that the step asked for
-    swaps      of parallel tempering, over all chains: tried and accepted between neighbouring temperatures
     """
 
     sites: Int[Tensor, "n k"]
@@ -197,7 +196,6 @@ class StepInfo(NamedTuple):
     proposed: Bool[Tensor, "n k"]
     changed: Bool[Tensor, "n k"]
     passes: Int[Tensor, " n"]
-    swaps: Int[Tensor, "2 R"] | None = None
 
 
 @dataclass(frozen=True)
@@ -224,28 +222,48 @@ class Kernel(ABC):
     @cached_property
     def plan(self) -> SweepPlan:
         """The sites of a sweep."""
-        options, sites = self.options, self.target.sites
-        if options.sites is not None and options.sites > sites:
-            raise InputError(
-                f"kernel {options.name} redraws {options.sites} positions at once, and the text has {sites} free: "
-                "give more blanks, or kernel mh"
-            )
-        return SweepPlan(sites, options.scan, options.sites_per_step, getattr(options, "block_shape", "window"))
-
-    def sampled(self, state: ChainState) -> Int[Tensor, " n"]:
-        """The rows that are samples, one per chain; the others are replicas."""
-        return state.rows
+        shape = getattr(self.options, "block_shape", "window")
+        return SweepPlan(self.target.sites, self.options.scan, self.options.sites_per_step, shape)
 
     @abstractmethod
-    def init(self, ids: Int[Tensor, "n T"]) -> tuple[ChainState, Int[Tensor, " r"]]:
-        """The state of chains that start at the texts `ids`, and the passes that it took, for each row."""
+    def init(self, ids: Int[Tensor, "n T"]) -> tuple[ChainState, Int[Tensor, " n"]]:
+        """The state of chains that start at the texts `ids`, and the passes that each took."""
 
     @abstractmethod
-    def step(self, state: ChainState, rng: Randomness, sites: Int[Tensor, "r k"]) -> tuple[ChainState, StepInfo]:
-        """Redraw the sites `sites` of each row; which sites must not depend on the tokens there.
+    def step(self, state: ChainState, rng: Randomness, sites: Int[Tensor, "n k"]) -> tuple[ChainState, StepInfo]:
+        """Redraw the sites `sites` of each chain; which sites must not depend on the tokens there.
 
         The state that comes back is the one that was given, changed in place: `take` copies one that is to be kept.
         """
+
+
+@dataclass(frozen=True)
+class PseudoGibbs(Kernel):
+    """Always accepts. The energy of its states is known only where their columns happen to be fresh."""
+
+    options: Markov = Gibbs()
+
+    def init(self, ids: Int[Tensor, "n T"]) -> tuple[ChainState, Int[Tensor, " n"]]:
+        """No pass: conditionals are looked up when they are needed."""
+        return ChainState.at(self.target, ids), torch.zeros(len(ids), dtype=torch.long, device=self.target.device)
+
+    def step(self, state: ChainState, rng: Randomness, sites: Int[Tensor, "n 1"]) -> tuple[ChainState, StepInfo]:
+        """Redraw one site of each chain."""
+        rows, site = state.rows, sites[:, 0]
+        column, position = self.target.free[site], self.target.free_positions[site]
+        stale = ~state.fresh[rows, column]
+        unknown = stale.nonzero().squeeze(1)
+        state.look(self.target, self.passes, unknown, site[unknown])
+        current, kept = state.ids[rows, position], state.conditionals(rows, site)
+        drawn = rng.tokens(rows, self.passes.proposals(kept, self.target, self.proposal, site, current))
+        changed = (drawn.tokens != current).unsqueeze(1)
+        state.ids[rows, position] = drawn.tokens
+        state.fresh &= ~changed
+        state.fresh.scatter_(1, column.unsqueeze(1), True)
+        state.terms[rows, column] = self.target.energy.term_of(drawn)
+        state.user = self.target.energy.from_user(state.ids)
+        state.steps += 1
+        return state, StepInfo(sites, torch.ones_like(changed[:, 0]), changed, changed, stale.long())
 
 
 class SweepPlan:

@@ -1,7 +1,15 @@
-"""Metropolis-Hastings kernels (Goyal, Dyer & Berg-Kirkpatrick 2022).
+"""Metropolis-Hastings (Goyal, Dyer & Berg-Kirkpatrick 2022): proposals, their acceptance, and early rejection.
 
-Every kernel here proposes and leaves the decision to `acceptance`: its `propose` returns tokens for the redrawn sites and the
-log-ratio of its densities, log g(x | x') - log g(x' | x), the way back minus the way there.
+A kernel's `propose` returns tokens for the redrawn sites and the log-ratio of its densities, log g(x | x') - log g(x' | x), the
+way back minus the way there. A proposal x' that was drawn with density g(x' | x) is accepted with probability
+
+    alpha(x -> x') = min(1, exp((E(x) - E(x')) / T) g(x | x') / g(x' | x)),
+
+that is, when log u < log alpha for a u that is uniform on (0, 1): `log_acceptance`. The chain then leaves exp(-E / T) invariant.
+
+Early rejection draws u first. The norm energy's terms are >= 0, so E(x') is at least the sum of the terms known so far: once that
+sum alone is beyond what u allows, the rest need not be computed. The decisions are those of `log_acceptance`, one by one. Terms
+that are large in the current text, or near the redrawn sites, come first.
 
 `MetropolisHastings` redraws a single site i from its conditional:
 
@@ -17,13 +25,23 @@ pi-reversible for each site, hence for a random scan; fixed and permuted sweeps 
 
 The law of the chain changes all the time, so its texts are samples of nothing; it looks for texts of low energy.
 
-`ParallelTempering` runs each chain as a ladder of replicas at rising temperatures, and neighbours may swap.
+Blocks are several tokens at once, B a block that is chosen without looking at the values. `ProductBlock` masks it at once:
 
-    target of a ladder   prod_r exp(-E(x_r) / T_r),   T_1 < T_2 < ... the first is the chain that is sampled
-    swap of r, r + 1     accepted with min(1, exp((1/T_r - 1/T_{r+1}) (E(x_r) - E(x_{r+1}))))
+    x'_b ~ q_b(. | x_{-B}) for each b in B;
+    accept with min(1, exp((E(x) - E(x')) / T) prod_b q_b(x_b | x_{-B}) / q_b(x'_b | x_{-B}))
 
-Swaps cost no pass: energies are known, and it is the temperatures that change hands, not the texts. After each step, the
-neighbours (1,2), (3,4), ... or (2,3), (4,5), ... try to swap, either with probability 1/2.
+The reverse density runs over the same B, whichever tokens changed. One pass gives all densities; a novel proposal costs the
+energy's S terms besides (S - 1 if one token changed).
+
+`SequentialBlock` keeps the dependence inside the block, which a product destroys:
+
+    for b_1 ... b_k, the block in an order that does not look at the values:
+        x'_{b_j} ~ q(. | x_{-B}, x'_{b_1} ... x'_{b_{j-1}}; the rest of the block masked)
+    g(x' | x) = prod_j q(x'_{b_j} | x_{-B}, x'_{b_<j}),   g(x | x') = prod_j q(x_{b_j} | x_{-B}, x_{b_<j})   in the same order
+
+The last factor of each direction masks one position alone: for x it is in the tables already, for x' it is a pass that
+the energy needs anyway. A pair therefore costs what a product proposal costs; k tokens cost 2k - 3 passes besides the
+energy's.
 """
 
 from __future__ import annotations
@@ -31,6 +49,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import count
 from typing import NamedTuple
 
 import torch
@@ -38,9 +57,115 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from unmask.sampling import registry
-from unmask.sampling.acceptance import Acceptance
+from unmask.sampling.engine.passes import Passes
 from unmask.sampling.engine.randomness import Randomness
 from unmask.sampling.kernels.kernel import ChainState, Kernel, StepInfo
+from unmask.sampling.target import Target
+
+COLUMNS_PER_ROUND = {"cpu": (2,), "cuda": (2, 2, 4, 8)}
+"""Columns of each undecided chain that the rounds of early rejection compute, the last number from then on: a GPU is given
+larger rounds as fewer chains are left, since it waits for each."""
+NEARNESS = 2.0
+"""How much more a neighbour's term is worth looking at than one far away, of the same size."""
+SLACK = 1e-9
+"""A partial sum decides only when it is beyond the bound by more than the order of summation can move it."""
+
+
+def log_acceptance(
+    energy: Float[Tensor, " m"],
+    new_energy: Float[Tensor, " m"],
+    temperature: Float[Tensor, " m"] | float = 1.0,
+    log_ratio: Float[Tensor, " m"] | float = 0.0,
+) -> Float[Tensor, " m"]:
+    """log alpha(x -> x') of each chain: accept where log u lies below it.
+
+    energy, new_energy   E(x) and E(x')
+    log_ratio            log g(x | x') - log g(x' | x): the way back minus the way there; 0 for symmetric proposals
+    """
+    return ((energy - new_energy) / temperature + log_ratio).clamp(max=0)
+
+
+def energy_allowed(
+    energy: Float[Tensor, " m"],
+    temperature: Float[Tensor, " m"] | float,
+    log_ratio: Float[Tensor, " m"] | float,
+    log_u: Float[Tensor, " m"],
+) -> Float[Tensor, " m"]:
+    """log u < log alpha, solved for E(x'): the energy that the new text must stay below."""
+    return energy + temperature * (log_ratio - log_u)
+
+
+class Decision(NamedTuple):
+    """Which proposals were accepted, and the passes that each decision asked for."""
+
+    accepted: Bool[Tensor, " m"]
+    passes: Int[Tensor, " m"]
+
+
+@dataclass(frozen=True)
+class Acceptance:
+    """Decides about proposals with as few passes as the decision needs; `early`: early rejection, of the norm energy only."""
+
+    target: Target
+    passes: Passes
+    early: bool = True
+
+    def decide(
+        self,
+        state: ChainState,
+        rows: Int[Tensor, " m"],
+        new: ChainState,
+        log_ratio: Float[Tensor, " m"],
+        sites: Int[Tensor, "m k"],
+        rng: Randomness,
+    ) -> Decision:
+        """Whether the chains `rows` of `state` go to the texts `new`, whose columns are computed as far as that needs.
+
+        new         the proposed texts, one for each of `rows`; `fresh` columns are known already
+        log_ratio   as in `log_acceptance`
+        sites       the redrawn sites of each of `rows`
+        """
+        log_u = rng.log_uniform(rows)
+        old_terms, temperature = state.terms[rows], state.temperature[rows]
+        energy = old_terms.sum(-1) + state.user[rows]
+        columns = torch.arange(self.target.columns, device=sites.device)
+        distance = (columns - self.target.free[sites].unsqueeze(-1)).abs().amin(1).clamp(min=1)
+        promise = (old_terms + 0.3) * (1 + NEARNESS / distance)
+        bound = energy_allowed(energy, temperature, log_ratio, log_u)
+        alive, spent = self._evaluate(new, bound, promise, log_ratio > -torch.inf)
+        new_energy = torch.where(alive.unsqueeze(1), new.terms, 0.0).sum(-1) + new.user
+        return Decision(alive & (log_u < log_acceptance(energy, new_energy, temperature, log_ratio)), spent)
+
+    def _evaluate(
+        self, new: ChainState, bound: Float[Tensor, " m"], promise: Float[Tensor, "m S"], alive: Bool[Tensor, " m"]
+    ) -> tuple[Bool[Tensor, " m"], Int[Tensor, " m"]]:
+        """Compute the unknown terms of the chains `alive`; which of them no partial sum has rejected.
+
+        promise   the order in which early rejection looks at the terms, the largest first
+        """
+        early = self.early and self.target.energy.kind == "norm"
+        ceiling = bound + SLACK * (1 + bound.abs())
+        spent = torch.zeros(len(alive), dtype=torch.long, device=alive.device)
+        sizes = COLUMNS_PER_ROUND[alive.device.type]
+        for number in count():
+            if early:
+                alive = alive & (torch.where(new.fresh, new.terms, 0.0).sum(-1) + new.user <= ceiling)
+            wanted = ~new.fresh & alive.unsqueeze(1)
+            if early:
+                size = sizes[min(number, len(sizes) - 1)]
+                wanted &= _largest(torch.where(wanted, promise, -torch.inf), size)
+            row, column = wanted.nonzero(as_tuple=True)
+            if not len(row):
+                break
+            new.look_up(self.target, self.passes, row, column)
+            spent += wanted.sum(-1)
+        return alive, spent
+
+
+def _largest(values: Float[Tensor, "m S"], k: int) -> Bool[Tensor, "m S"]:
+    """Marks the k largest values of each row."""
+    best = values.topk(min(k, values.shape[1]), dim=-1).indices
+    return torch.zeros(values.shape, dtype=torch.bool, device=values.device).scatter(1, best, True)
 
 
 class LastSite(NamedTuple):
@@ -75,7 +200,7 @@ class Proposed(NamedTuple):
 class MetropolisKernel(Kernel):
     """A kernel that proposes, and accepts or rejects."""
 
-    options: registry.Metropolis = registry.MH()
+    options: registry.Markov = registry.MH()
 
     @abstractmethod
     def propose(self, state: ChainState, rng: Randomness, sites: Int[Tensor, "n k"]) -> Proposed:
@@ -84,11 +209,11 @@ class MetropolisKernel(Kernel):
     @cached_property
     def acceptance(self) -> Acceptance:
         """How proposals are decided."""
-        return Acceptance(self.target, self.passes, delayed=self.options.delayed)
+        return Acceptance(self.target, self.passes)
 
-    def init(self, ids: Int[Tensor, "n T"]) -> tuple[ChainState, Int[Tensor, " r"]]:
+    def init(self, ids: Int[Tensor, "n T"]) -> tuple[ChainState, Int[Tensor, " n"]]:
         """The whole energy of each text: S passes per chain."""
-        state = ChainState.at(self.target, ids, self.options.sampled_temperature)
+        state = ChainState.at(self.target, ids, getattr(self.options, "temperature", 1.0))
         return state, state.complete(self.target, self.passes)
 
     def step(self, state: ChainState, rng: Randomness, sites: Int[Tensor, "n k"]) -> tuple[ChainState, StepInfo]:
@@ -143,15 +268,15 @@ class MetropolisHastings(MetropolisKernel):
     """One site per step, proposed from its conditional."""
 
     def propose(self, state: ChainState, rng: Randomness, sites: Int[Tensor, "n 1"]) -> Proposed:
-        """A token from the kept conditional of one site; one pass if nothing is kept, else none."""
+        """A token from the kept conditional of one site; no pass."""
         rows, site = state.rows, sites[:, 0]
         current = state.ids[rows, self.target.free_positions[site]]
-        kept = state.conditionals(self.target, self.passes, rows, site)
+        kept = state.conditionals(rows, site)
         drawn = rng.tokens(rows, self.passes.proposals(kept, self.target, self.proposal, site, current))
         return Proposed(
             drawn.tokens.unsqueeze(1),
             drawn.current_log_density - drawn.log_density,
-            state.passes_of_a_look(self.passes),
+            torch.zeros_like(rows),
             own_terms=self.target.energy.term_of(drawn),
         )
 
@@ -175,42 +300,65 @@ class Annealing(MetropolisHastings):
 
 
 @dataclass(frozen=True)
-class ParallelTempering(MetropolisHastings):
-    """Rows c R ... c R + R - 1 of the state are the R replicas of chain c, one per temperature of the `ladder`."""
+class ProductBlock(MetropolisKernel):
+    """The block's tokens are proposed independently of each other."""
 
-    options: registry.Tempering = registry.Tempering()
+    options: registry.Block = registry.Block()
 
-    def init(self, ids: Int[Tensor, "n T"]) -> tuple[ChainState, Int[Tensor, " r"]]:
-        """Every replica of a chain starts at its text."""
-        state, passes = super().init(ids.repeat_interleave(self.options.replicas, 0))
-        state.temperature = torch.tensor(self.options.ladder, dtype=torch.float64, device=self.target.device).repeat(len(ids))
-        return state, passes
+    def propose(self, state: ChainState, rng: Randomness, sites: Int[Tensor, "n k"]) -> Proposed:
+        """Tokens for all of the block at once; one pass per chain."""
+        rows, positions, (n, k) = state.rows, self.target.free_positions[sites], sites.shape
+        masked = state.ids.scatter(1, positions, self.target.model.mask_id)
+        kept = self.passes.conditionals(masked, positions).flatten(0, 1)
+        current = state.ids.gather(1, positions).flatten()
+        places = torch.arange(k, device=sites.device).repeat(n)
+        conditionals = self.passes.proposals(kept, self.target, self.proposal, sites.flatten(), current)
+        drawn = rng.tokens(rows.repeat_interleave(k), conditionals, places)
+        log_ratio = (drawn.current_log_density - drawn.log_density).reshape(n, k).sum(1)
+        return Proposed(drawn.tokens.reshape(n, k), log_ratio, torch.ones_like(rows))
 
-    def sampled(self, state: ChainState) -> Int[Tensor, " n"]:
-        """The rows at the first temperature, one per chain."""
-        return self._ranked(state)[:, 0]
 
-    def step(self, state: ChainState, rng: Randomness, sites: Int[Tensor, "r 1"]) -> tuple[ChainState, StepInfo]:
-        """A step of every replica, then swaps."""
-        state, info = super().step(state, rng, sites)
-        return state, info._replace(swaps=self.swap(state, rng))
+@dataclass(frozen=True)
+class SequentialBlock(MetropolisKernel):
+    """The block's tokens are proposed one after the other, in the order of `sites`."""
 
-    def swap(self, state: ChainState, rng: Randomness) -> Int[Tensor, "2 R"]:
-        """Try one set of neighbouring swaps in every ladder; how many were tried and accepted at each rung."""
-        ranked, rungs = self._ranked(state), self.options.replicas - 1
-        counts = torch.zeros((2, rungs), dtype=torch.long, device=ranked.device)
-        odd = rng.integers(ranked[:, 0], 2)
-        energy = state.energy
-        for rank in range(rungs):
-            tried, low, high = odd == rank % 2, ranked[:, rank], ranked[:, rank + 1]
-            cold, hot = state.temperature[low], state.temperature[high]
-            swapped = tried & (rng.log_uniform(low) < (1 / cold - 1 / hot) * (energy[low] - energy[high]))
-            state.temperature[low], state.temperature[high] = torch.where(swapped, hot, cold), torch.where(swapped, cold, hot)
-            counts[0, rank], counts[1, rank] = tried.sum(), swapped.sum()
-        return counts
+    options: registry.SequentialBlock = registry.SequentialBlock()
 
-    def _ranked(self, state: ChainState) -> Int[Tensor, "n R"]:
-        """Rows of each ladder in rising temperature."""
-        ladder = state.temperature.reshape(-1, self.options.replicas)
-        first = torch.arange(len(ladder), device=ladder.device).unsqueeze(1) * self.options.replicas
-        return ladder.argsort(1) + first
+    def propose(self, state: ChainState, rng: Randomness, sites: Int[Tensor, "n k"]) -> Proposed:
+        """Tokens for the block, each given those before it; while they are the current ones, both directions share passes."""
+        rows, k, target = state.rows, sites.shape[1], self.target
+        positions = target.free_positions[sites]
+        current = state.ids.gather(1, positions)
+        drawn, log_ratio = current.clone(), torch.zeros_like(state.user)
+        passes = torch.zeros_like(rows)
+        same = torch.ones_like(rows, dtype=torch.bool)
+
+        def predict(values: Int[Tensor, "n k"], j: int, some: Int[Tensor, " m"]) -> Float[Tensor, "m W"]:
+            """The conditional of the block's j-th position given values[:, :j], the rest of the block masked."""
+            filled = torch.full_like(values[some], target.model.mask_id)
+            filled[:, :j] = values[some, :j]
+            ids = state.ids[some].scatter(1, positions[some], filled)
+            return self.passes.conditionals(ids, positions[some, j : j + 1])[:, 0]
+
+        def where_apart(shared: Float[Tensor, "n W"], values: Int[Tensor, "n k"], j: int) -> Float[Tensor, "n W"]:
+            """`shared`, except `predict` for the chains whose two directions differ by now."""
+            apart = (~same).nonzero().squeeze(1)
+            return shared.index_copy(0, apart, predict(values, j, apart)) if len(apart) else shared
+
+        for j in range(k):
+            site, same_before = sites[:, j], same
+            if j < k - 1:
+                forward = predict(drawn, j, rows)
+                backward = where_apart(forward, current, j)
+                passes += 1 + (~same).long()
+            else:
+                backward = state.conditionals(rows, site)
+                forward = where_apart(backward, drawn, j)
+                passes += (~same).long()
+            there = self.passes.proposals(forward, target, self.proposal, site, current[:, j])
+            back = self.passes.proposals(backward, target, self.proposal, site, current[:, j])
+            token = rng.tokens(rows, there)
+            drawn[:, j] = token.tokens
+            log_ratio += back.at(current[:, j]).log_density - token.log_density
+            same = same & (token.tokens == current[:, j])
+        return Proposed(drawn, log_ratio, passes, last=LastSite(~same_before, forward, target.energy.term_of(token)))

@@ -1,7 +1,9 @@
 """How a run advances: groups of chains or decodings, sweep by sweep, with burn-in, thinning, checkpoints, and resumption.
 
 The samples are a function of the settings, the model's weights and the kind of device alone: not of how many chains run
-side by side, nor of where the run was interrupted (see `randomness` and `passes`).
+side by side, nor of where the run was interrupted (see `randomness` and `passes`). So workers of a Ray cluster can advance the
+groups, a few sweeps at a time: an answer has the samples of these sweeps and where the chains are then, so that a dead worker
+loses a few sweeps, and this process keeps what comes as that of a run without Ray.
 """
 
 from __future__ import annotations
@@ -10,26 +12,29 @@ import os
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
 from unmask.checks import memory as budget_of
-from unmask.errors import InputError
+from unmask.errors import InputError, UnmaskError
 from unmask.models.masked_lm import MaskedLM
-from unmask.runs.files import write_table
+from unmask.runs.engine import Workers, each
+from unmask.runs.files import user_path, write_table
+from unmask.runs.folder import refuse_foreign
 from unmask.runs.progress import Progress
-from unmask.sampling.energy import UserTerm
-from unmask.sampling.engine.memory import device_bytes
+from unmask.sampling.engine.passes import device_bytes
 from unmask.sampling.run.chains import DecoderRun, GroupRun, MarkovRun, group_run, groups, passes_of
 from unmask.sampling.run.diagnostics import measure
 from unmask.sampling.run.result import (
     COUNTS,
+    KIND,
     Mark,
     SampleFolder,
     SampleRun,
+    Snapshot,
     SweepRows,
     Write,
     as_frame,
@@ -40,13 +45,15 @@ from unmask.sampling.run.result import (
     writing_aside,
 )
 from unmask.sampling.settings import SampleSettings
-
-if TYPE_CHECKING:
-    from unmask.sampling.run.sharing import SharedChains
+from unmask.sampling.target import Energy
 
 SECONDS_BETWEEN_CHECKPOINTS = 20.0
 STREAM = "philox4x32-10"
 """The definition of the random numbers; a run of another one is not continued."""
+PLAN = "plan"
+"""The first item on Ray: how many chains fit there."""
+PIECES = 20
+"""Answers of a worker about a group, at most."""
 
 
 def memory_budget(memory: int | float | str | None, model: MaskedLM) -> int | None:
@@ -62,7 +69,7 @@ def draw_samples(
     name: str = "in memory",
     chains_at_once: int | None = None,
     memory: int | float | str | None = None,
-    user_terms: Sequence[UserTerm] = (),
+    energy: Energy | None = None,
     progress: Progress | None = None,
     seconds_between_checkpoints: float = SECONDS_BETWEEN_CHECKPOINTS,
     shared: SharedChains | None = None,
@@ -71,12 +78,13 @@ def draw_samples(
 
     name             of the model, for the record: another name of the same weights continues the run
     chains_at_once   at most this many run side by side; by default as many as the memory holds
+    energy           that of the settings, with terms of the user
     shared           the workers that advance the chains, instead of this process
     """
+    stored = None if out is None else refuse_foreign(user_path(out, "out"), KIND)
     with nullcontext() if shared is None else closing(shared):
-        planned = None if shared is None else shared.plan()
-        at_once, only = (chains_at_once, None) if planned is None else (planned.sizes, planned.keeps)
-        together, plan = groups(settings, model, at_once, user_terms, memory_budget(memory, model), only)
+        at_once: Any = (stored or {}).get("chains_at_once") or (shared.chains_at_once() if shared else chains_at_once)
+        together, plan = groups(settings, model, at_once, energy, memory_budget(memory, model))
         sizes, done = [len(group.chains) for group in together], [0] * len(together)
         ways = passes_of(settings, model, together, plan)
         runs = [group_run(settings, *one) for one in zip(together, ways, strict=True)]  # checked before anything is written
@@ -94,16 +102,15 @@ def draw_samples(
                 saved = folder.checkpoint(number, run) if folder else None
                 keeper = Keeper(number, settings.sweeps, write, seconds_between_checkpoints, saved)
                 keepers.append(keeper)
-                if shared is None:
-                    if saved is None:
-                        run.begin()
-                    elif folder:
-                        folder.restore(number, run, saved)
-                    advance_group(run, keeper, partial(report, number))
-                elif saved is not None:
-                    report(number, keeper.done)
-            if shared is not None and planned is not None:
-                shared.advance(planned, keepers, report)
+                if shared is not None:
+                    continue
+                if saved is None:
+                    run.begin()
+                elif folder:
+                    folder.restore(number, run, saved)
+                advance_group(run, keeper, partial(report, number))
+            if shared is not None:
+                shared.advance(sizes, keepers, report)
             return keepers
 
         if out is None:
@@ -111,12 +118,11 @@ def draw_samples(
             rows = as_frame(table_of([row for keeper in keepers for row in keeper.rows], model))
             return assemble(settings, rows, [keeper.snapshot for keeper in keepers], model.text, memory=str(plan))
         about = {
-            "user_terms": [getattr(term, "__qualname__", repr(term)) for term in user_terms],
+            "user_terms": energy.names if energy else [],
             "model": name,
             "dtype": str(model.dtype).removeprefix("torch."),
             "device": model.device.type if shared is None else shared.workers.device,
             "stream": STREAM,
-            "keeps": plan.keeps,
             "chains_at_once": sizes,
         }
         with SampleFolder(out, settings, model.fingerprint, about) as folder:
@@ -178,6 +184,106 @@ class Keeper:
 
 
 @dataclass(frozen=True)
+class Share:
+    """A group, of groups with these `sizes`, to be advanced to sweep `upto` from where `saved` has it (None: its start)."""
+
+    sizes: Sequence[int]
+    group: int
+    upto: int
+    saved: Snapshot | None
+
+
+class Advanced(NamedTuple):
+    """The samples of a group on the way, and where its chains are now."""
+
+    rows: list[SweepRows]
+    snapshot: Snapshot
+
+
+class ChainWorker:
+    """Advances groups in a process of a Ray cluster; it keeps the last one's chains, which usually go on there."""
+
+    def __init__(
+        self, load: Callable[[], MaskedLM], settings: SampleSettings, memory: int | float | str | None, energy: Energy | None
+    ) -> None:
+        self.settings, self.model, self.energy = settings, load(), energy
+        self.budget = memory_budget(memory, self.model)
+        self.live: tuple[int, GroupRun] | None = None
+
+    def __call__(self, share: Share | str) -> Advanced | int:
+        """Advance a group; PLAN asks how many chains the memory here holds."""
+        if isinstance(share, str):
+            return max(len(group.chains) for group in groups(self.settings, self.model, None, self.energy, self.budget)[0])
+        done = 0 if share.saved is None else int(share.saved["done"])
+        if self.live is None or self.live[0] != share.group or self.live[1].done != done:
+            together, plan = groups(self.settings, self.model, share.sizes, self.energy, self.budget)
+            ways = passes_of(self.settings, self.model, together, plan)
+            run = group_run(self.settings, together[share.group], ways[share.group])
+            run.begin() if share.saved is None else run.restore(share.saved)
+            self.live = share.group, run
+        run, rows = self.live[1], []
+        while run.done < share.upto:
+            run.sweep()
+            rows += [run.sample().on_host()] if self.settings.keeps(run.done) else []
+        return Advanced(rows, on_host(run.mark()))
+
+
+class SharedChains:
+    """The chains of a run on Ray; `load` returns the model in a worker's process."""
+
+    def __init__(
+        self,
+        settings: SampleSettings,
+        workers: Workers,
+        load: Callable[[], MaskedLM],
+        memory: int | float | str | None = None,
+        energy: Energy | None = None,
+    ) -> None:
+        self.settings, self.workers = settings, workers
+        self.shares: list[Share] | None = None
+        setup = partial(ChainWorker, load, settings, memory, energy)
+        self.results = each(ChainWorker.__call__, self._items(), workers, setup, self._rest)
+
+    def close(self) -> None:
+        """End the workers."""
+        self.results.close()
+
+    def chains_at_once(self) -> int:
+        """Chains of a group: every worker has one, whose memory holds it."""
+        _, fitting = next(self.results)
+        return int(min(fitting, -(-self.settings.chains // self.workers.count)))
+
+    def advance(self, sizes: Sequence[int], keepers: Sequence[Keeper], report: Callable[[int, int], None]) -> None:
+        """All sweeps of all groups, each from the mark of its keeper, if it has one. `report`: a group, and its sweeps done."""
+        pending = [keeper for keeper in keepers if keeper.done < self.settings.sweeps]
+        self.shares = [Share(sizes, one.number, self._upto(one.done), one.snapshot if one.mark else None) for one in pending]
+        try:
+            for index, answer in self.results:
+                if isinstance(answer, Advanced):
+                    keeper = pending[index - 1]
+                    keeper.add(answer.rows, answer.snapshot)
+                    report(keeper.number, keeper.done)
+        except (KeyboardInterrupt, UnmaskError):
+            for keeper in keepers:
+                keeper.flush()
+            raise
+
+    def _items(self) -> Iterator[Share | str | None]:
+        yield PLAN
+        while self.shares is None:
+            yield None
+        yield from self.shares
+
+    def _rest(self, share: Share | str, answer: Advanced | int) -> Share | None:
+        if isinstance(share, str) or isinstance(answer, int) or share.upto >= self.settings.sweeps:
+            return None
+        return replace(share, saved=answer.snapshot, upto=self._upto(share.upto))
+
+    def _upto(self, done: int) -> int:
+        return min(self.settings.sweeps, done + -(-self.settings.sweeps // PIECES))
+
+
+@dataclass(frozen=True)
 class Begun:
     """Where the chains start: their tokens, which positions are free, and their energies."""
 
@@ -190,8 +296,6 @@ class Begun:
 @dataclass(frozen=True)
 class Move:
     """One step of one chain: positions redrawn, which of them were offered another token, and which took it.
-
-    Replicas that swap exchange whole texts: positions that hold another token because of that count as changed, too.
 
     confidence   of a decoder: the model's probability of each token when it was chosen
     rejected     of a decoder that verifies drafts: position and token of those that it did not accept
@@ -259,19 +363,12 @@ def _steps(run: GroupRun, model: MaskedLM, free: list[int]) -> Iterator[Stepped]
         yield from _decoded(run, model, free)
         return
     assert isinstance(run, MarkovRun)
-    before = run.texts().tolist()
     for info in run.steps():
-        chosen = run.kernel.sampled(run.state)
-        now = run.texts().tolist()
-        did = [part[chosen].tolist() for part in (info.sites, info.proposed, info.changed, info.accepted)]
+        did = zip(run.texts().tolist(), *(part.tolist() for part in info[:4]), strict=True)
         moves = []
-        for old, ids, sites, proposed, changed, accepted in zip(before, now, *did, strict=True):
+        for ids, sites, accepted, proposed, changed in did:
             positions = [free[site] for site in sites]
-            swapped = [p for p in free if ids[p] != old[p] and p not in positions]
-            also = [True] * len(swapped)
-            tokens = model.decode([ids[p] for p in positions + swapped])
-            moves.append(Move(positions + swapped, tokens, proposed + also, changed + also, accepted))
-        before = now
+            moves.append(Move(positions, model.decode([ids[p] for p in positions]), proposed, changed, accepted))
         yield Stepped(run.done + 1, moves)
 
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import torch
@@ -18,18 +17,23 @@ from unmask.errors import InputError
 from unmask.models.masked_lm import MaskedLM
 from unmask.models.text.blanks import alphabet_ids
 from unmask.sampling import registry
-from unmask.sampling.decoders.ancestral import Ancestral
-from unmask.sampling.decoders.decoder import Decoder, DecodeState, decode, decoding
-from unmask.sampling.energy import Energy, UserTerm
-from unmask.sampling.engine.memory import GIGABYTE, LogitMemory, MemoryPlan, chain_cost, device_bytes, plan_memory
-from unmask.sampling.engine.passes import Passes, rows_for
+from unmask.sampling.decoders.decoder import Ancestral, Decoder, DecodeState, decode, decoding
+from unmask.sampling.engine.passes import (
+    GIGABYTE,
+    ChainCost,
+    LogitMemory,
+    MemoryPlan,
+    Passes,
+    chain_cost,
+    device_bytes,
+    plan_memory,
+    rows_for,
+)
 from unmask.sampling.engine.randomness import ChainStreams, Randomness
-from unmask.sampling.engine.token_draw import Proposal
 from unmask.sampling.kernels.kernel import ChainState, Kernel, StepInfo
 from unmask.sampling.run.result import COUNTS, Mark, OtherTerms, Snapshot, SweepRows
 from unmask.sampling.settings import Keeps, SampleSettings
-from unmask.sampling.target import Target, blank_template
-from unmask.tables.revealing import kept_with_first
+from unmask.sampling.target import Energy, Target, blank_template
 
 ROW_BYTES = 300
 TOKEN_BYTES = 12
@@ -50,27 +54,21 @@ class Group:
     starts: Int[Tensor, "n T"] | None
     alike: list[int]
 
-    def part(self, first: int, end: int) -> Group:
-        """Its chains `first` ... `end` - 1 by themselves."""
-        starts = None if self.starts is None else self.starts[first:end]
-        return Group(self.chains[first:end], self.target, starts, self.alike)
-
 
 def groups(
     settings: SampleSettings,
     model: MaskedLM,
     chains_at_once: int | Sequence[int] | None = None,
-    user_terms: Sequence[UserTerm] = (),
+    energy: Energy | None = None,
     memory: int | None = None,
     only: Keeps | None = None,
 ) -> tuple[list[Group], MemoryPlan]:
     """All chains, by target; at most `chains_at_once` side by side, by default as many as the memory holds.
 
-    With `only`, conditionals are kept in that form, and the model is not run. A list has the number of chains of each group, as
-    they were planned elsewhere.
+    A list has the number of chains of each group, as an earlier run of the same settings had them. With `only`, conditionals are
+    kept in that form, and the model is not run.
     """
-    planned = iter(chains_at_once) if isinstance(chains_at_once, Sequence) else None
-    energy, texts = Energy(settings.energy, tuple(user_terms)), settings.start.init
+    texts = settings.start.init
     starts = [torch.tensor(model.words.encode(text)) for text in texts]
     if settings.template is not None:
         templates = [tuple(model.cloze(settings.template).ids)]
@@ -82,20 +80,21 @@ def groups(
     for chain in range(settings.chains):
         by_template.setdefault(templates[chain % len(templates)], []).append(chain)
     _refuse_too_many_samples(settings, max(map(len, templates)))
+    energy = energy or Energy(settings.energy)
     targets = [Target(model, template, energy, _allowed(settings, model, template)) for template in by_template]
     plan = plan_memory(settings, targets, model, memory, only)
+    sizes = iter(chains_at_once if isinstance(chains_at_once, Sequence) else ())
     made = []
     for target, chains in zip(targets, by_template.values(), strict=True):
         stacked = _stacked([starts[c % len(starts)] for c in chains], target) if starts else None
-        together = Group(chains, target, stacked, chains)
-        if isinstance(chains_at_once, int | None):
-            size = chains_at_once or chain_cost(settings.kernel, target, plan.keeps).fitting(plan.budget)
-            _refuse_too_many_at_once(settings, target, min(size, len(chains)), plan.keeps)
+        cost = chain_cost(settings.kernel, target, plan.keeps)
+        usual = chains_at_once if isinstance(chains_at_once, int) else cost.fitting(plan.budget)
+        _refuse_too_many_at_once(target, min(usual, len(chains)), cost)
         first = 0
         while first < len(chains):
-            end = first + (size if planned is None else next(planned, len(chains)))
-            made.append(together.part(first, end))
-            first = end
+            some = slice(first, first + next(sizes, usual))
+            made.append(Group(chains[some], target, None if stacked is None else stacked[some], chains))
+            first = some.stop
     return made, plan
 
 
@@ -140,9 +139,9 @@ def _refuse_too_many_samples(settings: SampleSettings, tokens: int) -> None:
         )
 
 
-def _refuse_too_many_at_once(settings: SampleSettings, target: Target, chains: int, keeps: Keeps) -> None:
+def _refuse_too_many_at_once(target: Target, chains: int, cost: ChainCost) -> None:
     """Before anything is allocated."""
-    needed, (free, _) = chain_cost(settings.kernel, target, keeps).of(chains), device_bytes(target.device)
+    needed, (free, _) = cost.of(chains), device_bytes(target.device)
     if needed > free:
         raise InputError(
             f"{chains:,} chains at once need about {needed / GIGABYTE:,.0f} GB for their conditionals, and "
@@ -170,27 +169,7 @@ def starting_texts(settings: SampleSettings, group: Group, passes: Passes) -> tu
 
 def random_texts(target: Target, n: int, rng: Randomness) -> Int[Tensor, "n T"]:
     """n texts whose free tokens are uniform over those allowed."""
-    return _drawn_apart(target, n, torch.where(target.support, 0.0, -torch.inf).double(), rng)
-
-
-def independent_texts(settings: SampleSettings, group: Group) -> Int[Tensor, "n T"]:
-    """One text per chain, its tokens drawn independently of each other: the yardstick for repetition (see `diagnostics`).
-
-    Each site's token comes from the model's conditional with all sites masked: it depends on the vocabulary and the held tokens,
-    and not on the neighbours. One pass per target.
-    """
-    rng = ChainStreams(settings.seed, group.chains, group.target.device).at(0, 1)
-    return _drawn_apart(group.target, len(group.chains), _blank_conditionals(group.target), rng)
-
-
-@kept_with_first
-def _blank_conditionals(target: Target) -> Float[Tensor, "F V"]:
-    logits = target.model.logits(target.template_ids.unsqueeze(0), target.free_positions.unsqueeze(0))[0]
-    return Proposal().log_weights(logits, target.support)
-
-
-def _drawn_apart(target: Target, n: int, log_weights: Float[Tensor, "F V"], rng: Randomness) -> Int[Tensor, "n T"]:
-    ids = target.template_ids.repeat(n, 1)
+    ids, log_weights = target.template_ids.repeat(n, 1), torch.where(target.support, 0.0, -torch.inf).double()
     rows = torch.arange(n, device=target.device)
     for site, position in enumerate(target.free_positions.tolist()):
         ids[:, position] = rng.categorical(rows, log_weights[site].expand(n, -1))
@@ -203,13 +182,10 @@ class GroupRun(ABC):
     starts           the texts that the chains start from (blank ones, for decoders)
     spent            passes of each chain
     counts           what happened at each site, a row for each of COUNTS
-    scoring_passes   passes that the samples' energies and the yardstick took besides
+    scoring_passes   passes that the samples' energies took besides
     remembered       passes that were asked for and answered from memory
     done             sweeps done
     """
-
-    known_texts: ClassVar[str] = "independent"
-    """The array of a snapshot with texts at which the user's terms are compared when a run goes on."""
 
     def __init__(self, settings: SampleSettings, group: Group, passes: Passes) -> None:
         self.settings, self.group, self.passes = settings, group, passes
@@ -217,14 +193,7 @@ class GroupRun(ABC):
         self.starts = target.template_ids.repeat(n, 1)
         self.spent = torch.zeros(n, dtype=torch.long, device=target.device)
         self.counts = torch.zeros((len(COUNTS), target.sites), dtype=torch.long, device=target.device)
-        self.done = self.remembered = 0
-        self.scoring_passes = int(group.chains[0] == group.alike[0])  # of `independent`, once per target
-        self._remembered_before = 0
-
-    @cached_property
-    def independent(self) -> Int[Tensor, "n T"]:
-        """One text per chain whose tokens do not depend on each other; drawn when first asked for."""
-        return independent_texts(self.settings, self.group)
+        self.done = self.remembered = self.scoring_passes = self._remembered_before = 0
 
     def begin(self) -> None:
         """Put the chains at their starts; those of decoders are blank, and there already."""
@@ -248,41 +217,34 @@ class GroupRun(ABC):
 
     def mark(self) -> dict[str, Tensor | NDArray[Any]]:
         """All that is needed to go on, as it is now; `on_host` makes a snapshot of it."""
-        mark = {
+        return {
             "done": np.array(self.done),
             "chains": np.array(self.group.chains),
             "positions": self.group.target.free_positions,
             "starts": self.starts,
-            "independent": self.independent,
             "spent": self.spent.clone(),
             "counts": self.counts.clone(),
             "scoring_passes": np.array(self.scoring_passes),
             "remembered": np.array(self.remembered + self.passes.remembered - self._remembered_before),
             **self.state_mark(),
         }
-        texts: Any = mark[self.known_texts]
-        return {**mark, "user": self.group.target.energy.from_user(texts)}
 
     def state_mark(self) -> Mark:
         """The part of a mark that only this kind of run has."""
         return {}
 
     def check(self, saved: Snapshot) -> None:
-        """Refuse a snapshot of other chains, and one of other terms of the user, which a folder holds by their names alone."""
+        """Refuse a snapshot of other chains."""
         if saved["chains"].tolist() != self.group.chains or not 0 < int(saved["done"]) <= self.settings.sweeps:
             raise ValueError(f"it has {int(saved['done'])} of {self.settings.sweeps} sweeps of {len(saved['chains'])} chains")
         for name, like in {"starts": self.starts, "counts": self.counts, **self.state_mark()}.items():
             if saved[name].shape != tuple(like.shape):
                 raise ValueError(f"its {name!r} has shape {saved[name].shape}, not {tuple(like.shape)}")
-        terms = self.group.target.energy.from_user(torch.from_numpy(saved[self.known_texts]).to(self.group.target.device))
-        if not np.allclose(terms.cpu().numpy(), saved["user"], rtol=1e-4, atol=1e-6):
-            raise OtherTerms("user_terms have other values at its texts than those given: give the same functions to continue it")
 
     def restore(self, saved: Snapshot) -> Mapping[str, Tensor]:
         """Go on from a snapshot, token for token as if there had been no interruption; returns its arrays, on the device."""
         arrays = {name: torch.from_numpy(array.copy()).to(self.group.target.device) for name, array in saved.items()}
-        self.starts, self.spent = arrays["starts"], arrays["spent"]
-        self.independent, self.counts = arrays["independent"], arrays["counts"]
+        self.starts, self.spent, self.counts = arrays["starts"], arrays["spent"], arrays["counts"]
         self.done, self.scoring_passes = int(saved["done"]), int(saved["scoring_passes"])
         self.remembered, self._remembered_before = int(saved["remembered"]), self.passes.remembered
         return arrays
@@ -304,28 +266,30 @@ class GroupRun(ABC):
 class MarkovRun(GroupRun):
     """A group's chains of a Markov kernel."""
 
-    known_texts = "ids"
-
     def __init__(self, settings: SampleSettings, group: Group, kernel: Kernel) -> None:
         super().__init__(settings, group, kernel.passes)
-        self.kernel, self.replicas = kernel, settings.kernel.replicas
-        rows = [chain * self.replicas + replica for chain in group.chains for replica in range(self.replicas)]
-        self.streams = ChainStreams(settings.seed, rows, group.target.device)
-        self.swaps = torch.zeros((2, self.replicas - 1), dtype=torch.long, device=group.target.device)
-        self.state = ChainState.blank(group.target, len(rows))
+        self.kernel = kernel
+        self.streams = ChainStreams(settings.seed, group.chains, group.target.device)
+        self.state = ChainState.blank(group.target, len(group.chains))
 
     def begin(self) -> None:
         super().begin()
         self.starts, spent = starting_texts(self.settings, self.group, self.passes)
         self.state, started = self.kernel.init(self.starts)
-        self.spent = spent + started.reshape(-1, self.replicas).sum(1)
+        self.spent = spent + started
 
     def state_mark(self) -> Mark:
-        return {**self.state.snapshot(), "swaps": self.swaps.clone()}
+        return {**self.state.snapshot(), "user": self.group.target.energy.from_user(self.state.ids)}
+
+    def check(self, saved: Snapshot) -> None:
+        """Refuse other terms of the user, too, which a folder holds by their names alone."""
+        super().check(saved)
+        terms = self.group.target.energy.from_user(torch.from_numpy(saved["ids"]).to(self.group.target.device))
+        if not np.allclose(terms.cpu().numpy(), saved["user"], rtol=1e-4, atol=1e-6):
+            raise OtherTerms("user_terms have other values at its texts than those given: give the same functions to continue it")
 
     def restore(self, saved: Snapshot) -> Mapping[str, Tensor]:
         arrays = super().restore(saved)
-        self.swaps = arrays["swaps"]
         going_on = self.done < self.settings.sweeps
         self.state = ChainState.restored(self.group.target, self.passes if going_on else None, arrays)
         return arrays
@@ -339,29 +303,25 @@ class MarkovRun(GroupRun):
         number, plan = self.done + 1, self.kernel.plan
         sites = plan.draw(self.streams.at(number, 0), self.state.rows)
         for step in range(plan.steps):
-            sampled = self.kernel.sampled(self.state)
             self.state, info = self.kernel.step(self.state, self.streams.at(number, step + 1), sites[step])
-            self._count(info, sampled)
+            self._count(info)
             yield info
         self.done = number
 
     def texts(self) -> Int[Tensor, "n T"]:
-        return self.state.ids[self.kernel.sampled(self.state)]
+        return self.state.ids.clone()
 
     def energies(self) -> Float[Tensor, " n"]:
         """The chains' energies now; terms that the kernel did not need cost scoring passes."""
-        state = replace(self.state, kept=None).take(self.kernel.sampled(self.state))
+        state = replace(self.state, kept=None).take(self.state.rows)
         self.scoring_passes += int(state.complete(self.group.target, self.passes, keep=False).sum())
         return state.energy
 
-    def _count(self, info: StepInfo, sampled: Int[Tensor, " n"]) -> None:
-        self.spent += info.passes.reshape(-1, self.replicas).sum(1)
-        if info.swaps is not None:
-            self.swaps += info.swaps
-        sites = info.sites[sampled]
-        took = info.accepted[sampled].unsqueeze(1).expand(sites.shape)
-        happened = torch.stack([torch.ones_like(took), took, info.proposed[sampled], info.changed[sampled]])
-        self.counts.scatter_add_(1, sites.flatten().expand(len(COUNTS), -1), happened.flatten(1).long())
+    def _count(self, info: StepInfo) -> None:
+        self.spent += info.passes
+        took = info.accepted.unsqueeze(1).expand(info.sites.shape)
+        happened = torch.stack([torch.ones_like(took), took, info.proposed, info.changed])
+        self.counts.scatter_add_(1, info.sites.flatten().expand(len(COUNTS), -1), happened.flatten(1).long())
 
 
 class DecoderRun(GroupRun):
@@ -392,11 +352,6 @@ class DecoderRun(GroupRun):
 
     def energies(self) -> Float[Tensor, " n"]:
         """The latest texts' energies; all of their passes are scoring passes."""
-        if bool(self.group.target.energy.from_user(self.state.ids).isinf().any()):
-            raise InputError(
-                f"kernel {self.settings.kernel.name} drew a text that is forbidden by a user term, which decoders do not use: "
-                "take a Markov kernel such as mh, or return finite numbers"
-            )
         state = ChainState.at(self.group.target, self.state.ids)
         self.scoring_passes += int(state.complete(self.group.target, self.passes, keep=False).sum())
         return state.energy

@@ -8,17 +8,17 @@ R-hat compares the variance between chains with that within them, on ranks (Veht
 look the same. ESS is the number of independent draws that would give as good a mean. Both are computed by ArviZ. Chains over
 texts of different lengths have different targets and are compared length by length.
 
-Nothing here assumes a language. Repetition is compared with a yardstick of the model's own: texts whose tokens are drawn
-independently of each other from the model's conditionals with all sites masked. With 20 amino acids, neighbours are equal
+Nothing here assumes a language. Equal neighbours are compared with those of the starts: with 20 amino acids, neighbours are equal
 now and then; with 8,000 words, they hardly ever are. Chains that have not left their start are known by their moves, since over
 a small space a chain rightly comes back to its start again and again.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from importlib.util import find_spec
-from math import isnan, sqrt
+from math import isnan
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -27,13 +27,14 @@ from numpy.typing import NDArray
 from unmask.errors import InputError
 from unmask.results import Result
 from unmask.runs.files import atomic_path, write_json
-from unmask.sampling.registry import Method, Tempering
+from unmask.sampling.registry import Method
 from unmask.sampling.run.result import SampleRun
-from unmask.sampling.run.text_statistics import distinct, self_bleu, stutter_rate, stutters
 from unmask.sampling.settings import SampleSettings
 
 if TYPE_CHECKING:
     import pandas
+
+    from unmask.figures import Figure
 
 FEWEST_DRAWS = 4
 """Draws per chain that ArviZ needs at least."""
@@ -41,12 +42,13 @@ TAILS = (0.05, 0.95)
 """Quantiles whose ESS the tail ESS is the smaller of."""
 MIXED = 1.01
 NEARLY = 1.05
-FEW_SWAPS = 0.1
 ENOUGH = 400
 """R-hat below 1.01 and a bulk ESS above 400 are what Vehtari et al. (2021) ask before means are believed."""
-MUCH_BLEU, LITTLE_BLEU = 0.7, 0.1
 MUCH_STUTTER = 0.05
 MANY_AT_START = 0.05
+INK, MOST_TRACES = "#1b1b1b", 64
+Shades = tuple[str, Any]
+"""A kernel's colour, and a softer one."""
 SENTENCES = {"energy": "energy", "unchanged": "number of unchanged tokens", "stutter": "number of equal neighbours"}
 
 
@@ -78,10 +80,6 @@ class PositionRates:
 class Diagnosis(Result):
     """The result of `unmask.diagnose`.
 
-    Self-BLEU and distinct-n compare the last texts of the chains with each other (all texts of a decoder): one chain's
-    consecutive texts resemble each other by construction. `independent_...` are the same statistics of texts whose tokens
-    do not depend on each other.
-
     kernel       what moved the chains
     energy       which energy they sampled
     chains       how many there are
@@ -92,18 +90,11 @@ class Diagnosis(Result):
     acceptance   share of the steps that were accepted
     novelty      share of the steps that changed a token
     positions    the two shares by length and position
-    swaps        of parallel tempering: shares accepted between neighbouring temperatures
     functionals  energy, unchanged tokens and equal neighbours, by length: mean, R-hat, effective sample sizes
-    self_bleu    how far the texts repeat each other
-    independent_self_bleu  the same of independent tokens
-    distinct     share of different n-grams, by n from 1 to 3
     stutter      share of neighbouring tokens that are equal
     start_stutter  the same of the starts; NaN for decoders
-    independent_stutter  the same of independent tokens
-    independent_neighbours  how many neighbouring pairs of tokens that share is of
     unique       share of the samples' texts that are different
     at_start     share of samples that were taken before their chain had left its start
-    in_starts    share of samples that are the start of some chain
     lowest_energy  of all samples
     lowest_text  the text that has it
     verdict      sentences: how far to trust the samples
@@ -124,18 +115,11 @@ class Diagnosis(Result):
     acceptance: float
     novelty: float
     positions: list[PositionRates]
-    swaps: list[float]
     functionals: list[Functional]
-    self_bleu: float
-    independent_self_bleu: float
-    distinct: dict[int, float]
     stutter: float
     start_stutter: float
-    independent_stutter: float
-    independent_neighbours: int
     unique: float
     at_start: float
-    in_starts: float
     lowest_energy: float
     lowest_text: str
     verdict: list[str] = field(default_factory=list)
@@ -157,22 +141,18 @@ class Diagnosis(Result):
 
 
 def write_diagnosis(run: SampleRun, diagnosis: Diagnosis) -> None:
-    """Write diagnostics.json and figures/chains.png into the folder of a run."""
-    from unmask.sampling.run.figures import chain_figure
-
+    """Write diagnostics.json and, of chains, figures/chains.png into the folder of a run."""
     assert run.folder is not None
     write_json(run.folder / "diagnostics.json", diagnosis.to_dict())
-    with atomic_path(run.folder / "figures" / "chains.png") as temporary:
-        chain_figure(run).savefig(temporary, dpi=120, format="png")
+    if not run.settings.kernel.decodes:
+        with atomic_path(run.folder / "figures" / "chains.png") as temporary:
+            chain_figure(run).savefig(temporary, dpi=120, format="png")
 
 
 def measure_run(run: SampleRun) -> Diagnosis:
     """Statistics of a run's samples and of the steps that led to them."""
     settings, samples, kernel = run.settings, run.samples, run.settings.kernel
     frame = with_functionals(run)
-    texts = [list(map(int, tokens)) for tokens in frame["tokens"]]
-    apart = texts if kernel.decodes else [list(map(int, t)) for t in frame.drop_duplicates("chain", keep="last")["tokens"]]
-    independent = [list(map(int, tokens)) for tokens in frame.drop_duplicates("chain")["independent"]]
     passes, steps = int(samples.groupby("chain")["passes"].max().sum()), int(run.rates["steps"].sum())
     functionals = []
     if kernel.mixes:
@@ -192,18 +172,11 @@ def measure_run(run: SampleRun) -> Diagnosis:
         acceptance=_share(run.rates, "accepted"),
         novelty=_share(run.rates, "changed"),
         positions=position_rates(run.rates),
-        swaps=list(run.swaps),
         functionals=functionals,
-        self_bleu=self_bleu(apart),
-        independent_self_bleu=self_bleu(independent),
-        distinct={n: distinct(apart, n) for n in (1, 2, 3)},
-        stutter=stutter_rate(texts),
+        stutter=stutter_rate(list(frame["tokens"])),
         start_stutter=float("nan") if kernel.decodes else stutter_rate(list(frame.drop_duplicates("chain")["start"])),
-        independent_stutter=stutter_rate(independent),
-        independent_neighbours=sum(max(0, len(text) - 1) for text in independent),
         unique=float(samples["text"].nunique() / len(samples)),
         at_start=float(frame["at_start"].mean()),
-        in_starts=float(frame["in_starts"].mean()),
         lowest_energy=float(samples["energy"].min()),
         lowest_text=str(samples["text"].iloc[int(samples["energy"].argmin())]),
     )
@@ -211,22 +184,29 @@ def measure_run(run: SampleRun) -> Diagnosis:
 
 
 def with_functionals(run: SampleRun) -> pandas.DataFrame:
-    """The samples with their scalar functionals. `tokens`, `start`, `independent`: ids from first to last free position."""
+    """The samples with their scalar functionals. `tokens`, `start`: ids from first to last free position."""
     frame = run.samples.copy()
     starts = dict(zip(run.starts["chain"], run.starts["ids"], strict=True))
-    independent = dict(zip(run.starts["chain"], run.starts["independent"], strict=True))
     where = {length: part["position"].tolist() for length, part in run.rates.groupby("length")}
-    known = {tuple(ids) for ids in starts.values()}
     rows = list(zip(frame["chain"], frame["length"], frame["ids"], strict=True))
     spans = {length: slice(min(positions), max(positions) + 1) for length, positions in where.items()}
     frame["tokens"] = [ids[spans[n]] for _, n, ids in rows]
     frame["start"] = [starts[c][spans[n]] for c, n, _ in rows]
-    frame["independent"] = [independent[c][spans[n]] for c, n, _ in rows]
     frame["unchanged"] = [float(sum(ids[p] == starts[c][p] for p in where[n])) for c, n, ids in rows]
     frame["stutter"] = [float(stutters(x)) for x in frame["tokens"]]
-    frame["in_starts"] = [tuple(ids) in known for ids in frame["ids"]]
     frame["at_start"] = (frame["unchanged"] == frame["length"]).groupby(frame["chain"]).cummin()
     return frame
+
+
+def stutters(text: Sequence[int]) -> int:
+    """How many neighbouring tokens are equal."""
+    return sum(int(a == b) for a, b in zip(text, text[1:], strict=False))
+
+
+def stutter_rate(texts: Sequence[Sequence[int]]) -> float:
+    """Share of neighbouring tokens that are equal; nan for texts of one token."""
+    pairs = sum(max(0, len(t) - 1) for t in texts)
+    return sum(stutters(t) for t in texts) / pairs if pairs else float("nan")
 
 
 def draws_of(frame: pandas.DataFrame, name: str) -> NDArray[np.float64]:
@@ -285,24 +265,22 @@ def _finite(value: Any) -> Any:
 def verdict(diagnosis: Diagnosis, settings: SampleSettings) -> list[str]:
     """One sentence for each thing that a reader should know, the most important first."""
     kernel = settings.kernel
-    sentences = [kernel.verdict.format(energy=settings.energy, temperature=kernel.sampled_temperature)]
+    sentences = [kernel.verdict.format(energy=settings.energy, temperature=getattr(kernel, "temperature", 1.0))]
     if kernel.mixes:
         sentences += _mixing(diagnosis)
     elif not kernel.decodes:
         sentences.append(f"The lowest energy of a sample is {diagnosis.lowest_energy:.2f}: {diagnosis.lowest_text}")
     if not kernel.decodes:
         sentences += _moves(diagnosis, kernel)
-    return [*sentences, *_repetition(diagnosis)]
+    chance = 0.0 if isnan(diagnosis.start_stutter) else diagnosis.start_stutter
+    if diagnosis.stutter > MUCH_STUTTER + 2 * chance:
+        beside = f", {chance:.1%} in the starts" if chance else ""
+        sentences.append(f"{diagnosis.stutter:.1%} of neighbouring tokens are equal{beside}: the texts stutter.")
+    return sentences
 
 
 def _moves(diagnosis: Diagnosis, kernel: Method) -> list[str]:
     sentences = []
-    if diagnosis.swaps and min(diagnosis.swaps) < FEW_SWAPS and isinstance(kernel, Tempering):
-        rung = diagnosis.swaps.index(min(diagnosis.swaps))
-        sentences.append(
-            f"Only {diagnosis.swaps[rung]:.0%} of swaps between temperatures {kernel.ladder[rung]:g} and "
-            f"{kernel.ladder[rung + 1]:g} were accepted: put temperatures closer together."
-        )
     if getattr(kernel, "top_k", None) is not None:
         sentences.append("Proposals were cut to likely tokens: texts with any other token are out of reach (reducible chain).")
     if not isnan(diagnosis.novelty) and diagnosis.acceptance > 0.5 and diagnosis.novelty < 0.5 * diagnosis.acceptance:
@@ -316,25 +294,6 @@ def _moves(diagnosis: Diagnosis, kernel: Method) -> list[str]:
             "run longer, or burn in."
         )
     return sentences
-
-
-def _repetition(diagnosis: Diagnosis) -> list[str]:
-    sentences = []
-    chance = diagnosis.independent_self_bleu
-    enough = MUCH_BLEU if isnan(chance) else max(MUCH_BLEU, (1 + chance) / 2, chance + LITTLE_BLEU)
-    if diagnosis.chains > 1 and diagnosis.self_bleu > enough:
-        sentences.append(
-            f"The chains' last texts repeat each other (self-BLEU {diagnosis.self_bleu:.2f}{_beside(chance, '.2f')})."
-        )
-    chance = diagnosis.independent_stutter
-    noise = 0.0 if isnan(chance) else chance + 2 * sqrt(chance * (1 - chance) / max(1, diagnosis.independent_neighbours))
-    if diagnosis.stutter > MUCH_STUTTER + noise:
-        sentences.append(f"{diagnosis.stutter:.1%} of neighbouring tokens are equal{_beside(chance, '.1%')}: the texts stutter.")
-    return sentences
-
-
-def _beside(chance: float, shown: str) -> str:
-    return "" if isnan(chance) else f", {chance:{shown}} if tokens were independent of each other"
 
 
 def _mixing(diagnosis: Diagnosis) -> list[str]:
@@ -352,7 +311,7 @@ def _mixing(diagnosis: Diagnosis) -> list[str]:
     if worst.r_hat > NEARLY:
         sentences = [
             f"The chains have NOT mixed: {named}, which should be below {MIXED}. Averages over these samples still depend on the "
-            "starts, and effective sample sizes mean little yet: run longer, or use tempering or blocks."
+            "starts, and effective sample sizes mean little yet: run longer, or use blocks."
         ]
     elif worst.r_hat > MIXED:
         sentences = [
@@ -366,3 +325,57 @@ def _mixing(diagnosis: Diagnosis) -> list[str]:
             f"{SENTENCES[fewest.name]}; {ENOUGH} are wanted for a stable mean."
         )
     return sentences
+
+
+def chain_figure(run: SampleRun) -> Figure:
+    """Energies along the chains, where they are in the end, and what is accepted, for the length that most chains have."""
+    from matplotlib.colors import to_rgb
+
+    from unmask.figures import Figure
+
+    kernel = run.settings.kernel
+    shades = kernel.colour, tuple(0.4 * part + 0.6 for part in to_rgb(kernel.colour))
+    frame = with_functionals(run)
+    length = int(frame.groupby("length")["chain"].nunique().idxmax())
+    part = frame[frame["length"] == length]
+    figure = Figure(figsize=(11, 7), layout="constrained")
+    axes = figure.subplots(2, 2)
+    energy = draws_of(part, "energy")
+    sweeps = np.sort(part["sweep"].unique())[: energy.shape[1]]
+    _traces(axes[0, 0], shades, sweeps, energy, "energy", "energy along the chains")
+    _halves(axes[0, 1], shades, energy)
+    _rates(axes[1, 0], shades, run, length)
+    unchanged = draws_of(part, "unchanged")
+    _traces(axes[1, 1], shades, sweeps, unchanged, f"of {length} tokens", "tokens still those of the start")
+    figure.suptitle(f"{kernel.label}, {run.settings.energy} energy, {len(energy)} chains of {length} tokens", color=INK)
+    return figure
+
+
+def _traces(axis: Any, shades: Shades, sweeps: Any, draws: Any, label: str, title: str) -> None:
+    for chain in draws[:MOST_TRACES]:
+        axis.plot(sweeps, chain, color=shades[1], linewidth=0.6, alpha=0.6)
+    axis.plot(sweeps, draws.mean(0), color=shades[0], linewidth=2, label="mean of the chains")
+    axis.set(xlabel="sweep", ylabel=label, title=title)
+    axis.xaxis.get_major_locator().set_params(integer=True)
+    axis.legend(frameon=False)
+
+
+def _halves(axis: Any, shades: Shades, energy: Any) -> None:
+    """The two halves of the run lie on each other once it has mixed."""
+    half = max(1, energy.shape[1] // 2)
+    bins = np.histogram_bin_edges(energy, bins=30)
+    axis.hist(energy[:, :half].ravel(), bins=bins, density=True, color=shades[1], label="first half of the run")
+    axis.hist(energy[:, -half:].ravel(), bins=bins, density=True, histtype="step", linewidth=2, color=INK, label="second half")
+    axis.set(xlabel="energy", ylabel="density", title="has the energy settled?")
+    axis.legend(frameon=False)
+
+
+def _rates(axis: Any, shades: Shades, run: SampleRun, length: int) -> None:
+    rates = run.rates[run.rates["length"] == length]
+    axis.set(xlabel="position", ylabel="share of steps", title="accepted, and of these the ones that change a token")
+    places = np.arange(len(rates))
+    axis.bar(places, rates["accepted"] / rates["steps"], color=shades[1], label="accepted")
+    axis.bar(places, rates["changed"] / rates["steps"], color=shades[0], width=0.5, label="changed (novel)")
+    axis.set_xticks(places, rates["position"].tolist())
+    axis.set_ylim(0, 1.18)
+    axis.legend(frameon=False, ncols=2, loc="upper center")

@@ -48,7 +48,7 @@ KIND = "sample"
 SHOWN = 10
 COUNTS = ("steps", "accepted", "proposed", "changed")
 """For each site: redrawn in a step; such steps accepted; proposed another token; holding another token after the step."""
-OF_ALL_RUNS = ("done", "chains", "positions", "starts", "independent", "spent", "counts", "scoring_passes", "remembered")
+OF_ALL_RUNS = ("done", "chains", "positions", "starts", "spent", "counts", "scoring_passes", "remembered")
 """Arrays of every checkpoint; those of a kernel's state come besides."""
 AGAIN = "start the run again in another --out folder"
 REMEDY = "delete it and give the command of the run again; the group's samples are drawn again, and are the same"
@@ -69,10 +69,8 @@ class SampleRun(Result):
 
     settings     what decided the samples: kernel, energy, temperature, seed, ...
     samples      one row per kept text: chain, sweep, text, energy, log_prob, passes, length, ids
-    starts       one row per chain: the text it started from (`ids`, and `text` where known), and `independent`: the ids of a
-                 text whose tokens were drawn independently of each other
+    starts       one row per chain: the text it started from (`ids`, and `text` where known)
     rates        one row per length and position: steps, accepted, proposed, changed
-    swaps        of parallel tempering: shares accepted between the neighbouring temperatures of the ladder
     remembered   passes that were answered from memory; those that `samples` and `rates` count include them. A run that was
                  stopped begins with an empty memory again, so this number, unlike all others, depends on where it was stopped
     folder       where the run is kept, if it is
@@ -87,7 +85,6 @@ class SampleRun(Result):
     samples: pandas.DataFrame
     starts: pandas.DataFrame
     rates: pandas.DataFrame
-    swaps: tuple[float, ...] = ()
     remembered: int = 0
     folder: Path | None = None
     memory: str = ""
@@ -141,24 +138,17 @@ def assemble(
 
     starts, rates = [], []
     for saved in snapshots:
-        for chain, ids, apart in zip(
-            saved["chains"].tolist(), saved["starts"].tolist(), saved["independent"].tolist(), strict=True
-        ):
-            starts.append({"chain": chain, "ids": ids, "independent": apart, **({"text": text(ids)} if text else {})})
+        for chain, ids in zip(saved["chains"].tolist(), saved["starts"].tolist(), strict=True):
+            starts.append({"chain": chain, "ids": ids, **({"text": text(ids)} if text else {})})
         for site, position in enumerate(saved["positions"].tolist()):
             counted = {name: int(saved["counts"][row, site]) for row, name in enumerate(COUNTS)}
-            apart = {"scoring_passes": 0 if site else int(saved["scoring_passes"])}
-            rates.append({"length": len(saved["positions"]), "position": position, **counted, **apart})
-    swaps: tuple[float, ...] = ()
-    if settings.kernel.replicas > 1:
-        tried, accepted = np.sum([saved["swaps"] for saved in snapshots], axis=0)
-        swaps = tuple((accepted / tried.clip(min=1)).tolist())
+            counted["scoring_passes"] = 0 if site else int(saved["scoring_passes"])
+            rates.append({"length": len(saved["positions"]), "position": position, **counted})
     return SampleRun(
         settings,
         samples,
         pandas.DataFrame(starts).sort_values("chain").reset_index(drop=True),
         pandas.DataFrame(rates).groupby(["length", "position"], as_index=False).sum(),
-        swaps,
         sum(int(saved["remembered"]) for saved in snapshots),
         folder,
         memory,
@@ -283,7 +273,7 @@ class SampleFolder(RunFolder):
                 run.check(saved)
         done = 0 if saved is None else int(saved["done"])
         for part in self.parts(_series(group)):
-            if int(part.name.rpartition("-")[2]) > done:
+            if int(part.stem.rpartition("-")[2]) > done:
                 self.drop(part)
         if saved is not None:
             wanted = len(saved["chains"]) * self.of.kept_after(done)
