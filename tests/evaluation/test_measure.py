@@ -13,7 +13,6 @@ import pytest
 import torch
 
 import unmask
-from unmask.checks import memory
 from unmask.cloze import Cloze
 from unmask.errors import InputError
 from unmask.evaluation.measure import MOST, InBatches, Measurer, measure_pairs
@@ -290,20 +289,6 @@ def test_every_launch_of_a_rehearsal_runs_before_a_text_is_read(tiny, corpus, mo
     with pytest.raises(InputError, match="the 0 texts give only 0"):
         unmask.evaluate(str(corpus), model=tiny, pairs=2)
     assert len(began) == 6, "a pass, a layer at three lengths, its end at many tokens, the tables of a pair"
-
-
-@pytest.mark.parametrize(
-    ("given", "expected"),
-    [("20GB", 20 * 10**9), ("1.5 GiB", 3 * 2**29), ("512mb", 512 * 10**6), (0.5, 500), ("0.25", 250), (3, 3)],
-)
-def test_memory_is_bytes_or_a_share(given, expected):
-    assert memory("memory", given, 1000) == expected
-
-
-@pytest.mark.parametrize("given", ["much", "20 lb", "", "-1GB", 0, -2.0, float("nan"), True, None, [1]])
-def test_other_memory_is_refused_in_one_line(given):
-    with pytest.raises(InputError, match="give bytes, such as 20GB or 500MB, or a share, such as 0.5$"):
-        memory("memory", given, 1000)
 
 
 def test_memory_that_is_not_understood_is_refused_before_a_model_is_loaded():

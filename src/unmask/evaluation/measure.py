@@ -40,15 +40,7 @@ import torch
 from unmask.checks import memory
 from unmask.cloze import Cloze
 from unmask.errors import InputError, UnmaskError, UnmaskWarning
-from unmask.evaluation.pairs import (
-    Parse,
-    PositionPair,
-    choose_pairs,
-    is_pairs_file,
-    pairs_as_lines,
-    read_pairs,
-    read_texts,
-)
+from unmask.evaluation.pairs import Parse, PositionPair, choose_pairs, is_pairs_file, pairs_as_lines, read_pairs, read_texts
 from unmask.evaluation.table import Evaluation
 from unmask.joints.deriving import derive_blocks
 from unmask.joints.likely_tokens import LIKELY
@@ -75,28 +67,12 @@ if TYPE_CHECKING:
 KIND = "evaluate"
 MOST_ROWS_PER_PART = 4096
 COLUMNS: dict[str, str] = {
-    "pair": "int64",
-    "text_index": "int64",
-    "text": "string",
-    "first": "int64",
-    "second": "int64",
-    "first_token": "string",
-    "second_token": "string",
-    "tokens": "int64",
-    "token_distance": "int64",
-    "syntactic_distance": "int64",
-    "construction": "string",
-    "unary_nll_first": "float64",
-    "unary_nll_second": "float64",
-    "pair_nll": "float64",
-    "a_kl": "float64",
-    "g_kl": "float64",
-    "compatibility": "float64",
-    "objective": "float64",
-    "steps": "int64",
-    "converged": "bool",
-    "seconds": "float64",
-}
+    "pair": "int64", "text_index": "int64", "text": "string", "first": "int64", "second": "int64", "first_token": "string",
+    "second_token": "string", "tokens": "int64", "token_distance": "int64", "syntactic_distance": "int64",
+    "construction": "string", "unary_nll_first": "float64", "unary_nll_second": "float64", "pair_nll": "float64",
+    "a_kl": "float64", "g_kl": "float64", "compatibility": "float64", "objective": "float64",
+    "steps": "int64", "converged": "bool", "seconds": "float64",
+}  # fmt: skip
 """Column: Arrow type. NLL and KL are in nats at the gold tokens; `seconds` is the time of the whole pair,
 or its share of that of the pairs that were measured with it."""
 
@@ -133,7 +109,6 @@ class Measurer:
 
     def _launches(self) -> Iterator[Launch]:
         """The launches of passes and tables, beside those of the joints."""
-
         from unmask.tables import triton_cells
 
         yield partial(first_pass, self.model)
@@ -215,19 +190,12 @@ def measure_pairs(
 
 def about_pair(pair: PositionPair, tokens: Sequence[str]) -> Row:
     """The columns that all rows of a pair share: all except the numbers of a construction."""
+    first, second = pair.block
     return {
-        "pair": pair.index,
-        "text_index": pair.text_index,
-        "text": pair.text,
-        "first": pair.block[0],
-        "second": pair.block[1],
-        "first_token": tokens[0],
-        "second_token": tokens[1],
-        "tokens": len(pair.ids),
-        "token_distance": pair.token_distance,
-        "syntactic_distance": pair.syntactic_distance,
-        **pair.extra,
-    }
+        "pair": pair.index, "text_index": pair.text_index, "text": pair.text, "first": first, "second": second,
+        "first_token": tokens[0], "second_token": tokens[1], "tokens": len(pair.ids),
+        "token_distance": pair.token_distance, "syntactic_distance": pair.syntactic_distance, **pair.extra,
+    }  # fmt: skip
 
 
 def schema(pairs: Iterable[PositionPair]) -> pyarrow.Schema:
