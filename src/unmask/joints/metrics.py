@@ -1,18 +1,4 @@
-"""How far the conditionals of joints lie from the model's, for all joints over the same tables in one read of them.
-
-For a joint mu proportional to exp(r), and each site t and context x_{-t} (the block's other tokens),
-
-    KL_t(x_{-t}) = sum_{x_t} q_t (log q_t - log mu(x) + log mu_{-t}),     mu_{-t} = mu with site t summed out
-                 = sum q_t log q_t  -  sum q_t r  +  (sum q_t) log R_{-t},    R_{-t} = sum_{x_t} exp r
-
-(J(t, w') in eq. 4 of Torroba Hennigen & Kim 2023). These are four sums of each site: q_t and q_t log q_t, which all joints
-over the tables share and which are kept with them, and q_t r and exp r of each joint. A table that is normalised to
-rounding only (sum q_t = 1 +- 1e-6) leaves no trace, since log R is weighted by the sum.
-
-A token that the model rules out, q_t = 0, adds nothing, whatever the joint gives it. A token that the joint alone rules out
-makes the divergence infinite, also in a context that the joint rules out altogether.
-
-How good a joint is, and how faithful to the model: Table 1 of Torroba Hennigen & Kim 2023 (section 3).
+"""How good a joint is, and how faithful to the model: Table 1 of Torroba Hennigen & Kim 2023 (section 3).
 
 For N blocks with gold tokens w, k sites each (2 in the paper), and a joint mu whose conditionals are mu_t:
 
@@ -23,23 +9,31 @@ For N blocks with gold tokens w, k sites each (2 in the paper), and a joint mu w
     objective      sum over t and x_{-t} of the same divergence, for one block (eq. 4)
     compatibility  of the tables alone, whatever the joint
 
-The U-PPL of the product is that of the model's own unary conditionals q_t, as in the paper; its A-KL and G-KL compare
-the product's conditionals (its factors) with q_t. Over candidate sets everything is given that the block lies in them.
+The U-PPL of the product is that of the model's own unary conditionals q_t, as in the paper; its A-KL and G-KL compare the
+product's conditionals (its factors) with q_t. Over candidate sets everything is given that the block lies in them.
 
-Where a model rules tokens out (q_t = 0), a divergence is infinite if the joint rules out more, and a token's probability given a
-context that the joint rules out counts as 0.
+One read of the tables gives the divergences of all joints over them. For mu proportional to exp(r) and mu_{-t} = mu with t
+summed out,
+
+    KL_t(x_{-t}) = sum_{x_t} q_t (log q_t - log mu(x) + log mu_{-t})
+                 = sum q_t log q_t  -  sum q_t r  +  (sum q_t) log R_{-t},    R_{-t} = sum_{x_t} exp r.
+
+Two of these four sums, q_t and q_t log q_t, are shared by all joints over the tables and cached. A table that is normalised to
+rounding only (sum q_t = 1 +- 1e-6) leaves no trace, since log R is weighted by the sum. A token that the model rules out, q_t =
+0, adds nothing. A token that the joint alone rules out makes the divergence infinite, also in a context that the joint rules out
+altogether; a token's probability given such a context counts as 0.
 
 Compatibility: whether the tables can be the conditionals of one joint at all. With L = log A - log B for a pair, and lse_x,
 lse_y, lse its log-sums over x, over y and over both,
 
     compatibility = mean over all (x, y) of (L + lse - lse_x - lse_y)^2,
 
-zero if and only if the tables are compatible (Arnold & Press 1989): then A/B = mu_a(x) / mu_b(y), a product, and the
-bracket is the pointwise mutual information of the distribution proportional to A/B. Swapping the positions turns A/B
-into B/A, so that incompatible tables have one value in each order. For k > 2 sites the mean runs over all pairs of
-sites too, in the block's order, the other tokens held fixed. That is zero if and only if all k tables are compatible:
-log-ratios along the axes then add up to zero around every square of cells, hence around every closed path. Cells that a table
-rules out (probability 0) are left out of the sums and of the mean: tables are compared where both allow a token.
+zero if and only if the tables are compatible (Arnold & Press 1989): then A/B = mu_a(x) / mu_b(y), a product, and the bracket is
+the pointwise mutual information of the distribution proportional to A/B. Swapping the positions turns A/B into B/A, so that
+incompatible tables have one value in each order. For k > 2 sites the mean runs over all pairs of sites too, in the block's
+order, the other tokens held fixed. That is zero if and only if all k tables are compatible: log-ratios along the axes then add
+up to zero around every square of cells, hence around every closed path. Cells that a table rules out (probability 0) are left
+out of sums and mean.
 """
 
 from __future__ import annotations
