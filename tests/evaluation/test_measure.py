@@ -124,11 +124,6 @@ def test_all_constructions_come_back_and_arnold_gokhale_has_the_lowest_objective
     )
 
 
-def test_a_cloze_without_gold_tokens_is_refused(tiny):
-    with pytest.raises(InputError, match="own tokens are not known"):
-        measure_pairs(tiny, [Cloze(masked().ids, BLOCK)], ["product"])
-
-
 def test_over_some_tokens_every_number_is_that_of_the_tables_restricted_to_them(tiny, tables):
     """The paper's definitions again, from conditionals that are normalised over the support."""
     support = torch.tensor(tiny.regular_ids)
