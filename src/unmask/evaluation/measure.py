@@ -36,6 +36,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from unmask.answers.checking import look_at_first
 from unmask.checks import memory
 from unmask.cloze import Cloze
 from unmask.errors import InputError, UnmaskError
@@ -460,6 +461,7 @@ def make_plan(data: Data, model: MaskedLM, regular: Sequence[int], scheme: str, 
         settings = {"data": str(data) if isinstance(data, str | os.PathLike) else f"{len(texts)} given texts"}
         settings |= {"data_sha256": content_hash("\n".join(text.text for text in texts))}
         settings |= {"scheme": scheme, "pairs": count, "seed": seed}
+    look_at_first(model, (pair.ids for pair in pairs))
     settings["pairs_sha256"] = content_hash(pairs_as_lines(pairs))
     as_table([about_pair(pair, model.decode(pair.gold)) for pair in pairs], schema(pairs))
     return Plan(pairs, settings, skipped)
