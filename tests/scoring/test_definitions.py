@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from unmask.cloze import Cloze
 from unmask.errors import InputError
-from unmask.joints import derive
+from unmask.joints.deriving import derive
 from unmask.models.tabular import TabularMLM
 from unmask.scoring.batch import TextBatch, score_batch
 from unmask.scoring.registry import LAWS, SCORES, AnyOrder, DecoderLaw, chosen, passes_of
