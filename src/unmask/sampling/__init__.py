@@ -1,7 +1,7 @@
 """Texts from the energy behind a masked language model: Markov chains that are proved right by enumeration, and decoders.
 
 energy       E_raw and E_norm           target      an energy, held tokens, allowed tokens
-acceptance   Metropolis-Hastings, early rejection, delayed acceptance
+acceptance   Metropolis-Hastings, early rejection
 registry     the list of kernels and decoders        settings    all options that decide the samples
 sample       `unmask.sample`
 kernels/     Markov kernels, one family per file

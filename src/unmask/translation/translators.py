@@ -56,7 +56,7 @@ SOURCES = {"cpu": 32, "cuda": 1024}
 SHARES = 4
 """Items of each worker, at least."""
 STREAMS = 2**24
-"""Streams of random numbers; parallel tempering takes several for each."""
+"""Streams of random numbers."""
 Source = tuple[int, ...]
 """The tokens of a source, at least one."""
 
