@@ -339,7 +339,7 @@ def frontier(options: dict[str, Any]) -> None:
         console = terminal.console(at_least=terminal.USUAL)
         console.print(result.headline, soft_wrap=True)
         rows = ([point["decoder"], *cells(point)] for point in result.points)
-        print_table(console, ["passes", "nats per token", f"minus {result.best}"], rows, first="decoder")
+        print_table(console, ["rounds", "rows", "nats per token", f"minus {result.best}"], rows, first="decoder")
         _print_place("rows, table and figure", out)
 
     _print_skipped(answered("frontier", options, show))
@@ -369,10 +369,11 @@ def translate(options: dict[str, Any]) -> None:
 
     with terminal.progress() as report:
         translations = unmask.translate(**options, progress=report)
-    if "save" not in options:
+    quiet = bool({"save", "out"} & set(options))
+    if not quiet:
         print(translations.lines(), end="")
     if translations.figures is not None:
-        screen = terminal.console() if "save" in options else terminal.messages()
+        screen = terminal.console() if quiet else terminal.messages()
         screen.print(str(translations.figures), soft_wrap=True)
 
 
