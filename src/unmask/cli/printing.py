@@ -427,8 +427,6 @@ def _show_diagnosis(diagnosis: Diagnosis) -> None:
     if diagnosis.scoring_passes:
         rates.append(f"{diagnosis.scoring_passes:,} more to score the samples")
     console.print("; ".join(rates))
-    for line in position_lines(diagnosis):
-        console.print(line)
     if diagnosis.functionals:
         columns = {"mean": 2, "sd": 2, "r_hat": 3, "ess_bulk": 0, "ess_tail": 0, "ess_per_1000_passes": 2}
         rows = []
@@ -446,18 +444,6 @@ def _show_diagnosis(diagnosis: Diagnosis) -> None:
         )
     for sentence in diagnosis.verdict:
         console.print(f"- {sentence}")
-
-
-def position_lines(diagnosis: Diagnosis) -> list[str]:
-    """Acceptance and novelty along the positions, in per cent; two lines for each length."""
-    lines = []
-    for length in dict.fromkeys(p.length for p in diagnosis.positions):
-        here = [p for p in diagnosis.positions if p.length == length]
-        first, last = here[0].position, here[-1].position
-        places = f"{first} to {last}" if len(here) == last - first + 1 else ", ".join(str(p.position) for p in here)
-        for word, share in (("accepted", "accepted"), ("changed ", "changed")):
-            lines.append(f"{word} at positions {places}, %: " + " ".join(f"{100 * getattr(p, share):3.0f}" for p in here))
-    return lines
 
 
 # ---- score ----

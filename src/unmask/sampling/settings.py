@@ -126,7 +126,7 @@ class SampleSettings:
     energy: EnergyKind = "norm"
     template: str | None = None
     length: tuple[Lengths, ...] = (12,)
-    chains: Chains = 8
+    chains: Chains = 16
     sweeps: Sweeps = 20
     seed: Seed = 0
     burn_in: Annotated[int, Interval(ge=0, le=MOST_SWEEPS)] = 0

@@ -26,7 +26,7 @@ def sample(
     kernel: Annotated[registry.Method | str, Method("unmask.sampling.registry:KERNELS")] = "mh",
     energy: registry.EnergyKind | Energy = "norm",
     length: Lengths | Sequence[Lengths] | None = None,
-    chains: Chains = 8,
+    chains: Chains = 16,
     sweeps: Sweeps = 20,
     seed: Seed = 0,
     keep: Keep = Keep(),  # noqa: B008

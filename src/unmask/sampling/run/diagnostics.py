@@ -66,16 +66,6 @@ class Functional:
     ess_per_1000_passes: float
 
 
-@dataclass(frozen=True)
-class PositionRates:
-    """Shares of the steps that redrew one position of the texts of one length: accepted, and changed (novel)."""
-
-    length: int
-    position: int
-    accepted: float
-    changed: float
-
-
 @dataclass(frozen=True, repr=False)
 class Diagnosis(Result):
     """The result of `unmask.diagnose`.
@@ -89,7 +79,6 @@ class Diagnosis(Result):
     passes_per_step  passes that one step of a chain took
     acceptance   share of the steps that were accepted
     novelty      share of the steps that changed a token
-    positions    the two shares by length and position
     functionals  energy, unchanged tokens and equal neighbours, by length: mean, R-hat, effective sample sizes
     stutter      share of neighbouring tokens that are equal
     start_stutter  the same of the starts; NaN for decoders
@@ -114,7 +103,6 @@ class Diagnosis(Result):
     passes_per_step: float
     acceptance: float
     novelty: float
-    positions: list[PositionRates]
     functionals: list[Functional]
     stutter: float
     start_stutter: float
@@ -171,7 +159,6 @@ def measure_run(run: SampleRun) -> Diagnosis:
         passes_per_step=passes / max(1, steps) * kernel.sites_per_step if steps else float("nan"),
         acceptance=_share(run.rates, "accepted"),
         novelty=_share(run.rates, "changed"),
-        positions=position_rates(run.rates),
         functionals=functionals,
         stutter=stutter_rate(list(frame["tokens"])),
         start_stutter=float("nan") if kernel.decodes else stutter_rate(list(frame.drop_duplicates("chain")["start"])),
@@ -239,14 +226,6 @@ def refuse_without_arviz() -> None:
     """To be called before a run is drawn: its diagnosis needs ArviZ."""
     if find_spec("arviz_stats") is None:
         raise InputError("R-hat and effective sample sizes need arviz-stats, which is not installed: pip install arviz-stats")
-
-
-def position_rates(rates: pandas.DataFrame) -> list[PositionRates]:
-    """Acceptance and novelty of every position that was redrawn."""
-    return [
-        PositionRates(int(row.length), int(row.position), row.accepted / row.steps, row.changed / row.steps)
-        for row in rates[rates["steps"] > 0].itertuples()
-    ]
 
 
 def _share(rates: pandas.DataFrame, name: str) -> float:
