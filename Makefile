@@ -7,7 +7,7 @@
 # make bench      the side-by-side benchmarks
 # make docs       build the documentation site in build/site: strict, offline
 # make test-release  build a wheel, install it into an empty environment, use it there; run the notebooks
-# make refresh    run every command that README and docs/ show again, redraw the figures, write the notebooks and the tables of options
+# make refresh    run every command that README and docs/ show again, redraw the figures, write the notebook
 #
 # Every install takes its versions from constraints.txt. PYTHON chooses the interpreter (3.11 or newer).
 
@@ -100,10 +100,9 @@ docs: $(VENV)/.installed-docs
 
 refresh: $(VENV)/.installed-docs
 	$(BIN)/python tools/import_graph.py docs/figures/imports.svg
-	$(BIN)/python tools/option_tables.py
 	$(BIN)/python tools/shown.py
 	$(BIN)/python tools/notebooks.py
-	$(BIN)/unmask compare "She plays the [MASK] [MASK] in a band." --figure docs/figures/joint_of_two_blanks.png
+	$(BIN)/unmask compare "The [MASK] [MASK] at the casino." --figure docs/figures/joint_of_two_blanks.png
 	$(BIN)/unmask dependence "She put the keys on the table and closed the door." --candidates 64 --figure docs/figures/dependence.png
 	$(BIN)/unmask lab all --out build/lab-report
 	for n in dictionary masking dependence parallel stutter schedule decoding; do cp build/lab-report/$$n.png docs/figures/lab-$$n.png; done

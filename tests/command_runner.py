@@ -1,14 +1,19 @@
-"""Runs a command line in this process, with streams of its own."""
+"""Runs a command line in this process, with streams of its own; or in another one, which a signal stops at a known moment."""
 
 from __future__ import annotations
 
 import io
 import os
+import signal
+import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from unittest.mock import patch
 
+import unmask
 from unmask.cli import app
 
 
@@ -43,3 +48,59 @@ def invoke(
             code, error = 1, raised
     printed = [streams[name].buffer.getvalue().decode() for name in ("stdout", "stderr")]
     return Done(code, printed[0], printed[1], error)
+
+
+HEARD = {signal.SIGINT: signal.default_int_handler, signal.SIGTERM: signal.SIG_DFL, signal.SIGHUP: signal.SIG_DFL}
+
+
+@contextmanager
+def signals_heard() -> Iterator[None]:
+    """Processes that begin here hear signals, also where the caller ignores them (nohup, a job in the background)."""
+    before = {number: signal.signal(number, action) for number, action in HEARD.items()}
+    try:
+        yield
+    finally:
+        for number, action in before.items():
+            signal.signal(number, action)
+
+
+STOPPED = """
+import fnmatch, os, signal, sys
+from importlib.abc import MetaPathFinder
+
+moment, numbers = sys.argv[1], {int(number) for number in sys.argv[2].split(",")}
+replace = os.replace
+
+def stop():
+    signal.pthread_sigmask(signal.SIG_BLOCK, numbers)
+    for number in numbers:
+        os.kill(os.getpid(), number)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, numbers)
+
+def replaced(source, target):
+    replace(source, target)
+    if fnmatch.fnmatch(str(target), moment):
+        os.replace = replace
+        stop()
+
+class Imports(MetaPathFinder):
+    def find_spec(self, name, path=None, target=None):
+        if name == moment:
+            sys.meta_path.remove(self)
+            stop()
+
+os.replace = replaced
+sys.meta_path.insert(0, Imports())
+sys.argv[1:] = sys.argv[3:]
+from unmask.__main__ import main
+main()
+"""
+
+
+def stopped(words: Sequence[object], moment: str, *numbers: int) -> subprocess.Popen[str]:
+    """`unmask WORDS` in a process that gets the signals at a moment: a file of this name appears, or a module is imported."""
+    environment = {**os.environ, "PYTHONPATH": str(Path(unmask.__file__).parents[1]), "OMP_NUM_THREADS": "1"}
+    streams = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "stdin": subprocess.DEVNULL}
+    command = [sys.executable, "-c", STOPPED, moment, ",".join(str(int(number)) for number in numbers), *map(str, words)]
+    with signals_heard():
+        return subprocess.Popen(command, text=True, env=environment, **streams)

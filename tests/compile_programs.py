@@ -36,12 +36,6 @@ class Card:
         return 0
 
 
-class Scaled:
-    """A norm of root mean squares."""
-
-    weight, variance_epsilon = torch.ones(64, dtype=torch.float16), 1e-5
-
-
 def launches() -> list[Callable[[], object]]:
     """One of each program."""
     from unmask.joints import rehearsal
@@ -58,9 +52,9 @@ def launches() -> list[Callable[[], object]]:
     of_pairs = rehearsal.launches(37, CPU)
     return [
         lambda: add_norm(norm, states, states),
-        lambda: add_norm(Scaled(), states, states, before=True),
+        lambda: add_norm(norm, states, states, before=True),
         lambda: short_attention(states, states, states, 2),
-        lambda: short_attention(states, states[..., :32], states[..., :32], 2, Turn(states[0, :, :32], states[0, :, :32]), 8),
+        lambda: short_attention(states, states, states, 2, Turn(states[0, :, :32], states[0, :, :32]), 8),
         lambda: long_attention(states, states, states, 2, 8),
         lambda: turned(states, Turn(states[0, :, :32], states[0, :, :32])),
         lambda: linear_activated(inner, "gelu", states),

@@ -221,3 +221,10 @@ def test_every_dependency_is_explained():
         package = re.match(r"[\w-]+", given)[0]
         assert package == "unmask" or re.search(rf"\b{package}\b", page), package
     assert all(f"`{extra}`" in page for extra in extras)
+
+
+def test_the_layout_names_files_that_exist():
+    page = (ROOT / "docs" / "architecture.md").read_text()
+    files = re.findall(r"`(\w+/[\w/]+\.py)`", page)
+    assert len(files) > 12
+    assert not [file for file in files if not (ROOT / "src" / "unmask" / file).is_file()]

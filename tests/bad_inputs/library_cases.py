@@ -83,7 +83,6 @@ CASES = {
         lambda: unmask.fill(TEXT, nn.Linear(2, 2)),
         "model Linear is a network without its tokenizer: give unmask.Ma",
     ),
-    "fill rename=text": (lambda: fill(rename="a=b"), "rename 'a=b' is not a mapping of texts to texts: give one such as"),
     "fill candidates=array": (lambda: fill(candidates=np.array(0.5)), "candidates 0.5 is not a whole number"),
     "fill candidates=tensor": (lambda: fill(candidates=torch.empty(0)), "0 candidate sets for 2 blanks"),
     "score model": (lambda: unmask.score(["the cat"], unmask.MaskedLM.load(MODEL)), "is a model: give it as model="),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shlex
 import subprocess
 import sys
 from math import exp
@@ -15,6 +16,7 @@ import pytest
 
 import unmask
 from command_runner import invoke
+from unmask.cli import terminal
 
 ROOT = Path(__file__).parents[2]
 TWO = "the [MASK] sat on the [MASK] ."
@@ -193,3 +195,28 @@ def test_fill_answers_and_constraints(tiny, model):
 def test_one_word_is_a_text_and_what_is_written_like_a_path_a_file(model):
     assert run("score", "cat", *model).exit_code == 0
     assert "does not exist" in refused("score", "cat.txt", *model)
+
+
+def test_scores_of_a_file_are_a_table_on_a_terminal_and_json_lines_in_a_pipe(model, tmp_path, monkeypatch):
+    (tmp_path / "texts.txt").write_text("the cat sat .\na dog ran .\n")
+    piped = run("score", tmp_path / "texts.txt", *model)
+    rows = [json.loads(line) for line in piped.stdout.splitlines()]
+    monkeypatch.setattr(terminal, "is_terminal", lambda: True)
+    table = run("score", tmp_path / "texts.txt", *model)
+    assert table.exit_code == 0 and table.stdout.splitlines()[0].split() == ["text", "item", "length", "unknown", "pll"]
+    for row, line in zip(rows, table.stdout.splitlines()[2:], strict=True):
+        assert line.startswith(row["text"]) and line.split()[-1] == f"{row['pll']:.3f}"
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ("evaluate --data {file} --arnold-gokhale-steps 3 --joints mrf", "--arnold-gokhale-steps was given, but"),
+        ("score 'a cat' --workers 2", "--workers was given, which engine local does not use"),
+        ("score --minimal-pairs {file} --rows words", "leave out --rows"),
+        ("fill 'a [MASK]' --top 0", "--top 0 is out of range"),
+    ],
+)
+def test_messages_name_options_not_arguments_of_python(words, message, tmp_path):
+    (tmp_path / "texts.txt").write_text("the cat sat .\n")
+    assert message in refused(*shlex.split(words.format(file=tmp_path / "texts.txt")))

@@ -2,24 +2,17 @@
 
 from __future__ import annotations
 
-import os
 import random
 import shlex
 import signal
-import subprocess
-import sys
-import time
-from pathlib import Path
 
 import pandas
 import pytest
 import torch
 
-import unmask
-from command_runner import invoke
-from unmask.cli import process
+from command_runner import invoke, stopped
+from unmask.cli.process import AGAIN, INTERRUPTED, RESUME
 
-SOURCE = str(Path(unmask.__file__).parents[1])
 WORDS = "the a cat dog sat ran on under mat tree".split()
 COMMANDS = {
     "train": (
@@ -41,7 +34,7 @@ RESULTS = {"train": "model.safetensors", "sample": "samples.parquet", "evaluate"
 STOPS = {
     "train": [signal.SIGTERM],
     "sample": [signal.SIGHUP],
-    "evaluate": [signal.SIGINT, signal.SIGINT],
+    "evaluate": [signal.SIGINT, signal.SIGTERM],
     "score": [signal.SIGKILL],
 }
 
@@ -59,34 +52,23 @@ def words(place, command, out):
     return [word.format(**place, out=out) for word in shlex.split(COMMANDS[command])]
 
 
-def begin(arguments):
-    environment = {**os.environ, "PYTHONPATH": SOURCE, "OMP_NUM_THREADS": "1"}
-    streams = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "stdin": subprocess.DEVNULL}
-    return subprocess.Popen([sys.executable, "-m", "unmask", *arguments], text=True, env=environment, **streams)
-
-
 @pytest.fixture(scope="module")
-def stopped(place):
+def ended(place):
     """Every command as a process, side by side; each is stopped as soon as it has something to lose. Exit code and stderr."""
-    running = {command: begin(words(place, command, place["folder"] / command)) for command in COMMANDS}
-    waiting, deadline = set(running), time.monotonic() + 300
-    while waiting and time.monotonic() < deadline:
-        for command in sorted(waiting):
-            if list((place["folder"] / command).glob(BEGUN[command])) or running[command].poll() is not None:
-                for number in STOPS[command]:
-                    running[command].send_signal(number)
-                waiting.remove(command)
-        time.sleep(0.002)
-    told = {command: begun.communicate(timeout=300)[1] for command, begun in running.items()}
-    return {command: (begun.returncode, told[command]) for command, begun in running.items()}
+    running = {
+        command: stopped(words(place, command, place["folder"] / command), f"*/{BEGUN[command]}", *STOPS[command])
+        for command in COMMANDS
+    }
+    errors = {command: process.communicate()[1] for command, process in running.items()}
+    return {command: (process.returncode, errors[command]) for command, process in running.items()}
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_a_stopped_run_says_so_and_goes_on_to_the_same_result(place, stopped, tmp_path, command):
-    code, err = stopped[command]
+def test_a_stopped_run_says_so_and_goes_on_to_the_same_result(place, ended, tmp_path, command):
+    code, err = ended[command]
     out = place["folder"] / command
-    assert code == (-signal.SIGKILL if signal.SIGKILL in STOPS[command] else process.INTERRUPTED), err
-    line = f"stopped; the work so far is kept in {out}: {process.RESUME if command == 'train' else process.AGAIN}\n"
+    assert code == (-signal.SIGKILL if signal.SIGKILL in STOPS[command] else INTERRUPTED), err
+    line = f"stopped; the work so far is kept in {out}: {RESUME if command == 'train' else AGAIN}\n"
     assert err.count("stopped;") == (0 if code < 0 else 1) and (code < 0 or err.endswith(line)) and "Traceback" not in err
     assert command == "train" or not (out / RESULTS[command]).exists()
     threads = torch.get_num_threads()
@@ -109,15 +91,5 @@ def content(file):
 
 
 def test_a_signal_while_things_are_loaded_leaves_nothing(place, tmp_path):
-    begun = begin(words(place, "train", tmp_path / "out"))
-    status = Path(f"/proc/{begun.pid}/status")
-    while not _heard(status.read_text()):
-        time.sleep(0.002)
-    begun.send_signal(signal.SIGTERM)
-    out, err = begun.communicate(timeout=120)
-    assert (begun.returncode, out, err) == (process.INTERRUPTED, "", "") and not (tmp_path / "out").exists()
-
-
-def _heard(status):
-    caught = int(next(line for line in status.splitlines() if line.startswith("SigCgt")).split()[1], 16)
-    return bool(caught >> (signal.SIGTERM - 1) & 1)
+    process = stopped(words(place, "train", tmp_path / "out"), "torch", signal.SIGTERM)
+    assert (*process.communicate(), process.returncode) == ("", "", INTERRUPTED) and not (tmp_path / "out").exists()

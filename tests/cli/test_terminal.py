@@ -8,6 +8,7 @@ from math import log
 import pytest
 from rich.console import Console
 
+from command_runner import invoke
 from unmask.cli import terminal
 from unmask.cli.terminal import nats, percent, short_percent
 
@@ -34,14 +35,23 @@ def test_nats(value, shown):
     assert nats(value) == shown
 
 
-@pytest.mark.parametrize("quiet", [False, True])
-def test_a_terminal_shows_at_once_that_something_happens(monkeypatch, quiet):
-    """Before the work, in which torch is loaded; nothing of it is left at the end."""
+def test_a_terminal_shows_at_once_that_something_happens_and_nothing_of_it_at_the_end(monkeypatch):
     shown = StringIO()
     monkeypatch.setattr(terminal, "messages", lambda: Console(file=shown, force_terminal=True))
-    with terminal.progress(quiet=quiet) as report:
-        assert shown.getvalue() == "loading\r" and (report is None) == quiet
-    assert shown.getvalue().endswith(" " * len("loading") + "\r")
+    with terminal.progress() as report:
+        assert "loading" in shown.getvalue()
+        report(1, 2, "passes")
+    assert shown.getvalue().endswith("\x1b[2K")
+    with terminal.progress(quiet=True) as report:
+        assert report is None
+
+
+def test_answers_go_to_standard_output_while_a_bar_is_drawn(monkeypatch, tiny_folder, tmp_path):
+    (tmp_path / "texts.txt").write_text("the [MASK] sat .\na [MASK] ran .\n")
+    words = ["fill", "--file", str(tmp_path / "texts.txt"), "--model", str(tiny_folder), "--json"]
+    shown = StringIO()
+    monkeypatch.setattr(terminal, "messages", lambda: Console(file=shown, force_terminal=True))
+    assert len(invoke(words).stdout.splitlines()) == 2 and "completions" not in shown.getvalue()
 
 
 def test_what_is_not_a_terminal_gets_no_bar(monkeypatch):

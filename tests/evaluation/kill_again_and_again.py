@@ -39,12 +39,11 @@ def main(model: str, data: str, folder: str, pairs: int, at_once: int) -> None:
         if not child:
             run(killed)
             os._exit(0)
-        while stored(killed) < enough:
+        while stored(killed) < min(enough, pairs):
             time.sleep(seconds / 10)
         time.sleep(draw.uniform(0, 2 * seconds))
         os.kill(child, signal.SIGKILL)
-        _, status = os.waitpid(child, 0)
-        assert os.WIFSIGNALED(status), "the run ended before it was killed"
+        os.waitpid(child, 0)
         print(stored(killed), end=" ", flush=True)
     run(killed)
 

@@ -1,12 +1,7 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
-import signal
-import subprocess
-import sys
-import time
 
 import pytest
 
@@ -133,17 +128,3 @@ def test_an_output_path_that_is_a_file_is_one_line(options, tmp_path):
         done = unmask(*options[:-1], out, "--pairs", 2)
         assert done.exit_code == 2 and len(done.stderr.splitlines()) == 1
         assert what in done.stderr
-
-
-def test_an_interrupt_says_how_to_go_on(options, tmp_path):
-    """Sent when the first rows are on the disk, to a process of its own."""
-    command = [sys.executable, "-m", "unmask", "evaluate", *map(str, options), "--pairs", "80"]
-    environment = os.environ | {"PYTHONPATH": os.pathsep.join(path for path in sys.path if path), "OMP_NUM_THREADS": "1"}
-    with subprocess.Popen(command, stderr=subprocess.PIPE, env=environment, text=True) as run:
-        while run.poll() is None and not list((tmp_path / "run" / "parts").glob("part-*.parquet")):
-            time.sleep(0.01)
-        run.send_signal(signal.SIGINT)
-        _, said = run.communicate()
-    assert run.returncode == 130 and said.splitlines()[-1].endswith("give the same command again to continue")
-    done = unmask(*options, "--pairs", 80)
-    assert done.exit_code == 0 and "80 pairs" in done.stdout

@@ -33,18 +33,12 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "electra": BERT_SHAPE | {"embedding_size": 16},
     "albert": BERT_SHAPE | {"embedding_size": 16, "num_hidden_groups": 1, "inner_group_num": 1},
     "distilbert": {"dim": 32, "hidden_dim": 48, "n_layers": 3, "n_heads": 4},
-    "roberta-prelayernorm": BERT_SHAPE,
     "modernbert": BERT_SHAPE | ENDS | {"local_attention": 8},
     "esm": BERT_SHAPE | {"mask_token_id": 4, "position_embedding_type": "rotary", "token_dropout": True},
-    "esmc": BERT_SHAPE,
-    "eurobert": BERT_SHAPE | ENDS | {"num_key_value_heads": 2, "mask_token_id": 4},
-    "nomic_bert": BERT_SHAPE,
-    "gte": BERT_SHAPE,
     "deberta": BERT_SHAPE | {"pos_att_type": ["p2c", "c2p"], "relative_attention": True, "max_relative_positions": 24},
-    "deberta-v2": BERT_SHAPE | {"pos_att_type": ["p2c", "c2p"], "relative_attention": True, "position_buckets": 8},
 }
 ARCHITECTURES = [kind for kind in SETTINGS if kind in CONFIG_MAPPING]
-WITHOUT_FAST_PATH = ["deberta", "deberta-v2"]
+WITHOUT_FAST_PATH = ["albert", "deberta"]
 
 
 def word_tokenizer() -> PreTrainedTokenizerFast:

@@ -77,8 +77,8 @@ def test_gates_within_the_product_are_the_product_and_then_the_gates(activation)
     x = torch.randn(MANY + 1, 768, device="cuda", dtype=torch.bfloat16)
     first, second = functional.linear(x.float(), module.weight.float(), module.bias.float()).chunk(2, -1)
     exact = activation(first) * second
-    by_two = gated([module], activation, x, fused=False).float()
-    found = gated([module], activation, x).float()
+    by_two = gated(module, activation, x, fused=False).float()
+    found = gated(module, activation, x).float()
     assert (found - exact).abs().max() <= (by_two - exact).abs().max()
     assert not torch.equal(found, by_two), "control: one rounding less shows"
 

@@ -127,6 +127,17 @@ def test_functions_that_are_no_models(network):
         MaskedLM.of("bert-base-cased", tokenizer)
 
 
+def test_integer_and_nan_logits_are_refused_in_one_line(network):
+    with pytest.raises(ModelError, match="'<lambda>' gave logits in int64: return floating-point numbers"):
+        MaskedLM.of(lambda ids: torch.zeros((*ids.shape, 9), dtype=torch.long), word_tokenizer())
+    with pytest.raises(ModelError, match="gave NaN logits: return finite logits, or -inf"):
+        MaskedLM.of(lambda ids: torch.full((*ids.shape, 9), torch.nan), word_tokenizer())
+    later = MaskedLM.of(lambda ids: network(ids).logits + (torch.nan if ids.shape[1] > 6 else 0.0), word_tokenizer())
+    with pytest.raises(ModelError, match="logits of the function are not finite: return finite logits") as caught:
+        later.logits(torch.zeros((1, 7), dtype=torch.long), torch.tensor([[1]]))
+    assert "\n" not in str(caught.value)
+
+
 def test_a_causal_function_is_refused_and_one_without_context_is_not():
     torch.manual_seed(0)
     words, out = torch.randn(9, 16), torch.randn(16, 9)

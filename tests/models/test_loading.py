@@ -12,8 +12,8 @@ from safetensors.torch import load_file, save_file
 from transformers import AutoConfig, AutoModel, AutoModelForCausalLM, BertForTokenClassification
 
 from small_models import reconfigure, refusal
-from unmask.errors import InputError, ModelError, UnmaskWarning
-from unmask.models.loading import read_network, warn_if_slow
+from unmask.errors import ModelError, UnmaskWarning
+from unmask.models.loading import read_network
 from unmask.models.masked_lm import MaskedLM
 from unmask.models.source import Source, english_model_path
 
@@ -36,15 +36,6 @@ def test_bundled_model_loads_without_a_network(monkeypatch):
     cloze = model.cloze("A man is [MASK] a guitar on the street.")
     logits = model.logits(torch.tensor([cloze.ids]), torch.tensor([cloze.block]))[0, 0]
     assert model.token(int(logits.argmax())) == "playing"
-
-
-def test_transformers_settings_come_back(copied):
-    from transformers.utils import logging
-
-    before = logging.get_verbosity(), logging.is_progress_bar_enabled()
-    MaskedLM.load(copied)
-    refusal(copied / "nowhere")
-    assert (logging.get_verbosity(), logging.is_progress_bar_enabled()) == before
 
 
 def test_broken_config(copied):
@@ -116,7 +107,7 @@ def test_layers_that_config_does_not_state_are_refused_and_listed(checkpoint, tm
 
 @pytest.mark.parametrize("name", ["hidden_size", "num_attention_heads", "num_hidden_layers", "vocab_size", "intermediate_size"])
 @pytest.mark.parametrize("kind", ["bert", "albert"])
-@pytest.mark.parametrize("value", [-3, 0, "many", None])
+@pytest.mark.parametrize("value", [0, "many"])
 def test_nonsense_in_the_config_is_refused(checkpoint, tmp_path, kind, name, value):
     folder = shutil.copytree(checkpoint(kind), tmp_path / "model")
     reconfigure(folder, **{name: value})
@@ -124,30 +115,12 @@ def test_nonsense_in_the_config_is_refused(checkpoint, tmp_path, kind, name, val
 
 
 @pytest.mark.parametrize("kind", ["bert", "albert"])
-def test_a_head_under_other_names_is_refused_with_the_names_and_loads_renamed(checkpoint, tmp_path, kind):
+def test_a_head_under_other_names_is_refused_with_the_names(checkpoint, tmp_path, kind):
     folder = shutil.copytree(checkpoint(kind), tmp_path / "model")
-    before = MaskedLM.load(folder)
-    head, rows = ("cls.predictions", "predictions")[kind == "albert"], torch.tensor([[2, 5, 7, 4, 13, 3]])
+    head = ("cls.predictions", "predictions")[kind == "albert"]
     rewrite(folder, lambda weights: {n.replace(head, "mlm.top") if n.startswith(head) else n: t for n, t in weights.items()})
     message = refusal(folder)
-    assert "missing" in message and head in message and "mlm.top.* (5)" in message and "--rename" in message
-    renamed = MaskedLM.load(folder, rename={"mlm.top": head})
-    where = torch.tensor([[3, 1]])
-    assert torch.equal(before.logits(rows, where), renamed.logits(rows, where))
-    for old in ("nothing.here", "mlm.to", ""):
-        with pytest.raises(InputError, match=f"rename {old}=.*no tensor is called so.*mlm.top"):
-            MaskedLM.load(folder, rename={old: "x"})
-    dense = "mlm.top.dense" if kind == "albert" else "mlm.top.transform.dense"
-    with pytest.raises(InputError, match=f"two tensors the name '{head}.bias'"):
-        MaskedLM.load(folder, rename={f"{dense}.bias": "mlm.top.bias", "mlm.top": head})
-
-
-def test_prefixes_are_renamed_too(copied):
-    before = MaskedLM.load(copied).fingerprint
-    rewrite(copied, lambda weights: {f"module.model.{name}": tensor for name, tensor in weights.items()})
-    assert "missing" in refusal(copied)
-    assert MaskedLM.load(copied, rename={"module.model.": ""}).fingerprint == before
-    assert MaskedLM.load(copied, rename={"module": "", "model": ""}).fingerprint == before
+    assert "missing" in message and head in message and "mlm.top.* (5)" in message and "rename its tensors" in message
 
 
 def test_other_heads_beside_are_left_out_with_a_warning(copied):
@@ -171,9 +144,6 @@ def test_weights_that_are_not_finite_are_named(checkpoint, tmp_path, kind, value
     assert name in message and "1 of the 32 numbers" in message and "not finite" in message
 
 
-INTEGERS = [torch.int32, torch.int64, torch.int8, torch.uint8, torch.bool]
-
-
 def as_integers(weights, dtype, one=False):
     """All weights as whole numbers, or one of them."""
     names = [sorted(name for name in weights if name.endswith("weight"))[-1]] if one else list(weights)
@@ -181,8 +151,8 @@ def as_integers(weights, dtype, one=False):
 
 
 @pytest.mark.parametrize("one", [True, False], ids=["one", "all"])
-@pytest.mark.parametrize("dtype", INTEGERS, ids=str)
-@pytest.mark.parametrize("kind", ["bert", "roberta", "modernbert", "esm"])
+@pytest.mark.parametrize("dtype", [torch.int8, torch.bool], ids=str)
+@pytest.mark.parametrize("kind", ["bert", "esm"])
 def test_whole_numbers_are_no_weights(checkpoint, tmp_path, kind, dtype, one):
     folder = shutil.copytree(checkpoint(kind), tmp_path / "model")
     rewrite(folder, lambda weights: as_integers(weights, dtype, one))
@@ -207,9 +177,7 @@ def test_code_from_the_hub_is_never_asked_for(copied, name, local):
 def test_the_weights_are_those_that_transformers_reads(copied):
     weights = load_file(copied / "model.safetensors")
     (copied / "model.safetensors").unlink()
-    torch.save({f"old.{name}": tensor.int() for name, tensor in weights.items()}, copied / "pytorch_model.bin")
     save_file({"lora.weight": torch.ones(2)}, copied / "adapter_model.safetensors", metadata={"format": "pt"})
-    assert "int32" in refusal(copied, rename={"old.cls": "cls", "old.bert": "bert"})
     torch.save({name: tensor.int() for name, tensor in weights.items()}, copied / "pytorch_model.bin")
     assert "int32" in refusal(copied)
 
@@ -218,7 +186,7 @@ def test_the_weights_are_those_that_transformers_reads(copied):
 def test_an_index_that_cannot_be_read(copied, index):
     (copied / "model.safetensors").unlink()
     (copied / "model.safetensors.index.json").write_text(index)
-    assert "model.safetensors.index.json" in refusal(copied, rename={"a": "b"})
+    assert "model.safetensors.index.json" in refusal(copied)
 
 
 def test_logits_that_are_not_finite_are_refused(copied):
@@ -336,29 +304,3 @@ def test_more_logits_than_tokens(make_network, make_word_tokenizer):
 def test_cuda_asked_for_where_there_is_none(copied, monkeypatch):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     assert "no CUDA device" in refusal(copied, device="cuda")
-
-
-@pytest.mark.parametrize(
-    ("dtype", "has", "slow"),
-    [
-        (torch.bfloat16, {"avx512_vnni"}, True),
-        (torch.bfloat16, {"avx512_bf16"}, False),
-        (torch.bfloat16, {"amx_bf16"}, False),
-        (torch.float16, {"avx512_bf16", "amx_bf16"}, True),
-        (torch.float16, {"amx_fp16"}, False),
-        (torch.float32, set(), False),
-    ],
-)
-def test_half_precision_without_products_of_its_own_is_reported(monkeypatch, caplog, dtype, has, slow):
-    monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: {"architecture": "x86_64"} | dict.fromkeys(has, True))
-    warn_if_slow(torch.device("cpu"), dtype)
-    assert (caplog.messages != []) == slow
-    assert all(f"dtype {str(dtype)[6:]} is slower than float32" in said for said in caplog.messages)
-
-
-def test_half_precision_is_not_judged_elsewhere(monkeypatch, caplog):
-    """A GPU, or another kind of processor, whose capabilities have other names."""
-    warn_if_slow(torch.device("cuda"), torch.float16)
-    monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: {"architecture": "aarch64", "bf16": True})
-    warn_if_slow(torch.device("cpu"), torch.bfloat16)
-    assert caplog.messages == []

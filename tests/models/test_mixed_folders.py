@@ -51,19 +51,6 @@ def test_settings_that_transformers_ignores_are_refused(damaged, any_architectur
     assert "pruned_heads {'0': [1]}" in said and "all heads" in said
 
 
-def test_the_setting_would_have_been_passed_over(checkpoint, tmp_path):
-    """The negative control: transformers reads relative_key and computes absolute positions."""
-    from transformers import AutoModelForMaskedLM
-
-    folder = shutil.copytree(checkpoint("roberta"), tmp_path / "roberta")
-    rows = torch.tensor([[2, 5, 4, 7, 3]])
-    with torch.no_grad():
-        before = AutoModelForMaskedLM.from_pretrained(folder)(input_ids=rows).logits
-        reconfigure(folder, position_embedding_type="relative_key", pruned_heads={"0": [1]})
-        after = AutoModelForMaskedLM.from_pretrained(folder)(input_ids=rows).logits
-    assert torch.equal(before, after), "refuse no longer what transformers has learned to compute"
-
-
 def save(folder, network, tokenizer):
     network.save_pretrained(folder)
     tokenizer.save_pretrained(folder)
@@ -156,12 +143,3 @@ def test_a_file_that_notes_its_vocabulary_holds_the_same_tensors_and_bytes(tmp_p
     found = load_file(tmp_path / "model.safetensors")
     assert found.keys() == tensors.keys() and all(torch.equal(found[name], tensors[name]) for name in tensors)
     assert noted_vocabulary(tmp_path) == "0123456789abcdef" and noted_vocabulary(tmp_path / "none") is None
-
-
-def test_fairseq_folders_and_files_name_the_page(tmp_path):
-    (tmp_path / "checkpoint_best.pt").write_bytes(b"a pickle")
-    assert "no config.json" in refusal(tmp_path)
-    (tmp_path / "dict.txt").write_text("L 1\n")
-    said = refusal(tmp_path)
-    assert "checkpoint_best.pt, dict.txt" in said and "docs/bring-your-own-model.md" in said
-    assert "docs/bring-your-own-model.md" in refusal(tmp_path / "checkpoint_best.pt")

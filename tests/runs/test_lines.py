@@ -47,13 +47,6 @@ def test_bytes_that_are_no_text_have_a_line_and_a_place(tmp_path):
         list(numbered_lines(tmp_path / "a.txt"))
 
 
-def test_a_folder_and_nothing_are_one_line(tmp_path):
-    with pytest.raises(InputError, match="is a folder: give a file"):
-        list(numbered_lines(tmp_path))
-    with pytest.raises(InputError, match="does not exist"):
-        list(numbered_lines(tmp_path / "nothing.gz"))
-
-
 def test_the_last_line_needs_no_end(tmp_path):
     for content in (b"", b"\n", b"\n\n", b"one\ntwo", b"one\n\nthree\n", b"a long line without an end"):
         (tmp_path / "a.txt").write_bytes(content)

@@ -23,6 +23,7 @@ from safetensors.torch import load_file, save_file
 
 import flat
 import unmask
+from command_runner import signals_heard
 from unmask.errors import InputError, UnmaskError, UnmaskWarning
 from unmask.training.run import CheckpointFolder
 from unmask.training.settings import TrainSettings
@@ -124,17 +125,20 @@ def test_another_process_with_another_hash_seed_and_no_cache_gives_the_same_bits
 
 
 def run_apart(
-    shared: Path, out: Path, options: dict[str, Any], pause: float = 0.0, **environment: str
+    shared: Path, out: Path, options: dict[str, Any], hold: bool = False, **environment: str
 ) -> subprocess.Popen[bytes]:
     program = """if True:
         import json, sys, time
         from pathlib import Path
-        shared, here, out, options, pause = sys.argv[1:]
+        shared, here, out, options, hold = sys.argv[1:]
         sys.path.insert(0, here)
-        from test_run import go
-        go(Path(shared), Path(out), progress=lambda *told: time.sleep(float(pause)), **json.loads(options))
+        from test_run import checkpoints_of, go
+        def wait(*report):
+            while hold and checkpoints_of(Path(out)).paths():
+                time.sleep(1)
+        go(Path(shared), Path(out), progress=wait, **json.loads(options))
     """
-    arguments = [program, str(shared), str(Path(__file__).parent), str(out), json.dumps(options), str(pause)]
+    arguments = [program, str(shared), str(Path(__file__).parent), str(out), json.dumps(options), "hold" if hold else ""]
     path = os.pathsep.join(p for p in sys.path if p)
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": path, **environment}
     return subprocess.Popen([sys.executable, "-c", *arguments], env=environment)
@@ -144,9 +148,8 @@ def test_kill_minus_9_and_resume_give_the_uninterrupted_weights(
     shared: Path, tmp_path: Path, uninterrupted: dict[str, torch.Tensor]
 ) -> None:
     out = tmp_path / "model"
-    child = run_apart(shared, out, {}, pause=0.05)
-    deadline = time.monotonic() + 120
-    while not checkpoints_of(out).paths() and time.monotonic() < deadline and child.poll() is None:
+    child = run_apart(shared, out, {}, hold=True)
+    while not checkpoints_of(out).paths() and child.poll() is None:
         time.sleep(0.005)
     with pytest.raises(InputError, match="another run is writing to"):
         go(shared, out, resume=True)
@@ -162,7 +165,7 @@ def test_kill_minus_9_and_resume_give_the_uninterrupted_weights(
 def test_two_runs_into_one_folder_are_not_mixed(shared: Path, tmp_path: Path, uninterrupted: dict[str, torch.Tensor]) -> None:
     """Both begin while the folder is empty; one of them finishes, the other ends in one line."""
     out = tmp_path / "model"
-    children = [run_apart(shared, out, {}, pause=0.05) for _ in range(2)]
+    children = [run_apart(shared, out, {}) for _ in range(2)]
     assert sorted(child.wait() for child in children) == [0, 1]
     assert same(weights(out), uninterrupted)
 
@@ -196,7 +199,8 @@ def test_an_interrupt_leaves_a_model_and_a_checkpoint_that_resumes_exactly(
     shared: Path, tmp_path: Path, uninterrupted: dict[str, torch.Tensor], number: int
 ) -> None:
     out = tmp_path / "model"
-    made = go(shared, out, progress=interrupt_at(7, number))
+    with signals_heard():
+        made = go(shared, out, progress=interrupt_at(7, number))
     assert made.status == "interrupted" and 7 <= made.step <= 8
     assert f"interrupted at step {made.step} of 24" in (out / "README.md").read_text()
     assert (out / "model.safetensors").exists()

@@ -58,8 +58,9 @@ def _run(name: str, options: dict[str, Any]) -> None:
         for study in getattr(result, "studies", [result]):
             terminal.print_heading(screen, study.title)
             for table in study.tables if name != "all" else ():
-                numeric = [all(isinstance(row[i], int | float) for row in table.rows) for i in range(len(table.columns))]
-                terminal.print_titled(screen, table.title, table.columns, table.cells(), numeric, table.note)
+                screen.print(table.title)
+                terminal.print_table(screen, table.columns[1:], table.cells(), first=table.columns[0])
+                screen.print(*([table.note] if table.note else []))
             for finding in study.findings:
                 screen.print(f"- {without_markdown(finding)}")
         for file in files:

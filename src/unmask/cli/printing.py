@@ -99,12 +99,12 @@ def _answers(verb: str, show: Callable[[Any, Console], None], options: dict[str,
     texts, many = _read_texts(text, file)
     console = terminal.console(at_least=terminal.USUAL)
     with ExitStack() as bar:
-        report = bar.enter_context(terminal.progress(quiet=many and sys.stdout.isatty()))
+        report = bar.enter_context(terminal.progress(quiet=many and terminal.is_terminal()))
         import unmask
 
         for place, answer in enumerate(getattr(unmask, verb).each(texts, progress=report, **options)):
             ready = answer.to_dict()
-            if not many or sys.stdout.isatty():
+            if not many or terminal.is_terminal():
                 bar.close()
             if json:
                 terminal.print_json(ready, indent=None if many else 2)
@@ -455,9 +455,8 @@ def score(options: dict[str, Any]) -> int:
     out, rows, format = options.get("out"), options.get("rows", "texts"), options.get("format", "jsonl")
     texts = _texts(words, pairs)
     from_file = isinstance(texts, Path)
-    table = not from_file and rows == "texts" and format == "jsonl"
-    lines = from_file and out is None and not json
-    if table and not pairs:
+    lines = from_file and out is None and not json and not (terminal.is_terminal() and "format" not in options)
+    if not from_file and not pairs and rows == "texts" and format == "jsonl":
         options["rows"] = "nested"
     reasons: dict[int, str] = {}
     scored = False
@@ -488,7 +487,7 @@ def score(options: dict[str, Any]) -> int:
         terminal.print_json(scores.to_dict())
     elif isinstance(scores, unmask.PairScores):
         _show_pairs(scores)
-    elif not from_file and out is None:
+    elif out is None and not lines:
         _show_sentences(scores)
     if not lines:
         for place, why in scores.reasons():
@@ -533,9 +532,11 @@ def _names_a_file(text: str) -> bool:
 def _show_sentences(scores: Scores) -> None:
     console = terminal.console(at_least=80)
     entries, unit = scores.shape.scores, scores.shape.unit
-    if scores.shape.kind in ("words", "tokens"):
+    if scores.shape.kind != "nested":
         columns = [column for column in scores.shape.columns.names if column not in ("id", "reason", "position")]
-        print_table(console, columns, ([number(row.get(column)) for column in columns] for row in scores))
+        first = columns.pop(columns.index("text")) if scores.shape.kind == "texts" else None
+        names = [first, *columns] if first else columns
+        print_table(console, columns, ([number(row.get(column)) for column in names] for row in scores), first=first)
         return
     for place, row in enumerate(scores):
         print_heading(console, row["text"])

@@ -8,7 +8,6 @@ are heard before anything large is imported.
 from __future__ import annotations
 
 import atexit
-import errno
 import gc
 import os
 import signal
@@ -30,34 +29,15 @@ LONGEST_WORD = 300
 """Characters of a word, or a path, that a line on standard error shows whole."""
 AGAIN, RESUME = "give the same command again to continue", "add --resume to the same command to continue"
 SHOW_CURSOR = "\x1b[?25h"
-ADVICE = {
-    errno.ENOSPC: "free some space, or write elsewhere",
-    errno.EDQUOT: "free some space, or write elsewhere",
-    errno.EACCES: "change its permissions, or name another",
-    errno.EPERM: "change its permissions, or name another",
-    errno.EROFS: "name a place that can be written",
-    errno.EISDIR: "name a file",
-    errno.ENOTDIR: "a parent of it is a file, choose another path",
-    errno.ENOENT: "check the path",
-    errno.EEXIST: "name another path",
-    errno.ENAMETOOLONG: "name a shorter path",
-    errno.ELOOP: "its links go in a circle, choose another path",
-    errno.EMFILE: "allow more open files",
-}
 
 
-class _Exit:
-    """The exit code of the command, once it is over."""
-
-    code: int | None = None
-
-
-class _Interrupt:
-    """When an interrupt was heard, which command runs, with the folder of its run if it has one, and whether a line said it."""
+class _State:
+    """When an interrupt was heard and whether a line said it; the command that runs, with its --out; its exit code at the end."""
 
     heard: float | None = None
-    command: tuple[str, object] = ("", None)
     reported = False
+    command: tuple[str, object] = ("", None)
+    code: int | None = None
 
 
 def listen() -> None:
@@ -86,13 +66,13 @@ def is_reported_elsewhere(error: BaseException) -> bool:
 
 def interrupted() -> bool:
     """Whether an interrupt was heard, also one that some library turned into another error."""
-    return _Interrupt.heard is not None
+    return _State.heard is not None
 
 
 @contextmanager
 def reported(verb: str, out: object = None) -> Iterator[None]:
     """Reports an interrupt of the command `verb`: one line says how to continue, if `out` is the folder of its run."""
-    _Interrupt.command, _Interrupt.reported = (verb, out), False
+    _State.command, _State.reported = (verb, out), False
     try:
         yield
     except BaseException as error:
@@ -100,20 +80,20 @@ def reported(verb: str, out: object = None) -> Iterator[None]:
             _report_interrupt()
         raise
     finally:
-        _Interrupt.command = ("", None)
+        _State.command = ("", None)
 
 
 def _report_interrupt(by_torchrun: bool = False) -> None:
     from unmask.runs.outputs import run_in
 
-    verb, out = _Interrupt.command
-    if _Interrupt.reported:
+    verb, out = _State.command
+    if _State.reported:
         return
     if isinstance(out, str | Path) and run_in(Path(out).expanduser()) == verb and rank() == 0:
         print_line(f"stopped; the work so far is kept in {out}: {RESUME if verb == 'train' else AGAIN}")
     elif by_torchrun:
         print_line(f"process {rank()} is stopped by torchrun: another process of the run has ended, or the run was stopped")
-    _Interrupt.reported = True
+    _State.reported = True
 
 
 def leave_now(code: int = INTERRUPTED) -> None:
@@ -127,38 +107,36 @@ def leave_now(code: int = INTERRUPTED) -> None:
 
 def ends_with(code: int) -> None:
     """State the exit code: nothing is left to do but what libraries do at exit."""
-    _Exit.code = code
+    _State.code = code
 
 
 def end() -> None:
-    """Runs at exit. All other functions for this moment run first; then the process ends without taking down what was loaded.
+    """Runs at exit, after all other functions for this moment: ends the process without taking down what was loaded.
 
-    Python has waited for its threads before. Without an exit code, after a defect of ours, it takes its usual way.
+    Without an exit code, after a defect of ours, Python ends as usual.
     """
     gc.freeze()
-    if _Exit.code is None:
+    if _State.code is None:
         return
     atexit.unregister(end)
     atexit._run_exitfuncs()
     for stream in (sys.stdout, sys.stderr):
         with suppress(AttributeError, ValueError, OSError):
             stream.flush()
-    os._exit(_Exit.code)
+    os._exit(_State.code)
 
 
 def _interrupted(number: int, frame: FrameType | None) -> None:
     now = time.monotonic()
-    if _Interrupt.heard is None:
-        _Interrupt.heard = now
+    if _State.heard is None:
+        _State.heard = now
         if number == signal.SIGTERM and os.environ.get("WORLD_SIZE", "1") != "1":
-            _report_interrupt(
-                by_torchrun=True
-            )  # at once: torchrun has lost another process, and an error of it may be on its way
+            _report_interrupt(by_torchrun=True)  # at once: an error of the process that torchrun lost may be on its way
         if _importing(frame):
             _report_interrupt()
             leave_now()
         raise KeyboardInterrupt
-    if now - _Interrupt.heard > PATIENCE:
+    if now - _State.heard > PATIENCE:
         leave_now()
 
 
@@ -171,11 +149,11 @@ def _importing(frame: FrameType | None) -> bool:
     return False
 
 
-def _unraisable(found: Any) -> None:
+def _unraisable(report: Any) -> None:
     """An interrupt where Python cannot raise it, as in a destructor, still ends the process."""
-    if issubclass(found.exc_type, KeyboardInterrupt):
+    if issubclass(report.exc_type, KeyboardInterrupt):
         leave_now()
-    sys.__unraisablehook__(found)
+    sys.__unraisablehook__(report)
 
 
 def prepare() -> None:
@@ -197,12 +175,6 @@ def prepare() -> None:
         raise InputError("standard output is closed, and results are printed there: send it to a file or to /dev/null")
 
 
-def flush_output() -> None:
-    """Writes everything that was printed, or raises."""
-    if sys.stdout is not None:
-        sys.stdout.flush()
-
-
 def abandon_output() -> None:
     """Drops what is still to be written when Python closes standard output: nobody can read it."""
     with suppress(AttributeError, ValueError, OSError):
@@ -214,28 +186,22 @@ def one_line_warnings() -> Iterator[None]:
     """Warnings to the user as one line each on standard error, once; those to developers, and logs of others, are not shown."""
     import logging
 
-    shown: set[str] = set()
+    printed: set[str] = set()
 
-    def show(text: str) -> None:
-        line = one_line(text)
-        if line not in shown and rank() == 0:
-            shown.add(line)
+    def show(message: object, *rest: object, **named: object) -> None:
+        line = one_line(str(message))
+        if line not in printed and rank() == 0:
+            printed.add(line)
             print_line(f"warning: {line}")
 
-    class Lines(logging.Handler):
-        def emit(self, record: logging.LogRecord) -> None:
-            show(record.getMessage())
-
-    def show_warning(message: Warning | str, category: type[Warning], *rest: object, **named: object) -> None:
-        show(str(message))
-
-    log, lines = logging.getLogger("unmask"), Lines(logging.WARNING)
+    log, lines = logging.getLogger("unmask"), logging.Handler(logging.WARNING)
+    lines.emit = lambda record: show(record.getMessage())  # type: ignore[method-assign]
     others, nowhere = logging.getLogger(), logging.NullHandler()  # without a handler, Python would print what they log
     with warnings.catch_warnings():
         if not sys.warnoptions:
             warnings.simplefilter("ignore")
             warnings.simplefilter("always", UserWarning)
-        warnings.showwarning = show_warning  # type: ignore[assignment]
+        warnings.showwarning = show
         log.addHandler(lines)
         others.addHandler(nowhere)
         propagate, log.propagate = log.propagate, False
@@ -249,7 +215,7 @@ def one_line_warnings() -> Iterator[None]:
 
 def print_line(line: str) -> None:
     """Prints a line on standard error, if it is open; after an error nothing is said of an interrupt."""
-    _Interrupt.reported = _Interrupt.reported or line.startswith("error: ")
+    _State.reported = _State.reported or line.startswith("error: ")
     with suppress(OSError, ValueError, AttributeError):
         sys.stderr.write(line + "\n")
         sys.stderr.flush()
@@ -263,33 +229,24 @@ def one_line(text: str) -> str:
 
 def explained(error: BaseException) -> str | None:
     """The line for an error that the user can correct; None for a defect of ours, whose traceback is needed."""
+    lines = str(error).strip().splitlines()
+    first = lines[0][:160] if lines else type(error).__name__
     if isinstance(error, UnmaskError):
         return str(error)
     if isinstance(error, OSError):
         what = repr(os.fsdecode(error.filename)) if isinstance(error.filename, str | bytes) else "reading or writing failed"
-        advice = ADVICE.get(error.errno or 0, "check it and try again")
-        return f"{what} ({error.strerror or _first_line(error)}): {advice}"
-    if isinstance(error, MemoryError) or _allocation_failed(error):
-        return f"out of memory ({_first_line(error)}): ask for less at once (candidates, chains, sites), or a smaller model"
-    if isinstance(error, RecursionError):
-        return "something given is nested too deeply to be read: flatten it"
-    if isinstance(error, OverflowError):
-        return f"a number is too large ({_first_line(error)}): give a smaller one"
-    if isinstance(error, UnicodeError):
-        return f"text that cannot be read or written in its encoding ({_first_line(error)}): use UTF-8"
-    if isinstance(error, EOFError):
-        return f"a file ends too early ({_first_line(error)}): it is damaged, make or copy it again"
+        return f"{what} ({error.strerror or first}): check the path, its permissions and the space on its disk"
+    no_memory = ("not enough memory", "can't allocate memory", "out of memory")  # torch raises a plain RuntimeError on a CPU
+    if isinstance(error, MemoryError) or (
+        isinstance(error, RuntimeError) and any(sign in str(error).lower() for sign in no_memory)
+    ):
+        return f"out of memory ({first}): ask for less at once (candidates, chains, sites), or a smaller model"
+    for kind, line in (
+        (RecursionError, "something given is nested too deeply to be read: flatten it"),
+        (OverflowError, f"a number is too large ({first}): give a smaller one"),
+        (UnicodeError, f"text that cannot be read or written in its encoding ({first}): use UTF-8"),
+        (EOFError, f"a file ends too early ({first}): it is damaged, make or copy it again"),
+    ):
+        if isinstance(error, kind):
+            return line
     return None
-
-
-def _allocation_failed(error: BaseException) -> bool:
-    """Whether torch ran out of the CPU's memory, for which it raises a plain RuntimeError."""
-    said = str(error).lower()
-    return isinstance(error, RuntimeError) and any(
-        sign in said for sign in ("not enough memory", "can't allocate memory", "out of memory")
-    )
-
-
-def _first_line(error: BaseException) -> str:
-    lines = str(error).strip().splitlines()
-    return lines[0][:160] if lines else type(error).__name__

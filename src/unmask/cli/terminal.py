@@ -7,7 +7,6 @@ import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from math import exp, floor, isnan, log10
-from threading import Event, Lock, Timer
 from typing import Any
 
 from rich import box
@@ -20,10 +19,8 @@ from unmask.formats import around_blanks, excerpt
 from unmask.runs.progress import Progress as Report
 from unmask.runs.progress import announced
 
-SIGN = "loading"
-"""Shown on a terminal at once, before torch is loaded; the next output is written over it."""
-PATIENCE, FRAMES, LINE_SECONDS = 1.0, 4, 60.0
-"""Seconds before a progress bar appears, its drawings per second, and the seconds between lines that replace it in a file."""
+FRAMES, LINE_SECONDS = 4, 60.0
+"""Drawings of a progress bar per second, and seconds between the lines that replace it where there is no terminal."""
 NARROWEST, USUAL, LONGEST_HEADING = 24, 80, 400
 """Columns: a terminal that claims fewer than the first is taken to have the second. Characters of a heading."""
 
@@ -40,25 +37,32 @@ def messages() -> Console:
     return console(stderr=True)
 
 
+def is_terminal() -> bool:
+    """Whether results are read by a person."""
+    return sys.stdout.isatty()
+
+
 @contextmanager
 def progress(quiet: bool = False) -> Iterator[Report | None]:
-    """The progress of a command on standard error, None if `quiet`: how long it takes, then a bar or a line per minute."""
+    """The progress of a command on standard error, None if `quiet`: how long it takes, and a bar or a line per minute."""
     screen = messages()
-    if not screen.is_terminal:
+    if quiet:
+        yield None
+    elif not screen.is_terminal:
         with announced(screen.print, _lines(screen)) as report:
-            yield None if quiet else report
-        return
-    screen.file.write(f"{SIGN}\r")
-    screen.file.flush()
-    try:
-        if quiet:
-            yield None
-        else:
-            with _bar(screen) as bar, announced(screen.print, bar) as report:
+            yield report
+    else:
+        columns = (TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn())
+        times = (TimeElapsedColumn(), TimeRemainingColumn())
+        streams: dict[str, Any] = {"redirect_stdout": False, "redirect_stderr": False}  # results go where the user sends them
+        with Progress(*columns, *times, console=screen, transient=True, refresh_per_second=FRAMES, **streams) as bar:
+            task = bar.add_task("loading", total=None)
+
+            def draw(done: int, total: int, what: str = "") -> None:
+                bar.update(task, description=what, completed=done, total=total or None)
+
+            with announced(screen.print, draw) as report:
                 yield report
-    finally:
-        screen.file.write(" " * len(SIGN) + "\r")
-        screen.file.flush()
 
 
 def _lines(screen: Console) -> Report:
@@ -71,34 +75,6 @@ def _lines(screen: Console) -> Report:
             screen.print(f"{done:,}/{total:,} {what}" if total else what)
 
     return report
-
-
-@contextmanager
-def _bar(screen: Console) -> Iterator[Report]:
-    columns = (TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn())
-    times = (TimeElapsedColumn(), TimeRemainingColumn())
-    bar = Progress(*columns, *times, console=screen, transient=True, refresh_per_second=FRAMES)
-    task = bar.add_task(SIGN, total=None)
-    ended, lock = Event(), Lock()
-
-    def appear() -> None:
-        with lock:
-            if not ended.is_set():
-                bar.start()
-
-    def report(done: int, total: int, what: str = "") -> None:
-        bar.update(task, description=what, completed=done, total=total or None)
-
-    timer = Timer(PATIENCE, appear)
-    timer.daemon = True
-    timer.start()
-    try:
-        yield report
-    finally:
-        timer.cancel()
-        with lock:
-            ended.set()
-            bar.stop()
 
 
 def print_json(value: object, indent: int | None = 2) -> None:
@@ -128,19 +104,6 @@ def print_table(
         table.add_column(last, overflow="fold")
     for row in rows:
         table.add_row(*row)
-    screen.print(table)
-
-
-def print_titled(
-    screen: Console, title: str, columns: Sequence[str], rows: Iterable[Iterable[str]], numeric: Sequence[bool], note: str = ""
-) -> None:
-    """Print a table with a title and a note; columns of numbers are aligned at the right."""
-    caption = Text(note) if note else None
-    table = Table(title=Text(title), caption=caption, box=box.SIMPLE_HEAD, title_justify="left", caption_justify="left")
-    for column, is_numeric in zip(columns, numeric, strict=True):
-        table.add_column(Text(column), justify="right" if is_numeric else "left", overflow="fold")
-    for row in rows:
-        table.add_row(*map(Text, row))
     screen.print(table)
 
 

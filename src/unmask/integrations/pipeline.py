@@ -1,13 +1,7 @@
 """`unmask.pipeline`: the answers of transformers' `pipeline("fill-mask")`, with joint probabilities of several masks.
 
-    one mask       [{"score", "token", "token_str", "sequence"}, ...]: the same entries. `score` is q over the regular tokens;
-                   transformers has special tokens in the sum, which takes nothing from it in a trained model
-    several masks  the same list, one entry per filling of all masks: `score` is its joint probability (the chain rule averaged
-                   over all orders), `token` and `token_str` are lists. transformers returns a list for each mask, with the
-                   probability of each token by itself
-
-`targets` are fillings: a word per mask. A word of several tokens is scored whole, with as many masks; transformers scores its
-first token.
+`score` is q over the regular tokens; transformers has special tokens in the sum. Of several masks transformers returns a list for
+each, with the probability of each token by itself. A target of several tokens is scored whole; transformers scores its first.
 """
 
 from __future__ import annotations
@@ -49,27 +43,21 @@ class FillMask:
 
     def _fillings(self, text: str, most: int) -> list[dict[str, Any]]:
         several = len(read_blanks(self.model.words, text)) > 1
-        found = fill(text, self.model, top=most, search=Search(passes=(self.passes or 1000) if several else self.passes))
-        return [self._entry(one.ids, one.text, one.log_prob) for one in found.completions]
+        filling = fill(text, self.model, top=most, search=Search(passes=(self.passes or 1000) if several else self.passes))
+        return [self._entry(one.ids, one.text, one.log_prob) for one in filling.completions]
 
     def _named(self, text: str, words: Sequence[str]) -> list[dict[str, Any]]:
         blanks = read_blanks(self.model.words, text)
-        found = fill(text, self.model, search=Search(answers=list(dict.fromkeys(words)), passes=1))
-        assert isinstance(found, ChainFilling)
-        entries = [
-            self._entry(read_answer(self.model, blanks, one.answer).tokens, one.text, one.log_prob) for one in found.answers or ()
-        ]
+        filling = fill(text, self.model, search=Search(answers=list(dict.fromkeys(words)), passes=1))
+        assert isinstance(filling, ChainFilling)
+        tokens = {one.answer: read_answer(self.model, blanks, one.answer).tokens for one in filling.answers or ()}
+        entries = (self._entry(tokens[one.answer], one.text, one.log_prob) for one in filling.answers or ())
         return sorted(entries, key=lambda entry: -entry["score"])
 
     def _entry(self, ids: Sequence[int], text: str, log_prob: float) -> dict[str, Any]:
-        names = [str(self.model.tokenizer.decode([i])) for i in ids]
-        one = len(ids) == 1
-        return {
-            "score": exp(log_prob),
-            "token": ids[0] if one else list(ids),
-            "token_str": names[0] if one else names,
-            "sequence": text,
-        }
+        tokens, names = list(ids), [str(self.model.tokenizer.decode([i])) for i in ids]
+        token, name = (tokens[0], names[0]) if len(ids) == 1 else (tokens, names)
+        return {"score": exp(log_prob), "token": token, "token_str": name, "sequence": text}
 
 
 @checked
@@ -82,8 +70,8 @@ def pipeline(
 ) -> FillMask:
     """A function from texts with masks to their best fillings, in the form of transformers' `pipeline("fill-mask")`.
 
-    For one mask the entries are those of transformers. For several masks there is one list, with one entry per filling of all of
-    them: `score` is its joint probability, `token` and `token_str` are lists.
+    For one mask the entries are those of transformers. For several masks there is one entry per filling of all of them: its joint
+    probability (the chain rule averaged over all orders) is `score`, and `token` and `token_str` are lists.
 
     Parameters
     ----------

@@ -36,10 +36,9 @@ TRITON_DEVICES = {"cuda"}
 
 @contextmanager
 def passes() -> Iterator[None]:
-    """Runs a network without gradients and, on a GPU, without cuDNN's attention; a block or a decorator.
+    """Runs a network without gradients and, on a GPU, without cuDNN's attention, which is planned again for every length of text.
 
-    cuDNN plans its attention again for every length of text, torch's other kernels do not. The setting belongs to the whole
-    process, so it is restored afterwards.
+    A block or a decorator. The setting belongs to the whole process, so it is restored afterwards.
     """
     planned = torch.backends.cuda.cudnn_sdp_enabled()
     if planned:
@@ -87,12 +86,9 @@ def at_most(budget: int | None, device: torch.device) -> Iterator[None]:
 
 def is_out_of_memory(error: BaseException) -> bool:
     """Whether an allocation failed, on a GPU or on the CPU (for which torch raises a plain RuntimeError)."""
-    if isinstance(error, torch.OutOfMemoryError | MemoryError):
-        return True
-    message = str(error).lower()
-    return isinstance(error, RuntimeError) and any(
-        sign in message for sign in ("not enough memory", "can't allocate", "out of memory")
-    )
+    signs = ("not enough memory", "can't allocate", "out of memory")
+    failed = isinstance(error, RuntimeError) and any(sign in str(error).lower() for sign in signs)
+    return failed or isinstance(error, torch.OutOfMemoryError | MemoryError)
 
 
 def halving(work: Callable[[Sequence[Item]], list[Result]], items: Sequence[Item]) -> list[Result]:
@@ -175,11 +171,8 @@ class RowBatches:
                 del result
                 start = part.stop
                 continue
-            self._shrink(size, bytes_per_row, failed)
-
-    def _shrink(self, size: int, bytes_per_row: int, failed: str) -> None:
-        release_memory()
-        if size == 1:
-            raise ModelError(f"one row of this text does not fit in memory ({failed}): use a shorter text or a smaller model")
-        self.budget = max(1, size // 2) * max(1, bytes_per_row)
-        logger.warning("out of memory with %d rows per batch: going on with %d", size, size // 2)
+            release_memory()
+            if size == 1:
+                raise ModelError(f"one row of this text does not fit in memory ({failed}): use a shorter text or a smaller model")
+            self.budget = max(1, size // 2) * max(1, bytes_per_row)
+            logger.warning("out of memory with %d rows per batch: going on with %d", size, size // 2)

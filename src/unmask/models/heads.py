@@ -58,8 +58,7 @@ class OwnHead:
     position_by_position = True
 
     def __init__(self, network: BertMaskedLM) -> None:
-        self.network = network
-        self.encoder = network.bert
+        self.network, self.encoder = network, network.bert
 
     def __call__(self, ids: Int[Tensor, "n T"], positions: Int[Tensor, "n p"]) -> Float[Tensor, "n p V"]:
         """Logits at `positions`; one forward pass."""
@@ -81,13 +80,11 @@ class PositionedHead:
     """
 
     def __init__(self, network: nn.Module, name: str) -> None:
-        """`name`: what messages call the model."""
-        self.network, self.name = network, name
+        self.network, self.name, self.position_by_position = network, name, True
         self.encoder: Any = network.base_model
         if self.encoder is network:
             raise ModelError(f"{type(network).__name__} has no encoder below its head: use a BERT-like checkpoint")
         self._lock, self._fresh = threading.Lock(), FreshPass(network)
-        self.position_by_position = True
 
     def __call__(self, ids: Int[Tensor, "n T"], positions: Int[Tensor, "n p"]) -> Float[Tensor, "n p V"]:
         """Logits at `positions`; one forward pass."""
@@ -123,15 +120,12 @@ class PositionedHead:
 
     @torch.no_grad()
     def logits_width(self, mask_id: int) -> int:
-        """The number of logits per position, from a first pass that also checks that the head works position by position.
-
-        Where it does not, all positions go through it from then on.
-        """
+        """The number of logits per position; checks that the head works position by position, or else runs it on all."""
         ids = torch.tensor([[mask_id, 0, mask_id]], device=next(self.network.parameters()).device)
         wanted = torch.tensor([[2, 0]], device=ids.device)
-        whole, kept = self.everywhere(ids), self._at(ids, wanted)
+        whole, some = self.everywhere(ids), self._at(ids, wanted)
         expected = rows_at(whole, wanted)
-        self.position_by_position = kept.shape == expected.shape and torch.allclose(kept, expected, atol=1e-3, rtol=1e-2)
+        self.position_by_position = some.shape == expected.shape and torch.allclose(some, expected, atol=1e-3, rtol=1e-2)
         if not self.position_by_position:
             logger.warning("the head of %s mixes positions: it runs on all of them", type(self.network).__name__)
         return whole.shape[-1]
@@ -322,10 +316,12 @@ class FunctionNetwork(nn.Module):
         first = next(function.parameters(), None) if isinstance(function, nn.Module) else None
         self.place = device or (torch.device("cpu") if first is None else first.device)
         beyond = tokenizer.mask_token_id + 1
-        given = self(torch.tensor([[0, tokenizer.mask_token_id, 0]], device=self.place))
-        self.outputs = given.shape[-1]
+        logits = self(torch.tensor([[0, tokenizer.mask_token_id, 0]], device=self.place))
+        if bool(logits.isnan().any()):
+            raise ModelError("the function gave NaN logits: return finite logits, or -inf for tokens that cannot be")
+        self.outputs = logits.shape[-1]
         if first is None:
-            self.register_parameter("stand_in", nn.Parameter(given.new_zeros(1), requires_grad=False))
+            self.register_parameter("stand_in", nn.Parameter(logits.new_zeros(1), requires_grad=False))
         known = getattr(function, "config", None)
         self.config = SimpleNamespace(
             model_type="function",
@@ -342,24 +338,22 @@ class FunctionNetwork(nn.Module):
     @passes()
     def forward(self, ids: Int[Tensor, "n T"]) -> Float[Tensor, "n T V"]:
         """The function's logits in float32 or wider; raises where they are not logits of these ids."""
-        called = getattr(self.function, "__name__", type(self.function).__name__)
+        called = f"function {getattr(self.function, '__name__', type(self.function).__name__)!r}"
         try:
-            given = self.function(ids)
+            output = self.function(ids)
+        except (MemoryError, torch.OutOfMemoryError):
+            raise
         except Exception as error:
-            if isinstance(error, MemoryError | torch.OutOfMemoryError):
-                raise
             raise ModelError(
-                f"function {called!r} failed on ids of shape {tuple(ids.shape)} on {ids.device} ({first_line(error)}): "
+                f"{called} failed on ids of shape {tuple(ids.shape)} on {ids.device} ({first_line(error)}): "
                 "give a function from token ids to logits, and device= where its weights are"
             ) from None
-        logits = getattr(given, "logits", given)
+        logits = getattr(output, "logits", output)
         if not isinstance(logits, Tensor) or logits.shape[:-1] != ids.shape:
             wrong = f"shape {tuple(logits.shape)}" if isinstance(logits, Tensor) else checks.shown(logits)
-            raise ModelError(
-                f"function {called!r} gave {wrong} for ids of shape {tuple(ids.shape)}: return logits of shape (n, T, V)"
-            )
+            raise ModelError(f"{called} gave {wrong} for ids of shape {tuple(ids.shape)}: return logits of shape (n, T, V)")
         if not logits.is_floating_point():
-            raise ModelError(f"function {called!r} gave logits in {str(logits.dtype)[6:]}: return floating-point logits")
+            raise ModelError(f"{called} gave logits in {str(logits.dtype)[6:]}: return floating-point numbers")
         return widened(logits)
 
     def get_input_embeddings(self) -> Any:

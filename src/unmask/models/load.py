@@ -9,7 +9,7 @@ import inspect
 import os
 import warnings
 from collections import OrderedDict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
@@ -36,7 +36,6 @@ def load(
     device: str = "auto",
     dtype: str = "auto",
     *,
-    rename: Annotated[Mapping[str, str] | None, Written("OLD=NEW")] = None,
     shift: bool = False,
     mask_token: str | None = None,
 ) -> MaskedLM:
@@ -53,8 +52,6 @@ def load(
         auto, cpu, cuda or cuda:N.
     dtype
         auto, float32, bfloat16, float16 or float64; auto is float32 everywhere, also for weights stored in half precision.
-    rename
-        A tensor of the checkpoint that the model has under another name.
     shift
         Logits predict the next position's token, as in some diffusion language models.
     mask_token
@@ -67,7 +64,7 @@ def load(
     from unmask.models.source import LOADING, english_model_path, state_of
 
     where = str(english_model_path() if name is None else name)
-    reading = {"rename": rename, "shift": shift, "mask_token": mask_token}
+    reading = {"shift": shift, "mask_token": mask_token}
     with LOADING:
         key = (state_of(where), resolve_device(device), resolve_dtype(dtype), repr(reading))
         if key not in _loaded:
@@ -81,7 +78,7 @@ def load(
 def load_anew(name: Any = None, device: Any = "auto", dtype: Any = "auto", **reading: Any) -> MaskedLM:
     """`load`, without looking at what is loaded already; device and dtype may be torch's own objects."""
     from unmask.models.heads import widen_output
-    from unmask.models.loading import load_checkpoint, resolve_device, resolve_dtype, warn_if_slow, warn_of_pair_model
+    from unmask.models.loading import load_checkpoint, resolve_device, resolve_dtype, warn_of_pair_model
     from unmask.models.masked_lm import MaskedLM
     from unmask.models.source import english_model_path
     from unmask.models.text.vocabulary import warn_of_few_tokens
@@ -92,10 +89,7 @@ def load_anew(name: Any = None, device: Any = "auto", dtype: Any = "auto", **rea
             raise InputError(f"{option} is not an argument of load: use {', '.join(known)}")
     where = english_model_path() if name is None else name
     warn_of_pair_model(Path(where))
-    network, tokenizer = load_checkpoint(
-        where, resolve_device(device), resolve_dtype(dtype), reading.get("rename"), reading.get("mask_token")
-    )
-    warn_if_slow(resolve_device(device), resolve_dtype(dtype))
+    network, tokenizer = load_checkpoint(where, resolve_device(device), resolve_dtype(dtype), reading.get("mask_token"))
     widen_output(network)
     model = MaskedLM(network, tokenizer, None, str(name or "the bundled model"), reading.get("shift", False))
     model.folder = Path(where) if Path(where).is_dir() else None
@@ -127,12 +121,17 @@ def model_name(model: Model) -> str:
 
 
 def on_device(model: Model, device: str) -> Callable[[], MaskedLM]:
-    """A function that loads the model on another device, and can be sent to another process. A loaded model is refused."""
+    """A function that loads the model on another device, and can be sent to another process. A loaded model is refused.
+
+    A folder is named by its absolute path: other processes may have other working folders.
+    """
+    named: dict[str, Any] = {"name": model}
     if isinstance(model, partial):
-        named = inspect.signature(model.func).bind_partial(*model.args, **model.keywords).arguments
-        return partial(model.func, **named | {"device": device})
-    if model is None or isinstance(model, str | os.PathLike):
-        return partial(load, model, device)
+        named = dict(inspect.signature(model.func).bind_partial(*model.args, **model.keywords).arguments)
+    if isinstance(name := named.get("name"), str | os.PathLike) and os.path.isdir(folder := os.path.expanduser(name)):
+        named["name"] = os.path.realpath(folder)
+    if isinstance(model, partial) or model is None or isinstance(model, str | os.PathLike):
+        return partial(model.func if isinstance(model, partial) else load, **named | {"device": device})
     raise InputError("engine ray loads the model in every worker: give its folder or name, not a loaded model")
 
 
@@ -147,14 +146,4 @@ def model_on_ray(
 
     here = on_device(model, "cpu")
     workers = ray_workers(count, model.keywords.get("device", "auto") if isinstance(model, partial) else "auto", most)
-    return here(), workers, on_device(_absolute(model), workers.device)
-
-
-def _absolute(model: Model) -> Model:
-    """The model with a folder by its absolute path: workers have folders of their own."""
-    if isinstance(model, partial):
-        named = inspect.signature(model.func).bind_partial(*model.args, **model.keywords).arguments
-        return partial(model.func, **named | {"name": _absolute(named.get("name"))})
-    if isinstance(model, str | os.PathLike) and os.path.isdir(folder := os.path.expanduser(os.fspath(model))):
-        return os.path.realpath(folder)
-    return model
+    return here(), workers, on_device(model, workers.device)

@@ -7,46 +7,133 @@ refused in one line. Code that lies in a checkpoint is never run: `trust_remote_
 
 from __future__ import annotations
 
-import logging
 import warnings
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from unmask.errors import InputError, ModelError, UnmaskWarning
+from unmask.errors import ModelError, UnmaskWarning
+from unmask.models import source as files
 from unmask.models.encoder.bert import BertMaskedLM, BertShape
 from unmask.models.heads import refuse_causal, refuse_type
-from unmask.models.source import (
-    LOADING,
-    Source,
-    first_line,
-    quiet_transformers,
-    read_file,
-    read_tensors,
-    refuse_misfit,
-    refuse_non_finite,
-    refuse_whole_numbers,
-    renamed,
-    stored_types,
-    weight_files,
-    why_not_read,
-)
+from unmask.models.source import LOADING, Source, first_line, quiet_transformers
 from unmask.models.text.vocabulary import load_tokenizer, refuse_foreign_tokenizer, refuse_other_vocabulary, warn_of_few_tokens
 
+DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16, "float64": torch.float64}
+DEVICES = "use auto, cpu, cuda or cuda:N"
+UNLIMITED = 10**9
+WEIGHTS = "model.safetensors"
+UNUSED_BY_LOGITS = ("bert.pooler.", "cls.seq_relationship.", "bert.embeddings.position_ids", "bert.embeddings.token_type_ids")
+OLD_NAMES = {"LayerNorm.gamma": "LayerNorm.weight", "LayerNorm.beta": "LayerNorm.bias"}
 COUNTS = ("vocab_size", "hidden_size", "num_hidden_layers", "num_attention_heads", "intermediate_size")
 LEARNED, ROTARY = ("absolute", None), ("rotary", "rope")
 """Values of position_embedding_type that transformers computes; the second only where the architecture has rotary positions."""
+PAIR_FILE = "translation.json"
+"""In the folder of a model that was trained to translate (`unmask.translation.pairs`)."""
 
 
-def read_network(source: Source, dtype: torch.dtype, rename: Mapping[str, str] | None = None) -> nn.Module:
-    """The masked language model of a folder or a hub name; `rename`: see `weights.renamed`."""
+def resolve_device(device: str | torch.device) -> torch.device:
+    """The device named; "auto" is CUDA if there is a GPU, else the CPU. Others that torch knows are refused."""
+    if device == "auto":
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    try:
+        named = torch.device(device if isinstance(device, torch.device) else str(device))
+    except (RuntimeError, ValueError):
+        raise ModelError(f"device {device!r} is not known: {DEVICES}") from None
+    if named.type not in ("cpu", "cuda") or (named.type == "cpu" and named.index):
+        raise ModelError(f"device {str(device)!r} is not one that unmask runs on: {DEVICES}")
+    if named.type == "cuda" and not torch.cuda.is_available():
+        raise ModelError(f"device {str(device)!r} was asked for, but this torch sees no CUDA device: use cpu")
+    if named.type == "cuda" and (named.index or 0) >= torch.cuda.device_count():
+        raise ModelError(f"device {str(device)!r} was asked for, and there are {torch.cuda.device_count()}, from cuda:0: use one")
+    return named if named.type == "cuda" else torch.device("cpu")
+
+
+def resolve_dtype(dtype: str | torch.dtype) -> torch.dtype:
+    """The number format named; "auto" is float32 on every device."""
+    name = str(dtype).removeprefix("torch.")
+    if name != "auto" and name not in DTYPES:
+        raise ModelError(f"dtype {name!r} is not known: use auto, {', '.join(DTYPES)}")
+    return DTYPES.get(name, torch.float32)
+
+
+def is_pair_model(folder: Path) -> bool:
+    """Whether a folder holds a model that was trained to translate."""
+    return (folder / PAIR_FILE).is_file()
+
+
+def warn_of_pair_model(folder: Path) -> None:
+    """Warn of a model that was trained to translate."""
+    if is_pair_model(folder):
+        alone = "was trained to translate and never saw a text without its source: use it with unmask translate"
+        warnings.warn(f"model {str(folder)!r} {alone}", UnmaskWarning, stacklevel=4)
+
+
+def load_checkpoint(
+    name_or_path: str | Path, device: torch.device, dtype: torch.dtype, mask_token: str | None = None
+) -> tuple[nn.Module, Any]:
+    """The network in evaluation mode on `device`, and its tokenizer; see `load_network` and `load_tokenizer`."""
+    source = Source(str(name_or_path))
+    with LOADING:
+        return load_network(source, device, dtype), load_tokenizer(source, mask_token)
+
+
+def load_network(source: Source, device: torch.device, dtype: torch.dtype) -> nn.Module:
+    """The network in evaluation mode on `device`. A folder is read without touching the internet."""
+    with LOADING:
+        network: nn.Module = read_own_bert(source, dtype) or read_network(source, dtype)
+    files.refuse_non_finite(network, source.name)
+    return network.to(device).eval()
+
+
+def read_own_bert(source: Source, dtype: torch.dtype, decoder: bool = False) -> BertMaskedLM | None:
+    """The network, or None if the folder does not hold exactly its tensors: transformers reads it then.
+
+    Tensors that logits do not use (pooler, next sentence) may lie beside.
+    `decoder`: read a causal model's weights, whose caller does not let positions look ahead.
+    """
+    config = {key: value for key, value in source.config.items() if not (decoder and key == "is_decoder")}
+    shape = BertShape.of(config) if source.local else None
+    if shape is None or not (source.folder / WEIGHTS).is_file():
+        return None
+    network = BertMaskedLM(shape)
+    tensors = _tensors_for(network, source.folder / WEIGHTS)
+    if tensors is None:
+        return None
+    tied = network.tied()
+    converted = {name: tensor.to(dtype) for name, tensor in tensors.items() if name not in tied}
+    network.load_state_dict(converted | {name: converted[of] for name, of in tied.items()}, assign=True)
+    network.tie()
+    return network.eval()
+
+
+def _tensors_for(network: BertMaskedLM, path: Path) -> dict[str, Tensor] | None:
+    """The file's tensors, if they are the network's, in number and shape."""
+    tensors = {}
+    for name, tensor in files.read_tensors(path).items():
+        for old, new in OLD_NAMES.items():
+            name = name.removesuffix(old) + new if name.endswith(old) else name
+        if not name.startswith(UNUSED_BY_LOGITS):
+            tensors[name] = tensor
+    types = {name: tensor.dtype for name, tensor in tensors.items()}
+    for name, of in network.tied().items():
+        if of not in tensors or not torch.equal(tensors.setdefault(name, tensors[of]), tensors[of]):
+            return None
+    shapes = {name: tensor.shape for name, tensor in tensors.items()}
+    if shapes != {name: tensor.shape for name, tensor in network.state_dict().items()}:
+        return None
+    files.refuse_whole_numbers(types, str(path.parent))
+    return tensors
+
+
+def read_network(source: Source, dtype: torch.dtype) -> nn.Module:
+    """The masked language model of a folder or a hub name, by transformers."""
     with quiet_transformers():
         config = _load_config(source)
         _refuse_other_kinds(config, source)
-        return _load_masked_lm(source, config, dtype, rename or {})
+        return _load_masked_lm(source, config, dtype)
 
 
 def load_causal(name: str) -> tuple[Any, Any]:
@@ -61,9 +148,10 @@ def load_causal(name: str) -> tuple[Any, Any]:
             config = _load_config(source)
             tokenizer = AutoTokenizer.from_pretrained(source.name, **safely)
             network, report = make.from_pretrained(source.name, config=config, **safely, output_loading_info=True)
-        refuse_misfit(source.name, network.base_model_prefix + ".", report["missing_keys"], report["unexpected_keys"])
-        _refuse_whole_numbers(network, source)
-        refuse_non_finite(network, source.name)
+        files.refuse_misfit(source.name, network.base_model_prefix + ".", report["missing_keys"], report["unexpected_keys"])
+        if source.local:
+            files.refuse_whole_numbers(files.stored_types(source.folder), source.name)
+        files.refuse_non_finite(network, source.name)
         embeddings = len(network.get_input_embeddings().weight)
         refuse_foreign_tokenizer(tokenizer, embeddings, source.name, ("bos", "eos"))
         refuse_other_vocabulary(tokenizer, source)
@@ -78,9 +166,11 @@ def load_causal(name: str) -> tuple[Any, Any]:
 
 
 def _load_config(source: Source) -> Any:
+    """The configuration; raises for settings that transformers had once, and now passes over: they make another network."""
     from transformers import AutoConfig
     from transformers.models.auto.configuration_auto import CONFIG_MAPPING_NAMES
 
+    where = f"config.json of {source.name!r}"
     try:
         config = AutoConfig.from_pretrained(source.name, local_files_only=source.files_only, trust_remote_code=False)
     except Exception as error:
@@ -92,7 +182,7 @@ def _load_config(source: Source) -> Any:
         if source.local:
             known = source.config.get("model_type") in CONFIG_MAPPING_NAMES
             remedy = "use the config that the weights were saved with" if known else "name a known model_type in it"
-            raise ModelError(f"config.json of {source.name!r} is not understood ({first_line(error)}): {remedy}") from None
+            raise ModelError(f"{where} is not understood ({first_line(error)}): {remedy}") from None
         raise ModelError(
             f"model {source.name!r} is neither a folder here nor reachable on the hub: check the name and the network, "
             "or give a folder"
@@ -103,229 +193,70 @@ def _load_config(source: Source) -> Any:
                 f"{source.name!r} asks for code from the hub (attn_implementation {kernel!r} in its config.json), which is never "
                 "run: take that line out"
             )
-    _refuse_ignored_settings(config, source)
-    return config
-
-
-def _refuse_ignored_settings(config: Any, source: Source) -> None:
-    """Raise for settings that transformers had once, and now passes over: the network would be another than the trained one."""
     positions = getattr(config, "position_embedding_type", None)
     rotary = any(hasattr(config, name) for name in ("rope_theta", "rope_parameters", "rotary_value"))
     if positions not in LEARNED and not (rotary and positions in ROTARY):
         raise ModelError(
-            f"config.json of {source.name!r} says position_embedding_type {positions!r}, which transformers does not compute for "
+            f"{where} says position_embedding_type {positions!r}, which transformers does not compute for "
             f"{config.model_type}: use a checkpoint with absolute positions"
         )
-    pruned = getattr(config, "pruned_heads", None)
-    if pruned:
+    if pruned := getattr(config, "pruned_heads", None):
         raise ModelError(
-            f"config.json of {source.name!r} says pruned_heads {pruned!r}, which transformers does not read any more: save the "
-            "weights with all heads, zeros for those taken out, and pruned_heads {}"
+            f"{where} says pruned_heads {pruned!r}, which transformers does not read any more: save the weights with all heads, "
+            "zeros for those taken out, and pruned_heads {}"
         )
+    return config
 
 
 def _refuse_other_kinds(config: Any, source: Source) -> None:
     from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES, MODEL_FOR_MASKED_LM_MAPPING_NAMES
 
+    kind, other = config.model_type, ""
     if getattr(config, "is_encoder_decoder", False):
-        raise ModelError(f"{source.name!r} is an encoder-decoder ({config.model_type}): use a masked language model")
-    if getattr(config, "is_decoder", False):
-        raise ModelError(f"{source.name!r} is a causal model (is_decoder is true in its config): use a masked language model")
+        other = f"an encoder-decoder ({kind})"
+    elif getattr(config, "is_decoder", False):
+        other = "a causal model (is_decoder is true in its config)"
+    elif kind not in MODEL_FOR_MASKED_LM_MAPPING_NAMES and kind not in MODEL_FOR_CAUSAL_LM_MAPPING_NAMES:
+        other = f"a {kind} model, which has no masked form"
+    if other:
+        raise ModelError(f"{source.name!r} is {other}: use a masked language model")
     for name in COUNTS:
         count = getattr(config, name, 1)
         if isinstance(count, bool) or not isinstance(count, int) or count < 1:
             raise ModelError(
                 f"config.json of {source.name!r} says {name} {count!r}: use the config that the weights were saved with"
             )
-    if config.model_type not in MODEL_FOR_MASKED_LM_MAPPING_NAMES and config.model_type in MODEL_FOR_CAUSAL_LM_MAPPING_NAMES:
-        if getattr(config, "is_causal", True) is not False:
-            raise ModelError(
-                f"{source.name!r} is a causal model ({config.model_type}): use a masked language model; a network of this "
-                'architecture that was trained to see all tokens has "is_causal": false in its config.json'
-            )
-    elif config.model_type not in MODEL_FOR_MASKED_LM_MAPPING_NAMES:
-        raise ModelError(f"{source.name!r} is a {config.model_type} model, which has no masked form: use a masked language model")
+    if kind not in MODEL_FOR_MASKED_LM_MAPPING_NAMES and getattr(config, "is_causal", True) is not False:
+        raise ModelError(
+            f"{source.name!r} is a causal model ({kind}): use a masked language model; a network of this architecture that was "
+            'trained to see all tokens has "is_causal": false in its config.json'
+        )
     refuse_type(config, source.name)
 
 
-def _load_masked_lm(source: Source, config: Any, dtype: torch.dtype, rename: Mapping[str, str]) -> nn.Module:
+def _load_masked_lm(source: Source, config: Any, dtype: torch.dtype) -> nn.Module:
     from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING, MODEL_FOR_MASKED_LM_MAPPING
 
     if source.local:
-        weight_files(source.folder)  # raises if there are none
-    if rename and not source.local:
-        raise InputError(f"rename is for tensors of a folder, and {source.name!r} is a name on the hub: download it to a folder")
-    options: dict[str, Any] = {"state_dict": renamed(read_tensors(source.folder), rename)} if rename else {}
+        files.weight_files(source.folder)  # raises if there are none
     masked = type(config) in MODEL_FOR_MASKED_LM_MAPPING
     kind: Any = (MODEL_FOR_MASKED_LM_MAPPING if masked else MODEL_FOR_CAUSAL_LM_MAPPING)[type(config)]
+    safely = {"local_files_only": source.files_only, "weights_only": True}
+    checked = {"output_loading_info": True, "ignore_mismatched_sizes": True}
     try:
-        network, report = kind.from_pretrained(
-            None if rename else source.name,
-            config=config,
-            dtype=dtype,
-            local_files_only=source.files_only,
-            output_loading_info=True,
-            ignore_mismatched_sizes=True,
-            weights_only=True,
-            **options,
-        )
+        network, report = kind.from_pretrained(source.name, config=config, dtype=dtype, **safely, **checked)
     except Exception as error:
-        raise ModelError(why_not_read(error, source.name)) from None
+        raise ModelError(files.why_not_read(error, source.name)) from None
     misshapen = [str(entry[0]) for entry in report["mismatched_keys"]]
-    refuse_misfit(source.name, network.base_model_prefix + ".", report["missing_keys"], report["unexpected_keys"], misshapen)
-    _refuse_whole_numbers(network, source, options.get("state_dict"))
+    prefix = network.base_model_prefix + "."
+    files.refuse_misfit(source.name, prefix, report["missing_keys"], report["unexpected_keys"], misshapen)
+    if source.local:
+        files.refuse_whole_numbers(files.stored_types(source.folder), source.name)
     if not masked:
         network.config.use_cache = False
         tokens = network.get_input_embeddings().num_embeddings
         refuse_causal(lambda ids: network(input_ids=ids).logits, 0, tokens, network.device, repr(source.name))
     return network
-
-
-def _refuse_whole_numbers(network: nn.Module, source: Source, tensors: Mapping[str, Tensor] | None = None) -> None:
-    """Of the tensors, or of the files that transformers has just read."""
-    if tensors is not None:
-        stored = {name: tensor.dtype for name, tensor in tensors.items()}
-    elif source.local:
-        stored = stored_types(source.folder)
-    else:
-        from huggingface_hub import try_to_load_from_cache
-
-        stored = stored_types(Path(str(try_to_load_from_cache(source.name, "config.json"))).parent)
-    refuse_whole_numbers(stored, [name for name, _ in network.named_parameters(remove_duplicate=False)], source.name)
-
-
-logger = logging.getLogger(__name__)
-DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16, "float64": torch.float64}
-NATIVE = {torch.bfloat16: ("avx512_bf16", "amx_bf16"), torch.float16: ("avx512_fp16", "amx_fp16")}
-"""What x86 processors call their products of half precision; torch computes them slowly without."""
-UNLIMITED = 10**9
-WEIGHTS = "model.safetensors"
-UNUSED_BY_LOGITS = ("bert.pooler.", "cls.seq_relationship.", "bert.embeddings.position_ids", "bert.embeddings.token_type_ids")
-OLD_NAMES = {"LayerNorm.gamma": "LayerNorm.weight", "LayerNorm.beta": "LayerNorm.bias"}
-DEVICES = "use auto, cpu, cuda or cuda:N"
-PAIR_FILE = "translation.json"
-"""In the folder of a model that was trained to translate (`unmask.translation.pairs`)."""
-
-
-def resolve_device(device: str | torch.device) -> torch.device:
-    """The device named; "auto" is CUDA if there is a GPU, else the CPU. Others that torch knows are refused."""
-    if device == "auto":
-        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    try:
-        found = torch.device(device if isinstance(device, torch.device) else str(device))
-    except (RuntimeError, ValueError):
-        raise ModelError(f"device {device!r} is not known: {DEVICES}") from None
-    if found.type not in ("cpu", "cuda") or (found.type == "cpu" and found.index):
-        raise ModelError(f"device {str(device)!r} is not one that unmask runs on: {DEVICES}")
-    if found.type == "cuda" and not torch.cuda.is_available():
-        raise ModelError(f"device {str(device)!r} was asked for, but this torch sees no CUDA device: use cpu")
-    if found.type == "cuda" and (found.index or 0) >= torch.cuda.device_count():
-        raise ModelError(f"device {str(device)!r} was asked for, and there are {torch.cuda.device_count()}, from cuda:0: use one")
-    return found if found.type == "cuda" else torch.device("cpu")
-
-
-def resolve_dtype(dtype: str | torch.dtype) -> torch.dtype:
-    """The number format named; "auto" is float32 on every device."""
-    if isinstance(dtype, torch.dtype):
-        dtype = str(dtype).removeprefix("torch.")
-    if dtype == "auto":
-        return torch.float32
-    if dtype not in DTYPES:
-        raise ModelError(f"dtype {dtype!r} is not known: use auto, {', '.join(DTYPES)}")
-    return DTYPES[dtype]
-
-
-def warn_if_slow(device: torch.device, dtype: torch.dtype) -> None:
-    """Log a warning if an x86 processor has no products of this half precision: they are slower than float32 there."""
-    able = torch.cpu.get_capabilities() if device.type == "cpu" and hasattr(torch.cpu, "get_capabilities") else {}
-    if dtype in NATIVE and able.get("architecture") == "x86_64" and not any(able.get(name) for name in NATIVE[dtype]):
-        logger.warning(
-            "dtype %s is slower than float32 on this processor, which has no such products: use float32", str(dtype)[6:]
-        )
-
-
-def is_pair_model(folder: Path) -> bool:
-    """Whether a folder holds a model that was trained to translate."""
-    return (folder / PAIR_FILE).is_file()
-
-
-def warn_of_pair_model(folder: Path) -> None:
-    """Warn of a model that was trained to translate."""
-    if is_pair_model(folder):
-        warnings.warn(
-            f"model {str(folder)!r} was trained to translate and never saw a text without its source: "
-            "use it with unmask translate",
-            UnmaskWarning,
-            stacklevel=4,
-        )
-
-
-def load_checkpoint(
-    name_or_path: str | Path,
-    device: torch.device,
-    dtype: torch.dtype,
-    rename: Mapping[str, str] | None = None,
-    mask_token: str | None = None,
-) -> tuple[nn.Module, Any]:
-    """The network in evaluation mode on `device`, and its tokenizer; see `load_network` and `load_tokenizer`."""
-    source = Source(str(name_or_path))
-    with LOADING:
-        network = load_network(source, device, dtype, rename)
-        return network, load_tokenizer(source, mask_token)
-
-
-def load_network(source: Source, device: torch.device, dtype: torch.dtype, rename: Mapping[str, str] | None = None) -> nn.Module:
-    """The network in evaluation mode on `device`. A folder is read without touching the internet.
-
-    `rename` gives tensors of a folder the names that the network has for them: {"lm_head": "cls.predictions"}.
-    """
-    with LOADING:
-        network: nn.Module = read_own_bert(source, dtype, rename) or read_network(source, dtype, rename)
-    refuse_non_finite(network, source.name)
-    return network.to(device).eval()
-
-
-def read_own_bert(
-    source: Source, dtype: torch.dtype, rename: Mapping[str, str] | None = None, decoder: bool = False
-) -> BertMaskedLM | None:
-    """The network, or None if the folder does not hold exactly its tensors: transformers reads it then.
-
-    Tensors that logits do not use (pooler, next sentence) may lie beside. `rename`: see `weights.renamed`.
-    `decoder`: read a causal model's weights, whose caller does not let positions look ahead.
-    """
-    config = {key: value for key, value in source.config.items() if not (decoder and key == "is_decoder")}
-    shape = BertShape.of(config) if source.local else None
-    if shape is None or not (source.folder / WEIGHTS).is_file():
-        return None
-    network = BertMaskedLM(shape)
-    tensors = _tensors_for(network, source.folder / WEIGHTS, rename or {})
-    if tensors is None:
-        return None
-    tied = network.tied()
-    converted = {name: tensor.to(dtype) for name, tensor in tensors.items() if name not in tied}
-    network.load_state_dict(converted | {name: converted[of] for name, of in tied.items()}, assign=True)
-    network.tie()
-    return network.eval()
-
-
-def _tensors_for(network: BertMaskedLM, path: Path, rename: Mapping[str, str]) -> dict[str, Tensor] | None:
-    """The file's tensors, if they are the network's, in number and shape."""
-    stored = renamed(read_file(path), rename)
-    tensors = {_new_name(name): tensor for name, tensor in stored.items() if not name.startswith(UNUSED_BY_LOGITS)}
-    for name, of in network.tied().items():
-        if of not in tensors or not torch.equal(tensors.setdefault(name, tensors[of]), tensors[of]):
-            return None
-    expected = {name: tensor.shape for name, tensor in network.state_dict().items()}
-    if expected != {name: tensor.shape for name, tensor in tensors.items()}:
-        return None
-    refuse_whole_numbers({_new_name(name): tensor.dtype for name, tensor in stored.items()}, expected, str(path.parent))
-    return tensors
-
-
-def _new_name(name: str) -> str:
-    for old, new in OLD_NAMES.items():
-        name = name.removesuffix(old) + new if name.endswith(old) else name
-    return name
 
 
 def longest_text(network: Any, tokenizer: Any) -> int | None:

@@ -20,7 +20,7 @@ from unmask.cloze import Cloze
 from unmask.errors import InputError, ModelError
 from unmask.models.batching import RowBatches, RowCost, default_budget, passes
 from unmask.models.conditional_model import ConditionalModel
-from unmask.models.encoder.encoder import Encoder, Substitution, agree, find_encoder, has_padding, plain_logits, shared_logits
+from unmask.models.encoder.encoder import Encoder, Substitution, agree, find_encoder, plain_logits, shared_logits
 from unmask.models.encoder.layers import HALF_TYPES
 from unmask.models.heads import FunctionNetwork, WholeRowCost, caution, head_of, refuse_causal, refuse_type
 from unmask.models.load import load_anew
@@ -38,11 +38,9 @@ class MaskedLM(ConditionalModel):
     Positions count the model's tokens from 0, its start token included. `special_ids` are the ids that cannot
     replace a word: the tokenizer's special tokens, and ids of the model that the tokenizer has no token for.
 
-    The constructor wraps a network that is in memory, and puts it in evaluation mode; `load` reads a checkpoint, and `of` takes
-    any function.
+    The constructor wraps a network of transformers and its tokenizer, and puts it in evaluation mode; `load` reads a checkpoint,
+    and `of` takes any function.
 
-    network         a masked language model of transformers
-    tokenizer       its tokenizer, of transformers
     memory_budget   bytes for the activations of one batch of rows [default: half of a GPU's free memory, 512 MiB on a CPU]
     name            what messages call it
     shift           whether logits at position t - 1 predict the token at t, as in some diffusion language models
@@ -104,17 +102,12 @@ class MaskedLM(ConditionalModel):
 
         Use it for networks that need code of their own: load them yourself, and pass the network or a function that calls it.
 
-        function        called with ids, a tensor of whole numbers
         tokenizer       its tokenizer, of transformers
         mask_id         the id that hides a token [default: the tokenizer's mask token]
-        shift           as in `load`
         device          where ids are put [default: where the function's parameters are, or the CPU]
-        memory_budget   as in `load`
-        name            what messages call it
         """
-        refuse_no_tokenizer(tokenizer)
+        refuse_tokenizer(tokenizer, masked=mask_id is None)
         tokenizer = with_mask(tokenizer, mask_id)
-        refuse_no_mask(tokenizer)
         if isinstance(function, nn.Module):
             function.eval()
         network = FunctionNetwork(function, tokenizer, None if device is None else resolve_device(device))
@@ -176,19 +169,14 @@ class MaskedLM(ConditionalModel):
         n, p = positions.shape
         encoder = self._for_one_position(ids, positions) if p == 1 and n else None
         forward = self.head if encoder is None else partial(self._at_one, encoder)
-        parts = self.batches.run(
-            n,
-            self.cost.bytes(ids.shape[1], p),
-            lambda rows: forward(ids[rows], positions[rows]),
-            self.rows_at_once(ids.shape[1], p),
-        )
+        cost, most = self.cost.bytes(ids.shape[1], p), self.rows_at_once(ids.shape[1], p)
+        parts = self.batches.run(n, cost, lambda rows: forward(ids[rows], positions[rows]), most)
         whole: Tensor | None = None
         for rows, part in parts if self.device.type == "cuda" else self._finite(parts):
             if len(part) == n:
                 whole = part
                 continue
-            if whole is None:
-                whole = part.new_empty((n, p, part.shape[-1]))
+            whole = part.new_empty((n, p, part.shape[-1])) if whole is None else whole
             whole[rows] = part
         return torch.empty((0, p, self.vocab_size), dtype=torch.float32, device=self.device) if whole is None else whole
 
@@ -235,7 +223,7 @@ class MaskedLM(ConditionalModel):
         Another thread may give `self.encoder` up at any time.
         """
         encoder = self.encoder
-        if encoder is None or not self.head.position_by_position or has_padding(encoder, ids):
+        if encoder is None or not self.head.position_by_position or encoder.has_padding(ids):
             return None
         if ids.shape[1] not in self._checked_for_one:
             row, at = ids[:1], positions[:1]
@@ -256,10 +244,11 @@ class MaskedLM(ConditionalModel):
     ) -> Iterator[tuple[slice, Float[Tensor, "b V"]]]:
         """`substitutions` without the check for NaN, which waits for the GPU."""
         refuse_too_long(len(ids), self.max_length)
-        text, places = (torch.as_tensor(given, dtype=torch.long, device=self.device) for given in (ids, vary))
-        values, asked = values.to(self.device), (text, places, predict)
+        text, places = (torch.as_tensor(whole, dtype=torch.long, device=self.device) for whole in (ids, vary))
+        values = values.to(self.device)
         with passes():
-            logits_of = self._shared(*asked, values) or partial(plain_logits, self.head, *asked)
+            plain = partial(plain_logits, self.head, text, places, predict)
+            logits_of = self._shared(text, places, predict, values) or plain
 
         def compute(rows: slice) -> Tensor:
             with passes():
@@ -281,7 +270,9 @@ class MaskedLM(ConditionalModel):
             raise self.not_finite()
 
     def not_finite(self) -> ModelError:
-        """As for other models; a network with token dropout divides by the share of tokens that are not masked."""
+        """As for other models, except functions; a network with token dropout divides by the share of unmasked tokens."""
+        if isinstance(self.network, FunctionNetwork):
+            return ModelError(f"logits of {self.name} are not finite: return finite logits, or -inf for tokens that cannot be")
         if getattr(self.network.config, "token_dropout", False) and self.dtype not in HALF_TYPES:
             return ModelError(f"logits of {self.name} are not finite: leave a token unmasked (token_dropout in its config.json)")
         return super().not_finite()
@@ -289,7 +280,7 @@ class MaskedLM(ConditionalModel):
     def _shared(self, text: Tensor, vary: Tensor, predict: int, values: Tensor) -> Callable[[Tensor], Tensor] | None:
         """Logits at `predict` with what all rows share computed once; None if the architecture does not allow it."""
         encoder = self.encoder
-        if encoder is None or encoder.unseen is not None or has_padding(encoder, text):
+        if encoder is None or encoder.unseen is not None or encoder.has_padding(text):
             return None
         logits_of = partial(shared_logits, self.head, Substitution(encoder, text, vary, predict))
         if len(text) not in self._checked_lengths and len(values):
@@ -313,33 +304,25 @@ def refuse_unusable(network: Any, tokenizer: Any, name: str) -> None:
     """Raise if the two are not a model and a tokenizer of transformers, or of our own, or if the type is refused."""
     if not all(hasattr(network, part) for part in ("config", "base_model", "get_input_embeddings")):
         raise InputError(f"network {checks.shown(network)} is not one of transformers: give what from_pretrained returns")
-    refuse_no_tokenizer(tokenizer)
-    refuse_no_mask(tokenizer)
+    refuse_tokenizer(tokenizer)
     refuse_type(network.config, name)
 
 
-def refuse_no_tokenizer(tokenizer: object) -> None:
-    """Raise for what is not a tokenizer."""
+def refuse_tokenizer(tokenizer: Any, masked: bool = True) -> None:
+    """Raise for what is not a tokenizer, or has no mask token."""
     if not all(hasattr(tokenizer, name) for name in ("mask_token_id", "all_special_ids", "get_vocab", "convert_ids_to_tokens")):
         raise InputError(f"tokenizer {checks.shown(tokenizer)} is not one of transformers: give what from_pretrained returns")
-
-
-def refuse_no_mask(tokenizer: object) -> None:
-    """Raise for a tokenizer without a mask token."""
-    if getattr(tokenizer, "mask_token_id", None) is None:
-        raise ModelError(
-            f"tokenizer {type(tokenizer).__name__} has no mask token: give that of a masked language model, or mask_id"
-        )
+    if masked and tokenizer.mask_token_id is None:
+        kind = type(tokenizer).__name__
+        raise ModelError(f"tokenizer {kind} has no mask token: give that of a masked language model, or mask_id")
 
 
 def refuse_outside(ids: Tensor, positions: Tensor, input_size: int) -> None:
     """Raise for token ids and positions that are not there; those on a GPU are not looked at, since that would wait for it."""
-    for name, given in (("ids", ids), ("positions", positions)):
-        if given.dim() != 2 or given.is_floating_point() or given.is_complex() or given.dtype == torch.bool:
-            raise InputError(f"{name} {checks.shown(given)} are not rows of whole numbers: give a tensor such as [[3, 4]]")
-    for what, given, size in (("token id", ids, input_size), ("position", positions, ids.shape[1])):
-        if given.device.type == "cpu" and given.numel():
-            for value in given.aminmax():
-                checks.whole(what, value, 0, size - 1)
+    for name, what, rows, size in (("ids", "token id", ids, input_size), ("positions", "position", positions, ids.shape[-1])):
+        if rows.dim() != 2 or rows.is_floating_point() or rows.is_complex() or rows.dtype == torch.bool:
+            raise InputError(f"{name} {checks.shown(rows)} are not rows of whole numbers: give a tensor such as [[3, 4]]")
+        for value in rows.aminmax() if rows.device.type == "cpu" and rows.numel() else ():
+            checks.whole(what, value, 0, size - 1)
     if len(ids) != len(positions):
         raise InputError(f"{len(ids)} texts and {len(positions)} rows of positions were given: give one row for each text")

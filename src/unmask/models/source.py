@@ -28,10 +28,14 @@ from urllib.parse import urlsplit
 import torch
 from torch import Tensor, nn
 
-from unmask.errors import InputError, ModelError, UnmaskWarning
+from unmask.errors import ModelError, UnmaskWarning
 
 PROXY_VARIABLES = ("HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy")
-CONVERT = "convert it as docs/bring-your-own-model.md shows (Checkpoints of fairseq)"
+UNUSED_BY_LOGITS = ("pooler.", "contact_head.", "seq_relationship.", "position_ids", "token_type_ids")
+SHOWN = 3
+WEIGHT_FILES = ("model.safetensors", "model.safetensors.index.json", "pytorch_model.bin", "pytorch_model.bin.index.json")
+VOCABULARY = "vocabulary"
+"""In the metadata of a safetensors file that `unmask train` wrote: `vocabulary_hash` of the model's tokenizer."""
 LOADING = threading.RLock()
 """Held while a checkpoint is read."""
 
@@ -44,29 +48,37 @@ def _in_child() -> None:
 os.register_at_fork(before=LOADING.acquire, after_in_parent=LOADING.release, after_in_child=_in_child)
 
 
+class LeftOut(UnmaskWarning):
+    """Tensors of other heads lie beside that of the language model; no logit needs them."""
+
+
 class Source:
     """A model's name: a folder, which is read without touching the network, or a name on the hub."""
 
     def __init__(self, name: str) -> None:
         self.name = os.path.expanduser(name)
-        self.local = os.path.isdir(self.name)
-        if os.path.isfile(self.name) and self.name.endswith(".pt"):
-            raise ModelError(f"model {name!r} is a pickle, which may run code when it is opened: {CONVERT}")
+        self.folder, self.local = Path(self.name), os.path.isdir(self.name)
         if os.path.isfile(self.name):
             raise ModelError(f"model {name!r} is a file: give the folder that it lies in")
         looks_like_path = self.name.startswith((".", "/", "~", os.sep)) or self.name.count("/") > 1
         if not self.local and (looks_like_path or not self.name or "\0" in self.name):
             raise ModelError(f"model folder {name!r} does not exist: give a folder with config.json and weights, or a hub name")
 
-    @property
-    def folder(self) -> Path:
-        """The folder, if the source is one."""
-        return Path(self.name)
-
     @cached_property
     def files_only(self) -> bool:
-        """Whether only files that are here already are read."""
-        return self.local or not _hub_has_an_address()
+        """Whether only files that are here already are read: those of a folder, and of any model if the hub has no address.
+
+        The address is looked up first, because the hub's client tries again for half a minute.
+        """
+        from huggingface_hub import constants
+
+        if self.local or any(os.environ.get(name) for name in PROXY_VARIABLES):
+            return self.local
+        try:
+            socket.getaddrinfo(urlsplit(constants.ENDPOINT).hostname, None)
+        except OSError:
+            return True
+        return False
 
     @cached_property
     def config(self) -> dict[str, Any]:
@@ -75,9 +87,6 @@ class Source:
             return {}
         path = self.folder / "config.json"
         if not path.is_file():
-            pickles = sorted(file.name for file in self.folder.glob("*.pt"))
-            if pickles and (self.folder / "dict.txt").is_file():
-                raise ModelError(f"folder {self.name!r} holds a checkpoint of fairseq ({pickles[0]}, dict.txt): {CONVERT}")
             raise ModelError(f"folder {self.name!r} has no config.json: give a checkpoint saved with save_pretrained")
         try:
             config = json.loads(path.read_text(encoding="utf-8"))
@@ -98,8 +107,8 @@ def quiet_transformers() -> Iterator[None]:
     """One thread at a time, without progress bars and load reports; the settings come back afterwards."""
     from transformers.utils import logging
 
+    hub = getLogger("huggingface_hub")
     with LOADING:
-        hub = getLogger("huggingface_hub")
         verbosity, hub_level, bars = logging.get_verbosity(), hub.level, logging.is_progress_bar_enabled()
         logging.set_verbosity(CRITICAL)
         hub.setLevel(CRITICAL)
@@ -119,48 +128,15 @@ def state_of(where: str) -> tuple[object, ...]:
     if not os.path.isdir(folder):
         return (where,)
     folder = os.path.realpath(folder)
-    files = [entry for entry in os.scandir(folder) if entry.is_file()]
     above = Path(folder).parent / "vocab.txt"
-    dates = sorted((entry.name, entry.stat().st_size, entry.stat().st_mtime_ns) for entry in files)
-    return (folder, *dates, above.stat().st_mtime_ns if above.is_file() else None)
+    files = sorted((e.name, e.stat().st_size, e.stat().st_mtime_ns) for e in os.scandir(folder) if e.is_file())
+    return (folder, *files, above.stat().st_mtime_ns if above.is_file() else None)
 
 
 def first_line(error: BaseException) -> str:
     """The first line of an error of another library, cut to fit inside a message of one line."""
     text = str(error).strip() or type(error).__name__
     return text.splitlines()[0][:160]
-
-
-def _hub_has_an_address() -> bool:
-    """Whether the hub's name resolves; asked first, because the hub's client tries again for half a minute."""
-    from huggingface_hub import constants
-
-    if any(os.environ.get(name) for name in PROXY_VARIABLES):
-        return True
-    try:
-        socket.getaddrinfo(urlsplit(constants.ENDPOINT).hostname, None)
-    except OSError:
-        return False
-    return True
-
-
-UNUSED_BY_LOGITS = ("pooler.", "contact_head.", "seq_relationship.", "position_ids", "token_type_ids")
-SHOWN = 3
-WEIGHT_FILES = ("model.safetensors", "model.safetensors.index.json", "pytorch_model.bin", "pytorch_model.bin.index.json")
-VOCABULARY = "vocabulary"
-"""In the metadata of a safetensors file that `unmask train` wrote: `vocabulary_hash` of the model's tokenizer."""
-
-
-class LeftOut(UnmaskWarning):
-    """Tensors of other heads lie beside that of the language model; no logit needs them."""
-
-
-def read_tensors(folder: Path) -> dict[str, Tensor]:
-    """The tensors of a folder: safetensors, whole or in parts, else a pickle read as weights only."""
-    tensors: dict[str, Tensor] = {}
-    for path in weight_files(folder):
-        tensors |= read_file(path)
-    return tensors
 
 
 def weight_files(folder: Path) -> list[Path]:
@@ -179,18 +155,46 @@ def weight_files(folder: Path) -> list[Path]:
     raise ModelError(f"folder {str(folder)!r} has no weights: put model.safetensors beside config.json")
 
 
+def read_tensors(path: Path) -> dict[str, Tensor]:
+    """The tensors of a file, or of a folder's files; a pickle that holds more than tensors is not run but refused."""
+    from safetensors.torch import load_file
+
+    if path.is_dir():
+        return {name: tensor for file in weight_files(path) for name, tensor in read_tensors(file).items()}
+    try:
+        if path.suffix == ".safetensors":
+            return load_file(path)
+        stored = torch.load(path, map_location="cpu", weights_only=True)
+        return {name: tensor for name, tensor in stored.items() if isinstance(tensor, Tensor)}
+    except Exception as error:
+        raise ModelError(why_not_read(error, str(path))) from None
+
+
 def stored_types(folder: Path) -> dict[str, torch.dtype]:
     """The number format of each tensor of a folder; of safetensors, without reading the numbers."""
     from safetensors import safe_open
 
-    found: dict[str, torch.dtype] = {}
+    types: dict[str, torch.dtype] = {}
     for path in weight_files(folder):
         if path.suffix != ".safetensors":
-            found |= {name: tensor.dtype for name, tensor in read_file(path).items()}
+            types |= {name: tensor.dtype for name, tensor in read_tensors(path).items()}
             continue
         with safe_open(path, "pt") as file:
-            found |= {name: file.get_slice(name)[:0].dtype for name in file.keys() if file.get_slice(name).get_shape()}  # noqa: SIM118
-    return found
+            types |= {name: file.get_slice(name)[:0].dtype for name in file.keys() if file.get_slice(name).get_shape()}  # noqa: SIM118
+    return types
+
+
+def refuse_whole_numbers(types: Mapping[str, torch.dtype], source: str) -> None:
+    """Raise if a weight or a bias is not stored as floating-point numbers.
+
+    Libraries turn whole numbers into floating-point ones silently; they are a quantised model's, without its scales.
+    """
+    whole = {name: kind for name, kind in types.items() if name.endswith(("weight", "bias")) and not kind.is_floating_point}
+    if whole:
+        raise ModelError(
+            f"{len(whole)} tensors of {source!r} are stored as {str(next(iter(whole.values())))[6:]}, not as floating-point "
+            f"numbers ({_listed(whole)}): save them as float32"
+        )
 
 
 def as_safetensors(tensors: dict[str, Tensor], vocabulary: str) -> bytes:
@@ -220,70 +224,18 @@ def noted_vocabulary(folder: Path) -> str | None:
         return None
 
 
-def refuse_whole_numbers(stored: Mapping[str, torch.dtype], wanted: Collection[str], source: str) -> None:
-    """Raise if a weight (a name in `wanted`, with or without the name of a part before it) is not a floating-point number.
-
-    Libraries turn whole numbers into floating-point ones silently; they are a quantised model's, without its scales.
-    """
-    ends = {end for name in wanted for end in _ends(name)}
-    whole = {name: kind for name, kind in stored.items() if not kind.is_floating_point and ends & set(_ends(name)[:2])}
-    if whole:
-        kind = str(next(iter(whole.values()))).removeprefix("torch.")
-        raise ModelError(
-            f"{len(whole)} tensors of {source!r} are stored as {kind}, not as floating-point numbers ({_listed(whole)}): "
-            "save them as float32"
-        )
-
-
-def read_file(path: Path) -> dict[str, Tensor]:
-    """The tensors of one file; a pickle that holds more than tensors is not run but refused."""
-    from safetensors.torch import load_file
-
-    try:
-        if path.suffix == ".safetensors":
-            return load_file(path)
-        found = torch.load(path, map_location="cpu", weights_only=True)
-        return {name: tensor for name, tensor in found.items() if isinstance(tensor, Tensor)}
-    except Exception as error:
-        raise ModelError(why_not_read(error, str(path))) from None
-
-
 def why_not_read(error: Exception, name: str) -> str:
     """The message about weights that cannot be read."""
-    said = f"{type(error).__name__} {error}".lower()
+    message = f"{type(error).__name__} {error}".lower()
     if "safetensor" in type(error).__name__.lower():
         return f"the safetensors file of {name!r} is truncated or corrupt ({first_line(error)}): copy it again"
-    if "unpickling" in said or "weights_only" in said or "weights only" in said:
+    if any(sign in message for sign in ("unpickling", "weights_only", "weights only")):
         return f"the weights of {name!r} are a pickle that holds more than weights: save them as safetensors"
     return f"the weights of {name!r} cannot be read ({first_line(error)}): check the files, or save the checkpoint again"
 
 
-def renamed(tensors: Mapping[str, Tensor], rename: Mapping[str, str]) -> dict[str, Tensor]:
-    """The tensors under other names: `old` is a whole name or the beginning of names, and becomes `new`."""
-    names = {name: name for name in tensors}
-    for old, new in rename.items():
-        meant = [
-            first for first, name in names.items() if name == old or name.startswith(old if old.endswith(".") else old + ".")
-        ]
-        if not meant or not old:
-            raise InputError(
-                f"rename {old}={new}: no tensor is called so; there are "
-                + ", ".join(sorted({".".join(name.split(".")[:2]) for name in tensors})[:8])
-            )
-        for first in meant:
-            names[first] = (new + names[first][len(old) :]).lstrip(".")
-    if len(set(names.values())) < len(names):
-        twice = next(name for name in names.values() if list(names.values()).count(name) > 1)
-        raise InputError(f"rename gives two tensors the name {twice!r}: give each a name of its own")
-    return {names[first]: tensor for first, tensor in tensors.items()}
-
-
 def refuse_misfit(
-    source: str,
-    prefix: str,
-    missing: Collection[str],
-    unexpected: Collection[str],
-    misshapen: Collection[str] = (),
+    source: str, prefix: str, missing: Collection[str], unexpected: Collection[str], misshapen: Collection[str] = ()
 ) -> None:
     """Raise if tensors are missing, have another shape, or belong to the encoder and have no place in it.
 
@@ -291,29 +243,20 @@ def refuse_misfit(
     """
     missing, unexpected = _that_matter(missing), _that_matter(unexpected)
     encoder = [name for name in unexpected if name.startswith(prefix)]
-    if misshapen:
-        raise ModelError(
-            f"{len(misshapen)} tensors of {source!r} do not have the shapes that its config.json states "
-            f"({_listed(misshapen)}): use the config that the weights were saved with"
-        )
-    if missing:
-        part = "encoder" if any(name.startswith(prefix) for name in missing) else "language-model head"
-        beside = f", while {len(unexpected)} of the file have no place ({_listed(unexpected)})" if unexpected else ""
-        raise ModelError(
-            f"{len(missing)} tensors of the {part} of {source!r} are missing ({_listed(missing)}){beside}: "
-            "use a checkpoint saved with all of them, or rename them (--rename old=new)"
-        )
-    if encoder:
-        raise ModelError(
-            f"{len(encoder)} tensors of the encoder of {source!r} have no place in the network that its config.json states "
-            f"({_listed(encoder)}): use the config that the weights were saved with"
-        )
+    part = "encoder" if any(name.startswith(prefix) for name in missing) else "language-model head"
+    beside = f", while {len(unexpected)} of the file have no place ({_listed(unexpected)})" if unexpected else ""
+    saved = "use the config that the weights were saved with"
+    for names, wrong, remedy in (
+        (misshapen, f"{source!r} do not have the shapes that its config.json states", saved),
+        (missing, f"the {part} of {source!r} are missing", "use a checkpoint saved with all of them, or rename its tensors"),
+        (encoder, f"the encoder of {source!r} have no place in the network that its config.json states", saved),
+    ):
+        if names:
+            more = beside if names is missing else ""
+            raise ModelError(f"{len(names)} tensors of {wrong} ({_listed(names)}){more}: {remedy}")
     if unexpected:
-        warnings.warn(
-            f"{len(unexpected)} tensors of {source!r} belong to other heads and are left out ({_listed(unexpected)})",
-            LeftOut,
-            stacklevel=2,
-        )
+        others = f"{len(unexpected)} tensors of {source!r} belong to other heads and are left out ({_listed(unexpected)})"
+        warnings.warn(others, LeftOut, stacklevel=2)
 
 
 def refuse_non_finite(network: nn.Module, source: str) -> None:
@@ -321,17 +264,10 @@ def refuse_non_finite(network: nn.Module, source: str) -> None:
     for name, tensor in network.named_parameters():
         weights = tensor.detach()
         if not bool(weights.sum().isfinite()) and not bool(weights.isfinite().all()):
-            wrong = int((~weights.isfinite()).sum())
             raise ModelError(
-                f"{wrong:,} of the {weights.numel():,} numbers of {name!r} of {source!r} are not finite: "
-                "use a checkpoint from before its training diverged"
+                f"{int((~weights.isfinite()).sum()):,} of the {weights.numel():,} numbers of {name!r} of {source!r} are not "
+                "finite: use a checkpoint from before its training diverged"
             )
-
-
-def _ends(name: str) -> list[str]:
-    """A tensor's name, and what is left of it without its first part and without its first two."""
-    parts = name.split(".")
-    return [".".join(parts[first:]) for first in range(min(3, len(parts)))]
 
 
 def _that_matter(names: Collection[str]) -> list[str]:

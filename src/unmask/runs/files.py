@@ -1,14 +1,7 @@
 """Files that survive a kill: written whole or not at all, read whole or refused in one line.
 
-Writing, for any content (parents are made, a link keeps pointing where it did, a folder or a device is never replaced):
-
-    write_atomically(path, bytes or text)      write_json(path, value)      write_table(path, rows or frame or Arrow table)
-    write_arrays(path, name=array, ...)        with atomic_path(path) as temporary: ...        with writing(path): ...
-
-Reading, where damage is an `InputError` that ends with `remedy`, what the user can do about it:
-
-    read_bytes   read_text   read_json   read_table   read_arrays      with reading(path): ...
-
+When a file is written, its parents are made, a link keeps pointing where it did, and a folder or a device is never replaced.
+Damage of a file that is read is an `InputError` that ends with `remedy`: what the user can do about it.
 A path that a user gave comes in through `user_path`, which understands `~` and refuses what can name no file.
 """
 

@@ -1,12 +1,6 @@
-"""Hashes of contents (weights, a tokenizer, a text, a file), and where numbers come from. One changed bit changes a hash.
+"""Hashes of contents (weights, a tokenizer, a text, a file), and where numbers come from.
 
-    fingerprint(network.state_dict(), tokenizer_json)    all bytes of all tensors, their names, types and shapes, and the rest
-    content_hash("text" or bytes)                        of a text
-    file_hash(path)                                      of a file, as stored
-    provenance()                                         when, by which command, with which versions, on which hardware
-
-SHA-256, cut to 16 hexadecimal digits. Tensors are hashed side by side (hashing does not hold Python's lock), so a
-BERT-base takes a fraction of a second.
+SHA-256, cut to 16 hexadecimal digits. Tensors are hashed side by side, since hashing does not hold Python's lock.
 """
 
 from __future__ import annotations

@@ -26,7 +26,6 @@ import os
 import shutil
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import IO, TYPE_CHECKING, Any, Self
@@ -54,23 +53,6 @@ FOLDERS_OWN = ("kind", "format", "begun")
 """Entries of settings.json that are not the user's."""
 ANOTHER = "choose another --out folder"
 DELETE_PART = "delete it and give the same command again"
-
-
-@dataclass(frozen=True)
-class Part:
-    """One file of rows."""
-
-    path: Path
-
-    @property
-    def name(self) -> str:
-        """Series and number."""
-        return self.path.stem
-
-    @property
-    def series(self) -> str:
-        """The name without its number."""
-        return self.name.rpartition("-")[0]
 
 
 class RunFolder:
@@ -126,22 +108,22 @@ class RunFolder:
     ) -> None:
         """Keep rows as the part `name`, or as the next of the series `part`."""
         if name is None:
-            numbers = [int(part.name.rpartition("-")[2]) for part in self.parts("part")]
+            numbers = [int(part.stem.rpartition("-")[2]) for part in self.parts("part")]
             name = f"part-{max(numbers, default=-1) + 1:06d}"
         write_table(self.own / "parts" / f"{name}.parquet", rows, columns, remedy=ANOTHER)
 
-    def parts(self, series: str | None = None) -> list[Part]:
+    def parts(self, series: str | None = None) -> list[Path]:
         """The parts of one series, or all, in the order of their names."""
-        return [part for part in read_parts(self.own) if series is None or part.series == series]
+        return [part for part in read_parts(self.own) if series is None or part.stem.rpartition("-")[0] == series]
 
     def rows(self, columns: pyarrow.Schema, series: str | None = None) -> pyarrow.Table:
         """The rows of all parts of one series, or of all."""
         return read_rows(self.parts(series), columns, self.remedy)
 
-    def drop(self, part: Part) -> None:
+    def drop(self, part: Path) -> None:
         """Delete a part; its rows will be computed again."""
-        with writing(part.path):
-            part.path.unlink(missing_ok=True)
+        with writing(part):
+            part.unlink(missing_ok=True)
 
     def _look(self) -> dict[str, Any] | None:
         """The stored settings if that run may continue; None if there is no run and one may begin. Writes nothing."""
@@ -167,9 +149,7 @@ class RunFolder:
                 if stored.get(content) == self.settings.get(content):
                     continue
                 before, now = f"{before} ({stored.get(content)})", f"{now} ({self.settings.get(content)})"
-            while (
-                isinstance(before, dict) and isinstance(now, dict) and before != now
-            ):  # of a method: the first option that differs
+            while isinstance(before, dict) and isinstance(now, dict) and before != now:  # the first option that differs
                 option = next(one for one in [*now, *before] if before.get(one) != now.get(one))
                 name, before, now = f"{name}_{option}" if option == "name" else option, before.get(option), now.get(option)
             if before != now:
@@ -202,8 +182,7 @@ class RunFolder:
                 fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
                 self._release()
-                wait = "wait for it, or choose another --out folder"
-                raise InputError(f"another run is writing to {str(self.path)!r}: {wait}") from None
+                raise InputError(f"another run is writing to {str(self.path)!r}: wait for it, or {ANOTHER}") from None
 
     def _release(self) -> None:
         if self._lock:
@@ -249,27 +228,26 @@ def read_settings(path: Path, kind: str, inside: str = "") -> dict[str, Any]:
     return stored
 
 
-def read_parts(folder: Path) -> list[Part]:
+def read_parts(folder: Path) -> list[Path]:
     """The parts in `folder`/parts, by name."""
-    return [Part(path) for path in sorted((folder / "parts").glob("*.parquet"))]
+    return sorted((folder / "parts").glob("*.parquet"))
 
 
-def read_rows(parts: Sequence[Part], columns: pyarrow.Schema, remedy: str = DELETE_PART) -> pyarrow.Table:
+def read_rows(parts: Sequence[Path], columns: pyarrow.Schema, remedy: str = DELETE_PART) -> pyarrow.Table:
     """The rows of the parts, which must have `columns`."""
     import pyarrow
 
     tables = [columns.empty_table()]
     for part in parts:
-        table = read_table(part.path, remedy=remedy)
+        table = read_table(part, remedy=remedy)
         if not table.schema.equals(columns):
-            raise InputError(f"{str(part.path)!r} is damaged (it has other columns): {remedy}")
+            raise InputError(f"{str(part)!r} is damaged (it has other columns): {remedy}")
         tables.append(table.replace_schema_metadata(columns.metadata))
     return pyarrow.concat_tables(tables)
 
 
 def _has_grown(before: object, now: object) -> bool:
-    numbers = all(isinstance(value, int | float) and not isinstance(value, bool) for value in (before, now))
-    return numbers and before < now  # type: ignore[operator]
+    return type(before) in (int, float) and type(now) in (int, float) and before < now  # type: ignore[operator]
 
 
 def _show(value: object) -> str:

@@ -7,10 +7,11 @@ import lzma
 import os
 import sys
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
+from itertools import chain
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 from unmask.errors import InputError
 from unmask.runs.files import reading
@@ -70,16 +71,14 @@ def plain_texts(path: Path) -> Iterator[str]:
 
 def fasta_records(path: Path) -> Iterator[tuple[str, str]]:
     """(the first word after >, the sequence) of each record that has a sequence."""
-    name, parts = "", list[str]()
-    for _, line in text_lines(path):
+    name, sequence = "", ""
+    for line in chain((line for _, line in text_lines(path)), [">"]):
         if not line.startswith(">"):
-            parts.append(line.strip())
+            sequence += line.strip()
             continue
-        if sequence := "".join(parts):
+        if sequence:
             yield name, sequence
-        name, parts = (line[1:].split() or [""])[0], []
-    if sequence := "".join(parts):
-        yield name, sequence
+        name, sequence = (line[1:].split() or [""])[0], ""
 
 
 def _raw_lines(path: Path) -> Iterator[bytes]:
@@ -96,12 +95,9 @@ def _raw_lines(path: Path) -> Iterator[bytes]:
 
 
 def _open(path: Path) -> AbstractContextManager[IO[bytes]]:
-    if path == STANDARD_INPUT:
-        if sys.stdin is None:
-            raise InputError("standard input is closed: give a file")
-        return nullcontext(sys.stdin.buffer)
-    if path.suffix.lower() == ".xz":
-        return lzma.open(path, "rb")
-    if path.suffix.lower() == ".gz":
-        return gzip.open(path, "rb")  # type: ignore[return-value]
-    return path.open("rb")
+    if path != STANDARD_INPUT:
+        packed: dict[str, Callable[..., Any]] = {".xz": lzma.open, ".gz": gzip.open}
+        return packed.get(path.suffix.lower(), open)(path, "rb")
+    if sys.stdin is None:
+        raise InputError("standard input is closed: give a file")
+    return nullcontext(sys.stdin.buffer)

@@ -1,8 +1,5 @@
 """Where results may go: never onto what a command reads, nor into a model, a run of another command or somebody's project.
 
-    output_file("figure", given, reads)      the file of an option, checked before any work; nothing is made or changed
-    output_folder("out", given, reads)       the folder of a run; what it may hold already, `runs.folder` says
-
 `reads` are the arguments that the command reads, as the user gave them: files, folders, lists of them, texts, None. Links of
 both kinds are followed: it is the file that counts, not its name.
 """

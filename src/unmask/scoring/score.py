@@ -50,7 +50,7 @@ from unmask.models.text.text_tokenizer import TextTokenizer
 from unmask.results import Result
 from unmask.runs.engine import Workers, each
 from unmask.runs.files import as_json, atomic_path, write_json
-from unmask.runs.folder import Part, RunFolder, read_parts, read_rows
+from unmask.runs.folder import RunFolder, read_parts, read_rows
 from unmask.runs.progress import Progress
 from unmask.scoring.batch import TEXTS, TextScores, begin
 from unmask.scoring.registry import Score, about, columns_of, passes_of
@@ -538,7 +538,7 @@ class Scores(_Scored):
             return list(self.in_memory)
         return [dict(row) for row in read_rows(self._parts(self.folder), self.shape.columns).to_pylist()]
 
-    def _parts(self, folder: Path) -> list[Part]:
+    def _parts(self, folder: Path) -> list[Path]:
         return read_parts(folder)
 
     def __len__(self) -> int:

@@ -50,7 +50,7 @@ def run_page(
     listening, jobs = listening_socket(host, port), Jobs()
     try:
         names = [allowed_name(name) for name in ([] if host in EVERY_ADDRESS else [host]) + list(hosts)]
-        options = {n: v for n, v in model.keywords.items() if n != "rename"} if isinstance(model, partial) else {}
+        options = dict(model.keywords) if isinstance(model, partial) else {}
         others = [create_app(load(one, **options), jobs, (), str(one), options) for one in beside]
         app = create_app(as_model(model), jobs, runs, model_name(model), options, others)
         ready(address_of(host, listening.getsockname()[1]))

@@ -110,7 +110,7 @@ class Processes:
             self.highest(0)
 
 
-ALONE = Processes()
+ALONE: Processes = Processes()
 
 
 @contextmanager

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 from unmask.errors import InputError
 from unmask.signature import Written, checked
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from unmask.sampling.run.diagnostics import Diagnosis
     from unmask.sampling.run.result import SampleRun
 
-    Run = SampleRun | PathLike
+    Run: TypeAlias = SampleRun | PathLike
 else:
     Run = Annotated[Any, Written(metavar="FOLDER")]
 

@@ -6,7 +6,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from unmask.models.encoder import encoder
-from unmask.models.encoder.encoder import Encoder
 from unmask.models.masked_lm import MaskedLM
 
 ROWS = torch.tensor([[2, 5, 9, 4, 12, 7, 20, 3], [2, 30, 31, 8, 4, 4, 6, 3], [2, 11, 6, 5, 5, 25, 4, 3]])
@@ -17,17 +16,6 @@ def of_the_network(model, rows, where):
     with torch.no_grad():
         whole = model.network(input_ids=rows).logits.log_softmax(-1)
     return whole[torch.arange(len(rows)), where[:, 0]]
-
-
-def test_one_position_in_float64_is_exact(checkpoint, fast_architecture):
-    model = MaskedLM.load(checkpoint(fast_architecture), dtype="float64")
-    got = model._at_one(model.encoder, ROWS, WHERE)[:, 0].log_softmax(-1)
-    expected = of_the_network(model, ROWS, WHERE)
-    torch.testing.assert_close(got, expected, atol=1e-11, rtol=0)
-    torch.testing.assert_close(model.logits(ROWS, WHERE)[:, 0].log_softmax(-1), expected, atol=1e-11, rtol=0)
-    assert model.encoder is not None, "the fast path served"
-    other = of_the_network(model, ROWS, (WHERE + 1) % 8)
-    assert (got - other).abs().max() > 0.1, "the wrong position would be seen"
 
 
 def test_a_padding_token_goes_through_the_network_itself(roberta_folder):
@@ -63,13 +51,6 @@ def test_rounding_in_half_precision_does_not_give_the_fast_path_up(narrow, caplo
     assert (slow.exp() * (fast - slow).abs()).sum() > 1e-3 * torch.finfo(torch.bfloat16).eps
     narrow.logits(ROWS, WHERE)
     assert narrow.encoder is not None and not caplog.text
-
-
-def test_a_wrong_fast_path_is_given_up_in_half_precision(narrow, monkeypatch, caplog):
-    right = Encoder.hidden_at
-    monkeypatch.setattr(Encoder, "hidden_at", lambda *a: right(*a).roll(1, -1))
-    narrow.logits(ROWS, WHERE)
-    assert narrow.encoder is None and "using the forward pass" in caplog.text
 
 
 @given(st.integers(0, 2**16), st.floats(0.05, 1.0))

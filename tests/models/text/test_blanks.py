@@ -52,18 +52,14 @@ def test_targets_are_the_gold(bert):
     assert cloze == bert.cloze("the cat sat on the mat.", positions=[2, 5])
 
 
-def test_target_of_several_tokens_widens_its_blank_or_fills_as_many(bert):
+def test_target_of_several_tokens_widens_its_blank(bert):
     widened = bert.cloze("the [MASK] sat.", targets=["walking"])
     assert bert.decode(widened.gold) == ["walk", "##ing"] and widened.block == (2, 3)
-    assert widened == bert.cloze("the [MASK] [MASK] sat.", targets=["walking"])
     assert widened.filled(widened.gold) == tuple(bert.words.encode("the walking sat."))
-    both = bert.cloze("[MASK] sat on [MASK] [MASK] mat.", targets=["the", "playing"])
+    both = bert.cloze("[MASK] sat on [MASK] mat.", targets=["the", "playing"])
     assert both.block == (1, 4, 5) and bert.decode(both.gold) == ["the", "play", "##ing"]
-    assert "consecutive" in refusal(bert, "the [MASK] sat [MASK].", targets=["walking"])
-    assert "consecutive" in refusal(bert, "the [MASK] [MASK] [MASK] on [MASK].", targets=["cat", "sat", "walking"])
-    assert "2 tokens for 3 blanks" in refusal(bert, "the [MASK] [MASK] [MASK].", targets=["walking"])
+    assert "1 targets for 2 blanks" in refusal(bert, "the [MASK] [MASK] sat.", targets=["walking"])
     assert "3 targets for 1 blank:" in refusal(bert, "the [MASK].", targets=["a", "b", "c"])
-    assert "more tokens than" in refusal(bert, "[MASK] [MASK] [MASK] [MASK].", targets=["walking", "walked", "cat"])
 
 
 def test_target_that_continues_a_word(bert):
@@ -145,13 +141,6 @@ def test_byte_level_mask_without_lstrip_takes_its_space_too(make_byte_tokenizer,
     model = MaskedLM(network, tokenizer)
     cloze = model.cloze("The [MASK] sat on the mat.", targets=["cat"])
     assert cloze.filled(cloze.gold) == tuple(model.words.encode("The cat sat on the mat."))
-
-
-def test_byte_level_multi_token_target(roberta):
-    cloze = roberta.cloze("The [MASK] sat.", targets=["zebra"])
-    assert len(cloze.block) > 1
-    assert cloze.filled(cloze.gold) == tuple(roberta.words.encode("The zebra sat."))
-    assert roberta.text(cloze.filled(cloze.gold)) == "The zebra sat."
 
 
 def test_byte_level_token_that_is_half_a_character(roberta):

@@ -8,11 +8,11 @@ from functools import cache
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from transformers import AutoTokenizer, BertTokenizer
+from transformers import AutoTokenizer
 
 from unmask.models.source import english_model_path
 from unmask.models.text.text_tokenizer import TextTokenizer
-from unmask.models.text.vocabulary import FolderTokenizer, read_folder_tokenizer
+from unmask.models.text.vocabulary import FolderTokenizer, read_folder_tokenizer, tokenizer_from_vocabulary
 
 TEXTS = [
     "the cat sat on the mat.",
@@ -24,30 +24,29 @@ TEXTS = [
     "[PAD] [UNK][CLS] x" + "y" * 150,
     "I 'm sure they 're n't , it 's ' quoted ' . ? !",
 ]
-CLASSES = ["PreTrainedTokenizerFast", "BertTokenizer"]
+CLASS = "PreTrainedTokenizerFast"
 
 
-@pytest.fixture(scope="module", params=["plain", "cased", "uncased", "bundled"])
+def as_trained(source, folder):
+    """A copy of a tokenizer with the settings that `unmask train` writes."""
+    names = {f"{name}_token": f"[{name.upper()}]" for name in ("pad", "unk", "cls", "sep", "mask")}
+    (folder / "tokenizer.json").write_text((source / "tokenizer.json").read_text())
+    (folder / "tokenizer_config.json").write_text(json.dumps({"tokenizer_class": CLASS, "model_max_length": 24, **names}))
+    (folder / "config.json").write_text('{"model_type": "bert"}')
+    return folder
+
+
+@pytest.fixture(scope="module", params=["plain", "cased", "bundled"])
 def pair(request, tmp_path_factory, checkpoint):
     """(ours, transformers') of one folder."""
     if request.param == "bundled":
         folder = english_model_path()
     elif request.param == "plain":
-        folder = checkpoint("bert")
+        folder = as_trained(checkpoint("bert"), tmp_path_factory.mktemp("plain"))
     else:
-        vocabulary = tmp_path_factory.mktemp("vocabulary")
-        words = [
-            "[PAD]",
-            "[UNK]",
-            "[CLS]",
-            "[SEP]",
-            "[MASK]",
-            *"the cat The Cat dog ##s sat cafe Café un ##able don ' t , . ! 's".split(),
-        ]
-        (vocabulary / "vocab.txt").write_text("\n".join(words))
+        words = "the cat The Cat dog ##s sat cafe Café un ##able don ' t , . ! 's".split()
         folder = tmp_path_factory.mktemp(request.param)
-        BertTokenizer.from_pretrained(vocabulary, do_lower_case=request.param == "uncased").save_pretrained(folder)
-        (folder / "config.json").write_text('{"model_type": "bert"}')
+        tokenizer_from_vocabulary(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *words]).save_pretrained(folder)
     ours = read_folder_tokenizer(folder)
     assert isinstance(ours, FolderTokenizer)
     return ours, AutoTokenizer.from_pretrained(folder)
@@ -106,54 +105,26 @@ def test_a_saved_tokenizer_is_the_same(pair, tmp_path):
 
 @pytest.fixture
 def folder(checkpoint, tmp_path):
-    for name in ("tokenizer.json", "tokenizer_config.json"):
-        (tmp_path / name).write_text((checkpoint("bert") / name).read_text())
-    return tmp_path
-
-
-def change(path, **changes):
-    path.write_text(json.dumps(json.loads(path.read_text()) | changes))
+    return as_trained(checkpoint("bert"), tmp_path)
 
 
 @pytest.mark.parametrize(
     "changes",
-    [
-        {"tokenizer_class": "RobertaTokenizer"},
-        {"extra_special_tokens": ["the"]},
-        {"split_special_tokens": True},
-        {"image_token": "the"},
-        {"a_setting_of_next_year": 1},
-        {"mask_token": "<mask>"},
-        {"mask_token": "the"},
-        {"added_tokens_decoder": {"7": {"content": "[MASK]", "special": True}}},
-    ],
+    [{"tokenizer_class": "BertTokenizer"}, {"extra_special_tokens": ["the"]}, {"a_setting": 1}, {"mask_token": "the"}],
     ids=str,
 )
 def test_what_is_not_understood_is_left_to_transformers(folder, changes):
     assert read_folder_tokenizer(folder) is not None
-    change(folder / "tokenizer_config.json", **changes)
+    config = json.loads((folder / "tokenizer_config.json").read_text())
+    (folder / "tokenizer_config.json").write_text(json.dumps(config | changes))
     assert read_folder_tokenizer(folder) is None
 
 
 def test_files_that_disagree_or_are_broken_are_left_to_transformers(folder):
     (folder / "special_tokens_map.json").write_text('{"mask_token": "[UNK]"}')
     assert read_folder_tokenizer(folder) is None
-    (folder / "special_tokens_map.json").write_text('{"mask_token": {"content": "[MASK]", "lstrip": false}}')
+    (folder / "special_tokens_map.json").unlink()
     assert read_folder_tokenizer(folder) is not None
-    (folder / "added_tokens.json").write_text("{}")
-    assert read_folder_tokenizer(folder) is None
-    (folder / "added_tokens.json").unlink()
     for broken in ("", "[]", "{}", '{"added_tokens": []}'):
         (folder / "tokenizer.json").write_text(broken)
         assert read_folder_tokenizer(folder) is None
-
-
-@pytest.mark.parametrize("kind", CLASSES)
-def test_explicit_options_overrule_the_normaliser_and_missing_ones_do_not(folder, kind):
-    """tokenizer.json says cased. BertTokenizer's default would lower the text; only an explicit do_lower_case does here."""
-    change(folder / "tokenizer_config.json", tokenizer_class=kind)
-    cased = read_folder_tokenizer(folder)
-    assert cased("The")["input_ids"] != cased("the")["input_ids"]
-    change(folder / "tokenizer_config.json", tokenizer_class=kind, do_lower_case=True)
-    lowered = read_folder_tokenizer(folder)
-    assert lowered("The")["input_ids"] == lowered("the")["input_ids"] == cased("the")["input_ids"]

@@ -31,27 +31,19 @@ ONLY_AS_HERE: dict[str, tuple[object, ...]] = {
     "is_decoder": (False,),
     "is_encoder_decoder": (False,),
     "add_cross_attention": (False,),
-    "cross_attention_hidden_size": (None,),
-    "tie_encoder_decoder": (False,),
     "pruned_heads": ({}, None),
-    "torchscript": (False,),
 }
 """Settings that would make another network: understood with these values only."""
 WITHOUT_EFFECT = frozenset(
     """
-    _name_or_path architectures attention_probs_dropout_prob bad_words_ids begin_suppress_tokens bos_token_id
-    chunk_size_feed_forward classifier_dropout cls_token_id decoder_start_token_id directionality diversity_penalty
-    do_sample dtype early_stopping encoder_no_repeat_ngram_size eos_token_id exponential_decay_length_penalty
-    finetuning_task forced_bos_token_id forced_eos_token_id gradient_checkpointing hidden_dropout_prob id2label
-    initializer_range label2id length_penalty mask_token_id max_length min_length no_repeat_ngram_size num_beam_groups
-    num_beams num_return_sequences output_attentions output_hidden_states output_scores pad_token_id pooler_fc_size
-    pooler_num_attention_heads pooler_num_fc_layers pooler_size_per_head pooler_type prefix problem_type
-    remove_invalid_values repetition_penalty return_dict return_dict_in_generate sep_token_id suppress_tokens
-    task_specific_params temperature tf_legacy_loss tokenizer_class top_k top_p torch_dtype transformers_version
-    typical_p use_bfloat16 use_cache
+    _name_or_path architectures attention_probs_dropout_prob bos_token_id chunk_size_feed_forward classifier_dropout cls_token_id
+    directionality dtype eos_token_id finetuning_task gradient_checkpointing hidden_dropout_prob id2label initializer_range
+    label2id mask_token_id output_attentions output_hidden_states output_past pad_token_id pooler_fc_size
+    pooler_num_attention_heads pooler_num_fc_layers pooler_size_per_head pooler_type problem_type return_dict sep_token_id
+    tokenizer_class torch_dtype transformers_version use_cache
     """.split()
 )
-"""Settings that do not enter the logits: training, generation, other heads, bookkeeping."""
+"""Settings that do not enter the logits: training, other heads, bookkeeping."""
 
 
 @dataclass(frozen=True)
@@ -108,9 +100,10 @@ class BertMaskedLM(nn.Module):
     def __init__(self, config: BertShape) -> None:
         super().__init__()
         self.config = config
-        self.bert = BertEncoder(config)
-        self.cls: Any = nn.Module()
-        self.cls.predictions = Predictions(config)
+        with torch.device("meta"):
+            self.bert = BertEncoder(config)
+            self.cls: Any = nn.Module()
+            self.cls.predictions = Predictions(config)
 
     @property
     def base_model(self) -> BertEncoder:
@@ -170,8 +163,7 @@ class KeyCache:
     """Keys and values of n texts that were read, for each layer, and which of their tokens may be attended to."""
 
     def __init__(self) -> None:
-        self.keys: list[Tensor] = []
-        self.values: list[Tensor] = []
+        self.layers: list[tuple[Tensor, Tensor]] = []
         self.seen: Tensor | None = None
 
     def see(self, seen: Bool[Tensor, "n t"]) -> Bool[Tensor, "n T"]:
@@ -181,17 +173,14 @@ class KeyCache:
 
     def add(self, layer: int, key: Float[Tensor, "n t d"], value: Float[Tensor, "n t d"]) -> tuple[Tensor, Tensor]:
         """Add the keys and values of these tokens in a layer; those of all tokens."""
-        if layer == len(self.keys):
-            self.keys.append(key)
-            self.values.append(value)
-        else:
-            self.keys[layer] = torch.cat([self.keys[layer], key], 1)
-            self.values[layer] = torch.cat([self.values[layer], value], 1)
-        return self.keys[layer], self.values[layer]
+        if layer < len(self.layers):
+            key, value = (torch.cat([old, new], 1) for old, new in zip(self.layers[layer], (key, value), strict=True))
+        self.layers[layer : layer + 1] = [(key, value)]
+        return key, value
 
     def take(self, rows: Int[Tensor, " m"]) -> None:
         """Keep some rows, each as often as it is named."""
-        self.keys, self.values = [key[rows] for key in self.keys], [value[rows] for value in self.values]
+        self.layers = [(key[rows], value[rows]) for key, value in self.layers]
         self.seen = None if self.seen is None else self.seen[rows]
 
 
@@ -224,11 +213,10 @@ class Embeddings(nn.Module):
 
     def __init__(self, config: BertShape) -> None:
         super().__init__()
-        width = config.hidden_size
-        self.word_embeddings = _table(config.vocab_size, width)
-        self.position_embeddings = _table(config.max_position_embeddings, width)
-        self.token_type_embeddings = _table(config.type_vocab_size, width)
-        self.LayerNorm = _norm(config)
+        self.word_embeddings = nn.Embedding(config.vocab_size, config.hidden_size)
+        self.position_embeddings = nn.Embedding(config.max_position_embeddings, config.hidden_size)
+        self.token_type_embeddings = nn.Embedding(config.type_vocab_size, config.hidden_size)
+        self.LayerNorm = nn.LayerNorm(config.hidden_size, eps=config.layer_norm_eps)
 
     def forward(self, input_ids: Int[Tensor, "n t"], first: int = 0) -> Float[Tensor, "n t d"]:
         """The first layer's input, for tokens from position `first` on."""
@@ -242,13 +230,12 @@ class BertLayer(nn.Module):
 
     def __init__(self, config: BertShape) -> None:
         super().__init__()
-        width, inner = config.hidden_size, config.intermediate_size
+        width, inner = config.hidden_size, nn.Linear(config.hidden_size, config.intermediate_size)
         self.attention: Any = nn.Module()
-        self.attention.self = nn.ModuleDict({name: _linear(width, width) for name in ("query", "key", "value")})
-        self.attention.output = nn.ModuleDict({"dense": _linear(width, width), "LayerNorm": _norm(config)})
-        self.intermediate = nn.ModuleDict({"dense": _linear(width, inner), "intermediate_act_fn": ACTIVATIONS[config.hidden_act]})
-        self.output = nn.ModuleDict({"dense": _linear(inner, width), "LayerNorm": _norm(config)})
-
+        self.attention.self = nn.ModuleDict({name: nn.Linear(width, width) for name in ("query", "key", "value")})
+        self.attention.output = _dense_and_norm(width, config)
+        self.intermediate = nn.ModuleDict({"dense": inner, "intermediate_act_fn": ACTIVATIONS[config.hidden_act]})
+        self.output = _dense_and_norm(config.intermediate_size, config)
         self.parts = layer_of(self, BERT, config.num_attention_heads, fused=False)
 
 
@@ -257,9 +244,9 @@ class Predictions(nn.Module):
 
     def __init__(self, config: BertShape) -> None:
         super().__init__()
-        self.transform = nn.ModuleDict({"dense": _linear(config.hidden_size, config.hidden_size), "LayerNorm": _norm(config)})
+        self.transform = _dense_and_norm(config.hidden_size, config)
         self.activation = ACTIVATIONS[config.hidden_act]
-        self.decoder = _linear(config.hidden_size, config.vocab_size)
+        self.decoder = nn.Linear(config.hidden_size, config.vocab_size)
         self.bias = nn.Parameter(self.decoder.bias.detach().clone())
 
     def forward(self, hidden: Float[Tensor, "... d"]) -> Float[Tensor, "... V"]:
@@ -268,13 +255,6 @@ class Predictions(nn.Module):
         return logits
 
 
-def _table(rows: int, width: int) -> nn.Embedding:
-    return nn.Embedding(rows, width, _weight=torch.empty(rows, width, device="meta"))
-
-
-def _linear(inputs: int, outputs: int) -> nn.Linear:
-    return nn.Linear(inputs, outputs, device="meta")
-
-
-def _norm(config: BertShape) -> nn.LayerNorm:
-    return nn.LayerNorm(config.hidden_size, eps=config.layer_norm_eps, device="meta")
+def _dense_and_norm(inputs: int, config: BertShape) -> nn.ModuleDict:
+    norm = nn.LayerNorm(config.hidden_size, eps=config.layer_norm_eps)
+    return nn.ModuleDict({"dense": nn.Linear(inputs, config.hidden_size), "LayerNorm": norm})

@@ -1,6 +1,6 @@
 """Encoders that run fast: where each type of transformers keeps its parts, and the passes that compute only what is needed.
 
-Embedding   e_j = P N(c word[x_j] + position[j + offset] + type[0])          (P: ELECTRA's and ALBERT's projection, else 1)
+Embedding   e_j = P N(c word[x_j] + position[j + offset] + type[0])          (P: ELECTRA's projection, else 1)
 Layers      see `layers`
 
 c is 1, except in networks with token dropout (ESM): there a mask's embedding is 0 and c = 0.88 / (1 - share of masks in a text).
@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import logging
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 from dataclasses import replace as changed
 from operator import attrgetter
@@ -59,26 +59,26 @@ class Encoder:
     unseen: int | None = None
 
     def embed(self, ids: Int[Tensor, "n t"], positions: Int[Tensor, " t"], masked: Float[Tensor, " n"] | None = None) -> Stream:
-        """The first layer's input for tokens `ids` at `positions` of texts; `masked`: the share of masks in each text, by default
-        that in `ids`."""
+        """The first layer's input for tokens `ids` at `positions`; `masked`: the share of masks in each text [that in `ids`]."""
         states: Tensor = self.word(ids)
         if self.dropped is not None:
             dropped = ids == self.dropped
             masked = dropped.sum(1).float() / ids.shape[1] if masked is None else masked
             states = states.masked_fill(dropped.unsqueeze(-1), 0.0)
             states = (states * KEPT_IN_TRAINING / (1 - masked)[:, None, None]).to(states.dtype)
+        kind = None if self.token_type is None else self.token_type.weight[0]
         if self.position is not None:
             fixed = self.position(positions + self.position_offset)
-            if self.token_type is not None:
-                fixed = fixed + self.token_type.weight[0]
-            states = states + fixed
-        elif self.token_type is not None:
-            states = states + self.token_type.weight[0]
-        if self.embedding_norm is not None:
-            states = self.embedding_norm(states)
-        if self.projection is not None:
-            states = self.projection(states)
+            states = states + (fixed if kind is None else fixed + kind)
+        elif kind is not None:
+            states = states + kind
+        states = states if self.embedding_norm is None else self.embedding_norm(states)
+        states = states if self.projection is None else self.projection(states)
         return Stream(states, states if self.first_norm is None else self.first_norm(states))
+
+    def has_padding(self, ids: Tensor) -> bool:
+        """Whether `ids` have a padding token that shifts positions."""
+        return self.pad_id is not None and bool((ids == self.pad_id).any())
 
     def turns(self, length: int, like: Tensor) -> Turns:
         """What each kind of layer turns the queries and keys of a text by."""
@@ -106,14 +106,10 @@ class Encoder:
 class Substitution:
     """Last hidden states at `predict` for rows of values at `vary` of the text `ids`: the inner loop of a pair table.
 
-    Every row is the same text except for the tokens at `vary`. Two things follow, neither of which changes the answer:
-
-    1.  First layer: queries, keys and values are functions of one token each. Those of the tokens that stay are computed
-        once for all rows; each row adds those of its own few tokens. With token dropout they depend on how many of these are
-        masks too, so there is one set of them for each number.
-    2.  Last layer: only position `predict` is needed, so it runs at one token per row (`Layer.at_one`).
-
-    The layers between run whole. With 6 layers of width d and 16 tokens this leaves 911 of the 1,152 d^2 multiplications.
+    Every row is the same text except for the tokens at `vary`. In the first layer queries, keys and values are functions of one
+    token each: those of the tokens that stay are computed once for all rows. With token dropout they depend on how many masks a
+    row has, so there is one set of them for each number. The last layer runs at one token per row (`Layer.at_one`). With 6 layers
+    of width d and 16 tokens this leaves 911 of the 1,152 d^2 multiplications.
     """
 
     def __init__(self, encoder: Encoder, ids: Int[Tensor, " T"], vary: Int[Tensor, " v"], predict: int) -> None:
@@ -179,11 +175,6 @@ def shared_logits(head: Any, shared: Substitution, values: Int[Tensor, "n v"]) -
     return logits
 
 
-def has_padding(encoder: Encoder, ids: Tensor) -> bool:
-    """Whether `ids` have a padding token that shifts positions."""
-    return encoder.pad_id is not None and bool((ids == encoder.pad_id).any())
-
-
 def agree(fast: Tensor, slow: Tensor, dtype: torch.dtype, name: str, wide: Callable[[], Tensor]) -> bool:
     """Whether the logits of the fast path give the forward pass's log-probabilities; logs a warning if not.
 
@@ -201,12 +192,10 @@ def agree(fast: Tensor, slow: Tensor, dtype: torch.dtype, name: str, wide: Calla
             difference = _expected((fast.log_softmax(-1) - exact).abs(), exact)
     else:
         difference, allowed = float(apart.max()), LARGEST_DIFFERENCE
-    if difference <= allowed:
-        return True
-    logger.warning(
-        "the fast path for %s differs from its forward pass by %.2g in log-probability: using the forward pass", name, difference
-    )
-    return False
+    if difference > allowed:
+        message = "the fast path for %s differs from its forward pass by %.2g in log-probability: using the forward pass"
+        logger.warning(message, name, difference)
+    return difference <= allowed
 
 
 def _expected(apart: Tensor, log_q: Tensor) -> float:
@@ -225,76 +214,37 @@ class Architecture:
     projections: tuple[str, ...]
     attention_out: str
     norms: tuple[str, str]
-    inner: tuple[str, ...]
+    inner: str
     activation: str | None
     outer: str
-    layers: str = "layers"
+    layers: str
     gates: bool = False
     before: bool = False
     final_norm: str | None = None
-    embedding_norm: str | None = "embeddings.LayerNorm"
+    embedding_norm: str = "embeddings.LayerNorm"
     projection: str | None = None
     rotary: str | None = None
-    key_norms: tuple[str, str] | None = None
 
 
 BERT = Architecture(
     projections=("attention.self.query", "attention.self.key", "attention.self.value"),
     attention_out="attention.output.dense",
     norms=("attention.output.LayerNorm", "output.LayerNorm"),
-    inner=("intermediate.dense",),
+    inner="intermediate.dense",
     activation="intermediate.intermediate_act_fn",
     outer="output.dense",
     layers="encoder.layer",
 )
-LLAMA = Architecture(
-    projections=("self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj"),
-    attention_out="self_attn.o_proj",
-    norms=("input_layernorm", "post_attention_layernorm"),
-    inner=("mlp.gate_proj", "mlp.up_proj"),
-    activation="mlp.act_fn",
-    outer="mlp.down_proj",
-    gates=True,
-    before=True,
-    final_norm="norm",
-    embedding_norm=None,
-    rotary="rotary_emb.inv_freq",
-)
-ROTARY_BERT = changed(
-    LLAMA,
-    norms=("post_attention_layernorm", "post_mlp_layernorm"),
-    before=False,
-    final_norm=None,
-    embedding_norm="embeddings.LayerNorm",
-)
-ARCHITECTURES = {
-    "bert": BERT,
-    "roberta": BERT,
-    "xlm-roberta": BERT,
-    "camembert": BERT,
-    "data2vec-text": BERT,
+ARCHITECTURES = dict.fromkeys(("bert", "roberta", "xlm-roberta", "camembert", "data2vec-text"), BERT) | {
     "electra": changed(BERT, projection="embeddings_project"),
     "distilbert": Architecture(
         projections=("attention.q_lin", "attention.k_lin", "attention.v_lin"),
         attention_out="attention.out_lin",
         norms=("sa_layer_norm", "output_layer_norm"),
-        inner=("ffn.lin1",),
+        inner="ffn.lin1",
         activation="ffn.activation",
         outer="ffn.lin2",
         layers="transformer.layer",
-    ),
-    "albert": Architecture(
-        projections=("attention.query", "attention.key", "attention.value"),
-        attention_out="attention.dense",
-        norms=("attention.LayerNorm", "full_layer_layer_norm"),
-        inner=("ffn",),
-        activation="activation",
-        outer="ffn_output",
-        layers="encoder.albert_layer_groups",
-        projection="encoder.embedding_hidden_mapping_in",
-    ),
-    "roberta-prelayernorm": changed(
-        BERT, norms=("attention.LayerNorm", "intermediate.LayerNorm"), before=True, final_norm="LayerNorm"
     ),
     "esm": changed(
         BERT,
@@ -309,19 +259,16 @@ ARCHITECTURES = {
         projections=("attn.Wqkv",),
         attention_out="attn.Wo",
         norms=("attn_norm", "mlp_norm"),
-        inner=("mlp.Wi",),
+        inner="mlp.Wi",
         activation="mlp.act",
         outer="mlp.Wo",
+        layers="layers",
         gates=True,
         before=True,
         final_norm="final_norm",
         embedding_norm="embeddings.norm",
         rotary="rotary_emb.{attention_type}_inv_freq",
     ),
-    "eurobert": LLAMA,
-    "esmc": changed(LLAMA, key_norms=("self_attn.q_norm", "self_attn.k_norm")),
-    "nomic_bert": ROTARY_BERT,
-    "gte": ROTARY_BERT,
 }
 
 
@@ -333,10 +280,10 @@ def find_encoder(network: Any) -> Encoder | None:
     if described is None or other_positions or getattr(config, "is_decoder", False):
         return None
     try:
-        found = _encoder(network, described)
+        encoder = _encoder(network, described)
     except AttributeError:
         return None
-    return found if _sound(found) else None
+    return encoder if _sound(encoder) else None
 
 
 def layer_of(module: Any, described: Architecture, heads: int, fused: bool = True, **more: Any) -> Layer:
@@ -349,7 +296,7 @@ def layer_of(module: Any, described: Architecture, heads: int, fused: bool = Tru
         projections=tuple(map(part, described.projections)),
         attention_out=part(described.attention_out),
         attention_norm=part(described.norms[0]),
-        inner=tuple(map(part, described.inner)),
+        inner=part(described.inner),
         activation=functional.gelu if described.activation is None else part(described.activation),
         outer=part(described.outer),
         norm=part(described.norms[1]),
@@ -357,8 +304,6 @@ def layer_of(module: Any, described: Architecture, heads: int, fused: bool = Tru
         gates=described.gates,
         before=described.before,
         window=module.config.sliding_window if getattr(module, "attention_type", None) == "sliding_attention" else None,
-        key_norms=described.key_norms and tuple(map(part, described.key_norms)),
-        shrink=getattr(module, "scaling_factor", 1.0),
         fused=fused,
         **more,
     )
@@ -366,14 +311,14 @@ def layer_of(module: Any, described: Architecture, heads: int, fused: bool = Tru
 
 def _encoder(network: Any, described: Architecture) -> Encoder:
     config, base = network.config, network.base_model
-    modules = list(_modules(attrgetter(described.layers)(base), config))
+    modules = attrgetter(described.layers)(base)
     layers = [
         layer_of(module, described, config.num_attention_heads, rotary=_rotary(network, module, described)) for module in modules
     ]
     first_norm = None
     if described.before:
         first_norm = layers[0].attention_norm
-        after = [*(layer.attention_norm for layer in layers[1:]), _part(base, described.final_norm)]
+        after = [*(layer.attention_norm for layer in layers[1:]), attrgetter(described.final_norm or "")(base)]
         layers = [changed(layer, attention_norm=layer.norm, norm=norm) for layer, norm in zip(layers, after, strict=True)]
     embeddings = getattr(base, "embeddings", None)
     position = getattr(embeddings, "position_embeddings", None)
@@ -382,7 +327,7 @@ def _encoder(network: Any, described: Architecture) -> Encoder:
         word=network.get_input_embeddings(),
         position=position,
         token_type=getattr(embeddings, "token_type_embeddings", None),
-        embedding_norm=_part(base, described.embedding_norm),
+        embedding_norm=attrgetter(described.embedding_norm)(base),
         projection=_or_none(base, described.projection),
         layers=tuple(layers),
         first_norm=first_norm,
@@ -393,24 +338,16 @@ def _encoder(network: Any, described: Architecture) -> Encoder:
     )
 
 
-def _modules(found: Iterable[Any], config: Any) -> Iterable[Any]:
-    """The layers, one after the other; ALBERT runs those of one group several times."""
-    if config.model_type != "albert":
-        return found
-    groups, depth = list(found), config.num_hidden_layers
-    return [layer for i in range(depth) for layer in groups[int(i * len(groups) / depth)].albert_layers]
-
-
 def _rotary(network: Any, module: Any, described: Architecture) -> Rotary | None:
     kind = getattr(network.config, "position_embedding_type", "rotary")
     if described.rotary is None or kind != "rotary":
         return None
     place, _, name = described.rotary.format(attention_type=getattr(module, "attention_type", None)).rpartition(".")
-    found = _or_none(network.base_model, place) or attrgetter(f"attention.self.{place}")(module)
-    rope_type = str(getattr(found, "rope_type", ""))
-    if getattr(found, name) is None or "dynamic" in rope_type or "longrope" in rope_type:
+    turning = _or_none(network.base_model, place) or attrgetter(f"attention.self.{place}")(module)
+    rope_type = str(getattr(turning, "rope_type", ""))
+    if getattr(turning, name) is None or "dynamic" in rope_type or "longrope" in rope_type:
         raise AttributeError(f"{place} changes its frequencies")
-    return Rotary(found, name, _rounds(network), early=_or_none(module, "attention.self.scaling") == 1.0)
+    return Rotary(turning, name, _rounds(network), early=_or_none(module, "attention.self.scaling") == 1.0)
 
 
 def _rounds(network: Any) -> bool:
@@ -423,13 +360,9 @@ def _rounds(network: Any) -> bool:
         return False
 
 
-def _part(base: Any, name: str | None) -> Any:
-    return None if name is None else attrgetter(name)(base)
-
-
 def _or_none(base: Any, name: str | None) -> Any:
     try:
-        return _part(base, name)
+        return None if name is None else attrgetter(name)(base)
     except AttributeError:
         return None
 
@@ -437,13 +370,9 @@ def _or_none(base: Any, name: str | None) -> Any:
 def _sound(encoder: Encoder) -> bool:
     """Whether there are at least two layers, and all maps are plain (no adapters, no quantisation) and fit the heads' width."""
     for layer in encoder.layers:
-        linear = (*layer.projections, layer.attention_out, *layer.inner, layer.outer)
-        if any(type(module) is not nn.Linear for module in linear):
+        linear, width = (*layer.projections, layer.attention_out, layer.inner, layer.outer), layer.attention_out.in_features
+        if any(type(module) is not nn.Linear for module in linear) or width % layer.heads:
             return False
-        width, spare = divmod(layer.attention_out.in_features, layer.heads)
-        query, *keys = [len(part.weight) for part in layer.projections]
-        if spare or query != layer.attention_out.in_features * (1 if keys else 3):
-            return False
-        if any(size % width or layer.heads % (size // width) for size in keys):
+        if any(len(part.weight) * len(layer.projections) != 3 * width for part in layer.projections):
             return False
     return len(encoder.layers) >= 2

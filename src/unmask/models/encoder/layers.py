@@ -60,17 +60,15 @@ def linear_then(module: nn.Linear, activation: Callable[[Tensor], Tensor], x: Te
     return activated
 
 
-def gated(modules: Sequence[nn.Linear], activation: Callable[[Tensor], Tensor], x: Tensor, fused: bool = True) -> Tensor:
-    """activation(G x) * (U x), the two maps of their own or halves of one."""
+def gated(module: nn.Linear, activation: Callable[[Tensor], Tensor], x: Tensor, fused: bool = True) -> Tensor:
+    """activation(G x) * (U x), the two maps halves of one."""
     name = _fused_name(activation) if fused else None
-    if name is not None and _has_program(modules[0], x):
-        whole = len(modules) == 1
-        opened = programs().linear_activated(modules[0], name, x, gates=whole)
-        return opened if whole else opened.mul_(modules[1](x))
-    gate, up = (rows_of(modules, number, 2) for number in range(2))
-    if name is None or not _fusible(gate.weight, x):
-        first, second = [module(x) for module in modules] if len(modules) == 2 else modules[0](x).chunk(2, -1)
+    if name is not None and _has_program(module, x):
+        return programs().linear_activated(module, name, x, gates=True)
+    if name is None or not _fusible(module.weight, x):
+        first, second = module(x).chunk(2, -1)
         return activation(first) * second
+    gate, up = (rows_of((module,), number, 2) for number in range(2))
     opened = torch.ops.mkldnn._linear_pointwise(x, gate.weight, gate.bias, name, [], "none")
     product: Tensor = torch.ops.mkldnn._linear_pointwise.binary(x, opened, up.weight, up.bias, "mul")
     return product
@@ -173,15 +171,14 @@ class Layer:
     """One layer's modules, and how they are put together.
 
     projections  queries, keys, values; or one module for all three
-    inner        W_1; or, if `gates`, G and U, or one module for both
+    inner        W_1; or, if `gates`, G and U in one
     window       the largest distance that attention spans, if any
-    shrink       what both halves are divided by before they are added
     """
 
     projections: tuple[nn.Linear, ...]
     attention_out: nn.Linear
     attention_norm: nn.Module
-    inner: tuple[nn.Linear, ...]
+    inner: nn.Linear
     activation: Callable[[Tensor], Tensor]
     outer: nn.Linear
     norm: nn.Module
@@ -190,8 +187,6 @@ class Layer:
     before: bool = False
     rotary: Rotary | None = None
     window: int | None = None
-    key_norms: tuple[nn.Module, nn.Module] | None = None
-    shrink: float = 1.0
     fused: bool = True
 
     def __call__(self, stream: Stream, seen: Bool[Tensor, "n T"] | None = None, turn: Turn | None = None) -> Stream:
@@ -202,7 +197,7 @@ class Layer:
         """Queries, keys and values, not turned."""
         found = [linear_plus(part, normed, fused=self.fused) for part in self.projections]
         query, key, value = found if len(found) == 3 else found[0].chunk(3, -1)
-        return (query, key, value) if self.key_norms is None else (self.key_norms[0](query), self.key_norms[1](key), value)
+        return query, key, value
 
     def attend(
         self,
@@ -225,8 +220,6 @@ class Layer:
         if on_gpu and window is not None:
             return programs().long_attention(queries, keys, values, self.heads, window)
         query, key, value = (x.unflatten(-1, (-1, width)).transpose(1, 2) for x in (queries, keys, values))
-        if key.shape[1] < self.heads:
-            key, value = (x.repeat_interleave(self.heads // x.shape[1], 1) for x in (key, value))
         mask = None if seen is None else seen[:, None, None, :]
         if window is not None:
             places = torch.arange(length, device=keys.device)
@@ -280,7 +273,7 @@ class Layer:
         if self.gates:
             inner = gated(self.inner, self.activation, attended.normed, self.fused)
         else:
-            inner = linear_then(self.inner[0], self.activation, attended.normed, self.fused)
+            inner = linear_then(self.inner, self.activation, attended.normed, self.fused)
         return self._added(self.norm, self.outer, inner, attended.total)
 
     def launches(self) -> list[Callable[[], object]]:
@@ -303,22 +296,17 @@ class Layer:
         query = functional.linear(here, *rows_of(self.projections, 0))
         width = query.shape[-1] // self.heads
         scale = width**-0.5
-        if turn is None and self.key_norms is None:
+        if turn is None:
             absorbed = torch.bmm(
                 query.unflatten(-1, (self.heads, -1)).transpose(0, 1) * scale, self._per_head(rows_of(self.projections, 1)[0])
             )
             return torch.bmm(absorbed.transpose(0, 1), states.transpose(1, 2))
         key = linear_plus(rows_of(self.projections, 1), states, fused=self.fused)
-        if self.key_norms is not None:
-            query, key = self.key_norms[0](query), self.key_norms[1](key)
-        if turn is not None:
-            if self._early(query):
-                query, scale = query * scale, 1.0
-            own = Turn(turn.cos[places], turn.sin[places])
-            query, key = self._turned(query.unsqueeze(0), own).squeeze(0), self._turned(key, turn)
+        if self._early(query):
+            query, scale = query * scale, 1.0
+        own = Turn(turn.cos[places], turn.sin[places])
+        query, key = self._turned(query.unsqueeze(0), own).squeeze(0), self._turned(key, turn)
         query, key = query.unflatten(-1, (self.heads, 1, width)), key.unflatten(-1, (-1, width)).transpose(1, 2)
-        if key.shape[1] < self.heads:
-            key = key.repeat_interleave(self.heads // key.shape[1], 1)
         return torch.matmul(query * scale, key.transpose(2, 3)).squeeze(2)
 
     def _early(self, queries: Tensor) -> bool:
@@ -338,9 +326,8 @@ class Layer:
         return out.flatten(-2).to(dtype)
 
     def _per_head(self, weight: Float[Tensor, "k ..."]) -> Float[Tensor, "h e ..."]:
-        """The rows of each head's keys or values; several heads may share them."""
-        found = weight.unflatten(0, (-1, self.attention_out.in_features // self.heads))
-        return found if len(found) == self.heads else found.repeat_interleave(self.heads // len(found), 0)
+        """The rows of each head's keys or values."""
+        return weight.unflatten(0, (self.heads, -1))
 
     def _there(self, stream: Stream, at: tuple[Tensor, Tensor]) -> Stream:
         total = stream.total[at]
@@ -349,10 +336,7 @@ class Layer:
     def _added(self, norm: nn.Module, linear: nn.Linear, x: Tensor, residual: Tensor) -> Stream:
         """residual + linear(x), and norm of it."""
         if self.fused and half_precision_on_gpu(x):
-            return Stream(*programs().add_norm(norm, linear(x), residual, self.before, self.shrink))
-        if self.shrink == 1.0:
-            total = linear_plus(linear, x, residual, self.fused)
-        else:
-            total = residual + linear_plus(linear, x, fused=self.fused) / self.shrink
+            return Stream(*programs().add_norm(norm, linear(x), residual, self.before))
+        total = linear_plus(linear, x, residual, self.fused)
         normed = norm(total)
         return Stream(total if self.before else normed, normed)

@@ -1,29 +1,21 @@
 """An encoder layer's operations on a GPU, as Triton programs.
 
-Attention of many short texts, softmax(Q K^T / sqrt(d)) V, has one program per text and head, with everything in registers.
-Kernels made for long texts work on tiles of 64 or 128 tokens; a sentence has 16, so most of their work is on padding. Rotary
-positions turn queries and keys as they are loaded. For longer texts they are a program of their own, and so is attention within a
-window, which leaves out the tiles that no token sees.
+Attention of many short texts, softmax(Q K^T / sqrt(d)) V, has one program per text and head, with everything in registers:
+kernels made for long texts work on tiles of 64 or 128 tokens, most of which is padding for a sentence of 16. Rotary positions
+turn queries and keys as they are loaded. For longer texts they are a program of their own, and so is attention within a window,
+which leaves out the tiles that no token sees. The norm of x + r, the end of both halves of a layer, takes one pass over memory.
 
-The norm of x + r, the end of both halves of a layer, takes one pass over memory. Written out, the sum is stored and read
-again: five passes over the states instead of three, which costs as much as a fifth of the layer's matrix products.
-
-act(x W^T + b), and act(x G^T + c) * (x U^T + b) of a gated layer, have the activation within the product. A feed-forward layer's
-inner states are the widest of an encoder: a separate activation reads and writes all of them again, which takes half as long as
-the product. cuBLAS has a GELU within its products, but the one with tanh, whose numbers differ. Here, with z = |x|,
+act(x W^T + b), and act(x G^T + c) * (x U^T + b) of a gated layer, have the activation within the product: a separate one reads
+and writes the widest states of an encoder again. cuBLAS has only the GELU with tanh within its products. Here, with z = |x|,
 
     GELU(x) = x Phi(x) = max(x, 0) - z Phi(-z),       Phi(-z) = 2^P(z),
 
 P of degree 6, closest to log2 Phi(-z) in the GELU that it makes: within 1e-7, a thousandth of what half precision rounds off.
-From z = 6 on GELU is max(x, 0) to 1e-8.
-
-A processor of the GPU computes one tile of it after the other, and loads its next factors while a tile is activated. Tiles are
-as large as registers hold: with smaller ones the factors come from the cache more slowly than they are multiplied.
+From z = 6 on GELU is max(x, 0) to 1e-8. A processor of the GPU computes one tile of it after the other, and loads its next
+factors while a tile is activated. Tiles are as large as registers hold.
 """
 
 from __future__ import annotations
-
-from typing import Any
 
 import torch
 import triton
@@ -65,7 +57,7 @@ def short_attention(
     _attend[(n, heads)](
         queries, keys, values, out, cos, sin, queries.stride(0), queries.stride(1), keys.stride(0),
         keys.stride(1), out.stride(0), out.stride(1), length, SHORT if window is None else window, head_width**-0.5,
-        TOKENS=max(16, triton.next_power_of_2(length)), WIDTH=head_width, SHARING=width // keys.shape[2], TURNED=turn is not None,
+        TOKENS=max(16, triton.next_power_of_2(length)), WIDTH=head_width, TURNED=turn is not None,
         num_warps=1 if length <= 32 else 4,
     )  # fmt: skip
     return out
@@ -75,13 +67,13 @@ def short_attention(
 def _attend(
     queries, keys, values, out, cos, sin, text_stride, token_stride, key_text_stride, key_token_stride,
     out_text_stride, out_token_stride, length, window, scale,
-    TOKENS: tl.constexpr, WIDTH: tl.constexpr, SHARING: tl.constexpr, TURNED: tl.constexpr,
+    TOKENS: tl.constexpr, WIDTH: tl.constexpr, TURNED: tl.constexpr,
 ):  # fmt: skip
     text, head = tl.program_id(0).to(tl.int64), tl.program_id(1)
     token, feature = tl.arange(0, TOKENS), tl.arange(0, WIDTH)
     inside = token < length
     start = queries + text * text_stride + token[:, None] * token_stride + head * WIDTH
-    key_start = text * key_text_stride + token[:, None] * key_token_stride + head // SHARING * WIDTH
+    key_start = text * key_text_stride + token[:, None] * key_token_stride + head * WIDTH
     q = tl.load(start + feature[None, :], inside[:, None], 0.0)
     k = tl.load(keys + key_start + feature[None, :], inside[:, None], 0.0)
     v = tl.load(values + key_start + feature[None, :], inside[:, None], 0.0)
@@ -120,7 +112,7 @@ def long_attention(
     _attend_long[(n * triton.cdiv(length, TILE), heads)](
         queries, keys, values, out, queries.stride(0), queries.stride(1), keys.stride(0), keys.stride(1),
         values.stride(0), values.stride(1), length, length if window is None else window, head_width**-0.5 * LOG2_E,
-        TILE=TILE, WIDTH=head_width, SHARING=width // keys.shape[2], num_warps=4, num_stages=2,
+        TILE=TILE, WIDTH=head_width, num_warps=4, num_stages=2,
     )  # fmt: skip
     return out
 
@@ -129,7 +121,7 @@ def long_attention(
 def _attend_long(
     queries, keys, values, out, text_stride, token_stride, key_text_stride, key_token_stride,
     value_text_stride, value_token_stride, length, window, scale,
-    TILE: tl.constexpr, WIDTH: tl.constexpr, SHARING: tl.constexpr,
+    TILE: tl.constexpr, WIDTH: tl.constexpr,
 ):  # fmt: skip
     tiles = (length + TILE - 1) // TILE
     text, start, head = (tl.program_id(0) // tiles).to(tl.int64), tl.program_id(0) % tiles * TILE, tl.program_id(1)
@@ -137,8 +129,8 @@ def _attend_long(
     q = tl.load(
         queries + text * text_stride + i[:, None] * token_stride + head * WIDTH + feature[None, :], i[:, None] < length, 0.0
     )
-    of_key = keys + text * key_text_stride + head // SHARING * WIDTH + feature[None, :]
-    of_value = values + text * value_text_stride + head // SHARING * WIDTH + feature[None, :]
+    of_key = keys + text * key_text_stride + head * WIDTH + feature[None, :]
+    of_value = values + text * value_text_stride + head * WIDTH + feature[None, :]
     highest = tl.full((TILE,), float("-inf"), tl.float32)
     total = tl.zeros((TILE,), tl.float32)
     mixed = tl.zeros((TILE, WIDTH), tl.float32)
@@ -189,39 +181,33 @@ def _turn(x, cos, sin, out, stride, tokens, width, HEAD: tl.constexpr, WIDTH: tl
 
 
 def add_norm(
-    norm: Any, x: Float[Tensor, "... d"], residual: Float[Tensor, "... d"], before: bool = False, shrink: float = 1.0
+    norm: nn.LayerNorm, x: Float[Tensor, "... d"], residual: Float[Tensor, "... d"], before: bool = False
 ) -> tuple[Float[Tensor, "... d"], Float[Tensor, "... d"]]:
-    """The stream after x / shrink + residual, whose moments are in float32: the sum itself (`before`) or its norm, and its norm.
-
-    A norm that is not a LayerNorm is one of root mean squares: it does not subtract the mean.
-    """
-    width, centred = x.shape[-1], isinstance(norm, nn.LayerNorm)
+    """The stream after x + residual, whose moments are in float32: the sum itself (`before`) or its norm, and its norm."""
+    width = x.shape[-1]
     x, residual = x.contiguous(), residual.contiguous()
     out = torch.empty_like(x)
     total = torch.empty_like(x) if before else out
-    bias = norm.bias if centred else None
     _add_norm[(x.numel() // width,)](
-        x, residual, norm.weight, norm.weight if bias is None else bias, total, out, width,
-        norm.eps if centred else norm.variance_epsilon, 1 / shrink, WIDTH=triton.next_power_of_2(width),
-        BEFORE=before, CENTRED=centred, BIASED=bias is not None, num_warps=2,
+        x, residual, norm.weight, norm.weight if norm.bias is None else norm.bias, total, out, width, norm.eps,
+        WIDTH=triton.next_power_of_2(width), BEFORE=before, BIASED=norm.bias is not None, num_warps=2,
     )  # fmt: skip
     return total, out
 
 
 @triton.jit
 def _add_norm(
-    x, residual, weight, bias, sums, out, width, eps, share,
-    WIDTH: tl.constexpr, BEFORE: tl.constexpr, CENTRED: tl.constexpr, BIASED: tl.constexpr,
+    x, residual, weight, bias, sums, out, width, eps,
+    WIDTH: tl.constexpr, BEFORE: tl.constexpr, BIASED: tl.constexpr,
 ):  # fmt: skip
     start = tl.program_id(0).to(tl.int64) * width
     feature = tl.arange(0, WIDTH)
     inside = feature < width
-    total = tl.load(x + start + feature, inside, 0.0).to(tl.float32) * share
+    total = tl.load(x + start + feature, inside, 0.0).to(tl.float32)
     total += tl.load(residual + start + feature, inside, 0.0).to(tl.float32)
     if BEFORE:
         tl.store(sums + start + feature, total.to(out.dtype.element_ty), inside)
-    if CENTRED:
-        total = tl.where(inside, total - tl.sum(total, 0) / width, 0.0)
+    total = tl.where(inside, total - tl.sum(total, 0) / width, 0.0)
     total *= tl.rsqrt(tl.sum(total * total, 0) / width + eps)
     total *= tl.load(weight + feature, inside, 0.0).to(tl.float32)
     if BIASED:

@@ -26,7 +26,7 @@ import unicodedata
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import pairwise, product
+from itertools import product
 from math import prod
 from pathlib import Path
 from typing import Literal
@@ -41,6 +41,7 @@ from unmask.errors import InputError
 from unmask.models.text.text_tokenizer import BLANK, TextTokenizer, refuse_hopeless, refuse_too_long, shortened
 
 logger = logging.getLogger(__name__)
+CONTINUED = "##"
 WORD = "[WORD]"
 MASKS = re.compile(r"<mask>|\[mask\]|\{mask\}|<extra_id_\d+>", re.IGNORECASE)
 OTHERS = re.compile(rf"{MASKS.pattern}|[<\[{{(]blank[>\]}})]|_{{2,}}", re.IGNORECASE)
@@ -84,15 +85,13 @@ def read_blanks(words: TextTokenizer, text: str, pieces: int = 3) -> list[Blank]
     blanks = []
     for match in _blanks(words, text):
         before, after = text[: match.start()], text[match.end() :]
-        kind: Literal["token", "word", "gap"] = "token"
-        least, most = 1, 1
+        where = (not before.strip(), before[-1:].isspace())
         if match[0] == WORD:
-            kind, most = "word", pieces
             _refuse_touching(text, before, after)
-        elif match[0].startswith("[GAP"):
-            kind = "gap"
-            least, most = _gap(match[0])
-        blanks.append(Blank(kind, least, most, not before.strip(), before[-1:].isspace()))
+            blanks.append(Blank("word", 1, pieces, *where))
+        else:
+            gap = match[0].startswith("[GAP")
+            blanks.append(Blank("gap", *_gap(match[0]), *where) if gap else Blank("token", 1, 1, *where))
     if not blanks:
         raise InputError(no_blank(text, "[MASK], [WORD] or [GAP:2-5]"))
     _refuse_other_masks(words, text)
@@ -125,11 +124,10 @@ def readings_of(words: TextTokenizer, text: str, blanks: Sequence[Blank], max_le
 
 def reading_with(words: TextTokenizer, text: str, lengths: Sequence[int]) -> TextReading:
     """The text with `lengths[b]` masks for blank b."""
-    places = [match.span() for match in _blanks(words, text)]
-    starts, stops = [0, *(stop for _, stop in places)], [*(start for start, _ in places), len(text)]
-    around = [text[start:stop] for start, stop in zip(starts, stops, strict=True)]
-    masks = [*(BLANK * length for length in lengths), ""]
-    ids = words.encode("".join(part + mask for part, mask in zip(around, masks, strict=True)))
+    masked, end = "", 0
+    for match, length in zip(_blanks(words, text), lengths, strict=True):
+        masked, end = masked + text[end : match.start()] + BLANK * length, match.end()
+    ids = words.encode(masked + text[end:])
     return TextReading(Cloze(tuple(ids), tuple(t for t, token in enumerate(ids) if token == words.mask_id)), tuple(lengths))
 
 
@@ -180,8 +178,7 @@ def cloze_of(
 ) -> Cloze:
     """The cloze of a text with blanks in it, or of a plain text whose tokens at `positions` become the blanks.
 
-    With blanks, `targets` may name the words that are there, as gold. One target per blank: a word of m tokens turns its
-    blank into m consecutive ones. Fewer targets than blanks: their tokens must fill the blanks exactly, each word in
+    With blanks, `targets` may name the words that are there, one per blank, as gold; a word of m tokens turns its blank into m
     consecutive ones. With positions (in tokens, the start token being 0), the tokens that stood there are the gold.
     """
     if has_several_lengths(text):
@@ -202,16 +199,11 @@ def cloze_of(
     if targets is None:
         refuse_too_long(len(ids), max_length)
         return Cloze(tuple(ids), tuple(blanks))
-    filling = _filling(words, text, blanks, targets)
-    widened: list[int] = []
-    block: list[int] = []
-    waiting = iter(filling)
-    for token in ids:
-        copies = len(next(waiting)) if token == words.mask_id else 1
-        if token == words.mask_id:
-            block += range(len(widened), len(widened) + copies)
-        widened += [token] * copies
+    filling = _filling(words, text, targets, len(blanks))
+    copies = {blank: len(word) for blank, word in zip(blanks, filling, strict=True)}
+    widened = [token for t, token in enumerate(ids) for _ in range(copies.get(t, 1))]
     refuse_too_long(len(widened), max_length)
+    block = [t for t, token in enumerate(widened) if token == words.mask_id]
     return Cloze(tuple(widened), tuple(block), tuple(i for word in filling for i in word))
 
 
@@ -222,43 +214,23 @@ def _at_positions(words: TextTokenizer, ids: list[int], positions: Sequence[int]
         if not 0 <= position < len(ids):
             raise InputError(f"position {position} is outside the text: its {len(ids)} tokens are numbered 0 to {len(ids) - 1}")
         if ids[position] in special:
-            raise InputError(
-                f"position {position} is the special token {words.token(ids[position])}: choose a position of a word"
-            )
+            token = words.token(ids[position])
+            raise InputError(f"position {position} is the special token {token}: choose a position of a word")
     return blanked(ids, positions, words.mask_id)
 
 
-def _filling(words: TextTokenizer, text: str, blanks: list[int], targets: Sequence[str]) -> list[list[int]]:
+def _filling(words: TextTokenizer, text: str, targets: Sequence[str], blanks: int) -> list[list[int]]:
     """For each blank of the text the ids that go there."""
-    if isinstance(targets, str) or not all(isinstance(target, str) for target in targets):
-        raise InputError(f"targets {targets!r} is one string, or has what is none: give a list of words, one per blank")
-    if not targets or len(targets) > len(blanks):
+    if len(targets) != blanks:
         raise InputError(
-            f"{len(targets)} targets for {len(blanks)} {'blank' if len(blanks) == 1 else 'blanks'}: give one word per blank; "
-            "to score alternatives, use answers of fill"
+            f"{len(targets)} targets for {blanks} {'blank' if blanks == 1 else 'blanks'}: give one word per blank, which may be "
+            "several tokens; to score alternatives, use answers of fill"
         )
     empty = [number for number, target in enumerate(targets, 1) if not target.strip()]
     if empty:
         raise InputError(f"target {empty[0]} of {len(targets)} is empty: give one word per blank")
-    contexts = [(blank.at_start, blank.after_space) for blank in read_blanks(words, text)]
-    if len(targets) == len(blanks):
-        return [words.encode_word(target, *context) for target, context in zip(targets, contexts, strict=True)]
-    filling: list[list[int]] = []
-    for target in targets:
-        if len(filling) == len(blanks):
-            raise InputError(f"{list(targets)} is more tokens than the text's {len(blanks)} blanks: add a [MASK] for each")
-        ids = words.encode_word(target, *contexts[len(filling)])
-        run = blanks[len(filling) : len(filling) + len(ids)]
-        if len(run) < len(ids) or any(b - a != 1 for a, b in pairwise(run)):
-            shown = [words.token(i) for i in ids]
-            raise InputError(f"target {target!r} is {len(ids)} tokens {shown}: give it {len(ids)} consecutive [MASK], or one")
-        filling += [[i] for i in ids]
-    if len(filling) < len(blanks):
-        raise InputError(f"{list(targets)} is {len(filling)} tokens for {len(blanks)} blanks: give one word per blank")
-    return filling
-
-
-CONTINUED = "##"
+    read = zip(targets, read_blanks(words, text), strict=True)
+    return [words.encode_word(target, blank.at_start, blank.after_space) for target, blank in read]
 
 
 class WordMarks:
@@ -277,7 +249,11 @@ class WordMarks:
 
     def beginning(self, at_start: bool, after_space: bool) -> Bool[Tensor, " V"]:
         """The tokens that begin a word at the start of a text, after a space, or right after punctuation."""
-        return self._pieces[self._begins_marked(at_start, after_space)]
+        mark = self.space if after_space else ""
+        if at_start:
+            first = self.words.tokenizer("a", add_special_tokens=False)["input_ids"][0]
+            mark = self.space if self.space and self._token(first).startswith(self.space) else ""
+        return self._pieces[mark]
 
     @property
     def continuing(self) -> Bool[Tensor, " V"]:
@@ -317,22 +293,16 @@ class WordMarks:
 
         return ways(0, most)
 
-    def _begins_marked(self, at_start: bool, after_space: bool) -> str:
-        if at_start:
-            first = self.words.tokenizer("a", add_special_tokens=False)["input_ids"][0]
-            return self.space if self.space and self._token(first).startswith(self.space) else ""
-        return self.space if after_space else ""
-
     @cached_property
     def _pieces(self) -> dict[str, Tensor]:
         """For each mark that a piece of a word can have at its front ("" for none), which tokens have it."""
         mark = self.space or CONTINUED
-        found = {m: torch.zeros(self.vocab_size, dtype=torch.bool) for m in ("", mark)}
+        marked = {m: torch.zeros(self.vocab_size, dtype=torch.bool) for m in ("", mark)}
         for token, number in self.words.regular_tokens.items():
             inside = token.removeprefix(mark)
             if token == self.space or self._is_piece(inside, number):
-                found[mark if token.startswith(mark) else ""][number] = True
-        return found
+                marked[mark if token.startswith(mark) else ""][number] = True
+        return marked
 
     def _is_piece(self, inside: str, number: int) -> bool:
         """Whether a token without its mark can be part of a word; some of a byte-level vocabulary are parts of a letter."""
@@ -357,10 +327,10 @@ def alphabet_tokens(alphabet: str | os.PathLike[str] | Sequence[str]) -> tuple[s
         tokens = list(words[0]) if len(words) == 1 else words
     else:
         tokens = [str(token).strip() for token in alphabet] if isinstance(alphabet, Iterable) else []
-    found = tuple(dict.fromkeys(token for token in tokens if token))
-    if not found:
+    named = tuple(dict.fromkeys(token for token in tokens if token))
+    if not named:
         raise InputError(f"alphabet {alphabet!r} names no token: give letters, words with commas between them, or a file")
-    return found
+    return named
 
 
 def alphabet_ids(words: TextTokenizer, tokens: Sequence[str], name: str = "alphabet") -> list[int]:
@@ -368,20 +338,17 @@ def alphabet_ids(words: TextTokenizer, tokens: Sequence[str], name: str = "alpha
 
     Raises for one that is not a single token of the model, under the argument's `name`.
     """
-    found: dict[int, None] = {}
+    numbers: dict[int, None] = {}
     for token in tokens:
         try:
-            spellings = [words.encode_word(token, at_start, after_space) for at_start, after_space in _PLACES]
+            spellings = [words.encode_word(token, *where) for where in ((True, False), (False, True), (False, False))]
         except InputError:
             raise InputError(f"{name}: {token!r} is not a word of the model: leave it out (no file was found either)") from None
         single = [ids[0] for ids in spellings if len(ids) == 1]
         if not single:
             raise InputError(f"{name}: {token!r} is {len(spellings[0])} tokens of the model, and one is needed: leave it out")
-        found.update(dict.fromkeys(single))
-    return list(found)
-
-
-_PLACES = ((True, False), (False, True), (False, False))
+        numbers.update(dict.fromkeys(single))
+    return list(numbers)
 
 
 def _content(given: str | os.PathLike[str]) -> str:

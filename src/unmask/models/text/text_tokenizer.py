@@ -46,7 +46,7 @@ CHARACTERS_PER_TOKEN = 1_000
 
 
 class Placed(NamedTuple):
-    """What the library `tokenizers` knows of a text, under its names, for tokenizers that do not use it."""
+    """Words and spans of a text under the names of the library `tokenizers`, for tokenizers that do not use it."""
 
     word_ids: Sequence[int | None]
     offsets: Sequence[tuple[int, int]]
@@ -116,21 +116,17 @@ class TextTokenizer:
         """Warn of words that are read as the unknown token, each once."""
         if self.unknown_id not in ids or len(self._named) >= MOST_NAMED:
             return
+        spans = self.spans(prepared)
+        words = [prepared[start:stop] for (start, stop), i in zip(spans or [], ids, strict=False) if i == self.unknown_id]
+        words = words if spans else [f"{sum(i == self.unknown_id for i in ids)} of its words"]
         mark = self.tokenizer.unk_token
-        found = [word for word in self._unknown_words(prepared, ids) if word != mark and word not in self._named]
-        if not found:
+        unknown = [word for word in words if word and word != mark and word not in self._named]
+        if not unknown:
             return
-        self._named.update(found)
-        shown = ", ".join(shortened(word) for word in dict.fromkeys(found[:SHOWN])) + (", ..." if len(found) > SHOWN else "")
+        self._named.update(unknown)
+        shown = ", ".join(shortened(word) for word in dict.fromkeys(unknown[:SHOWN])) + (", ..." if len(unknown) > SHOWN else "")
         further = "; further unknown words are not named" if len(self._named) >= MOST_NAMED else ""
         warnings.warn(f"the model does not know {shown} and reads {mark} instead{further}", UnmaskWarning, stacklevel=4)
-
-    def _unknown_words(self, text: str, ids: Sequence[int]) -> list[str]:
-        """The parts of the text that became the unknown token; only their number if the tokenizer has no spans."""
-        spans = self.spans(text)
-        if spans is None:
-            return [f"{sum(i == self.unknown_id for i in ids)} of its words"]
-        return [text[start:stop] for (start, stop), i in zip(spans, ids, strict=True) if i == self.unknown_id and stop > start]
 
     def spans(self, text: str) -> list[tuple[int, int]] | None:
         """Start and end of each token in a prepared text; None for a tokenizer that does not know them."""
@@ -138,10 +134,10 @@ class TextTokenizer:
 
     def tokens_of(self, text: str) -> Tokens:
         """The tokens of a text."""
-        (found,) = self.tokens_of_each([text])
-        if isinstance(found, InputError):
-            raise found
-        return found
+        (tokens,) = self.tokens_of_each([text])
+        if isinstance(tokens, InputError):
+            raise tokens
+        return tokens
 
     def tokens_of_each(self, texts: Sequence[str]) -> list[Tokens | InputError]:
         """The tokens of every text, or the error of one that cannot be read."""
@@ -155,8 +151,8 @@ class TextTokenizer:
                 encodings = iter(self.core.encode_batch(readable))
         except InputError:  # one of them
             encodings = iter([_attempt(self._encoding, ready) for ready in readable])
-        found = {text: next(encodings) if isinstance(ready, str) else ready for text, ready in prepared.items()}
-        return [self._placed(text, found[text]) for text in texts]
+        read = {text: next(encodings) if isinstance(ready, str) else ready for text, ready in prepared.items()}
+        return [self._placed(text, read[text]) for text in texts]
 
     def _encoding(self, prepared: str) -> Encoding:
         assert self.core is not None
@@ -231,10 +227,8 @@ class TextTokenizer:
         token = self.tokenizer.convert_ids_to_tokens(token_id)
         if token is None:
             return f"[{token_id}]"
-        if token_id == self.mask_id:
-            return BLANK
         if token_id in self._named_special:
-            return str(token)
+            return BLANK if token_id == self.mask_id else str(token)
         if self.byte_level:
             text = str(self.tokenizer.decode([token_id], clean_up_tokenization_spaces=False))
             return str(token) if "\ufffd" in text else text
@@ -244,14 +238,14 @@ class TextTokenizer:
         """The sentence that `ids` spell, without start, end and padding tokens; a blank shows as [MASK]."""
         t = self.tokenizer
         around = {t.cls_token_id, t.bos_token_id, t.sep_token_id, t.eos_token_id, t.pad_token_id} - {None}
-        kept = [checks.whole("token id", i, 0, checks.MOST_TOKENS) for i in checks.wholes("ids", ids)]
-        while kept and kept[0] in around:
-            kept.pop(0)
-        while kept and kept[-1] in around:
-            kept.pop()
+        inside = [checks.whole("token id", i, 0, checks.MOST_TOKENS) for i in checks.wholes("ids", ids)]
+        while inside and inside[0] in around:
+            inside.pop(0)
+        while inside and inside[-1] in around:
+            inside.pop()
         if self.by_character or self.joined:
-            return "".join(self.token(i) for i in kept)
-        text = str(t.decode(kept, clean_up_tokenization_spaces=not self.spaces_in_tokens))
+            return "".join(self.token(i) for i in inside)
+        text = str(t.decode(inside, clean_up_tokenization_spaces=not self.spaces_in_tokens))
         return text.replace(t.mask_token, BLANK).strip()
 
     @cached_property
@@ -286,7 +280,7 @@ class TextTokenizer:
     @cached_property
     def spaces_in_tokens(self) -> bool:
         """Whether a token includes the space before it, as in byte-level BPE and SentencePiece."""
-        return self._marks_spaces_with("Ġ") or self._marks_spaces_with("▁")
+        return self.byte_level or self._marks_spaces_with("▁")
 
     @cached_property
     def byte_level(self) -> bool:
@@ -312,11 +306,11 @@ class TextTokenizer:
     def _spread(self, text: str) -> str:
         """The text with a space between its characters and special tokens."""
         known = {BLANK, *self.special_tokens, *self.regular_tokens}
-        for found in self._letters.finditer(text):
-            if found[0] not in known:
+        for letter in self._letters.finditer(text):
+            if letter[0] not in known:
                 alphabet = "".join(sorted(token for token in self.regular_tokens if len(token) == 1))
                 raise InputError(
-                    f"character {found[0]!r} at place {found.start() + 1} is not in the model's alphabet {alphabet}: "
+                    f"character {letter[0]!r} at place {letter.start() + 1} is not in the model's alphabet {alphabet}: "
                     "write the text in it (upper and lower case differ)"
                 )
         return " ".join(self._letters.findall(text)).replace(BLANK, self.mask_token)

@@ -1,9 +1,9 @@
 """The tokenizer of a checkpoint, refused if it cannot be the one that the model was trained with; and that of a new model.
 
 A wrong tokenizer gives numbers without complaint. So a file that states the whole rule (tokenizer.json) is read as it is, without
-transformers if every setting is recognised (tokenizer_config.json names the special tokens and may overrule three options of
-BERT's normaliser). A vocabulary file (vocab.txt: one token per line, whose number from 0 is its id) states no rule, and is read
-only if one follows from it. The result is checked against the vocabulary file, its mask token and its capitals. The rules are
+transformers if `unmask train` wrote it. A vocabulary file (vocab.txt: one token per line, whose number from 0 is its id) states
+no rule, and is read only if one follows from it. The result is checked against the vocabulary file, its mask token and its
+capitals. The rules are
 
     letters        all tokens are single characters: every character is a token
     word pieces    BERT's rule: words and punctuation, then the longest pieces ("play", "##ing"). Text is lowered if no
@@ -27,6 +27,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from copy import deepcopy
 from functools import cached_property
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -40,30 +41,7 @@ from unmask.runs.fingerprint import content_hash
 
 NAMES = ("bos", "eos", "unk", "sep", "pad", "cls", "mask")
 BERT_CLASSES = ("BertTokenizer", "BertTokenizerFast")
-PLAIN_CLASSES = ("PreTrainedTokenizerFast", "TokenizersBackend")
-BERT_DEFAULTS = {"unk": "[UNK]", "sep": "[SEP]", "pad": "[PAD]", "cls": "[CLS]", "mask": "[MASK]"}
-NORMALISER_OPTIONS = {
-    "do_lower_case": "lowercase",
-    "strip_accents": "strip_accents",
-    "tokenize_chinese_chars": "handle_chinese_chars",
-}
-"""Names in tokenizer_config.json, and those in tokenizer.json's BertNormalizer that they overrule."""
-ONLY_AS_HERE: dict[str, tuple[object, ...]] = {
-    "additional_special_tokens": ([], None),
-    "extra_special_tokens": ([], {}, None),
-    "split_special_tokens": (False,),
-    "do_basic_tokenize": (True,),
-    "never_split": (None, []),
-}
-WITHOUT_EFFECT = frozenset(
-    """
-    backend clean_up_tokenization_spaces is_local local_files_only max_length model_input_names model_max_length
-    name_or_path pad_to_multiple_of pad_token_type_id padding_side processor_class special_tokens_map_file stride
-    tokenizer_class tokenizer_file truncation_side truncation_strategy
-    """.split()
-)
-LARGEST_VOCABULARY = 100_000
-"""Above this, transformers looks for vocabularies that were published with a wrong regular expression, and repairs them."""
+PLAIN_CLASS = "PreTrainedTokenizerFast"
 UNLIMITED = 10**30
 GLUED = {mark: mark.strip() for mark in (" .", " ?", " !", " ,", " ' ", " n't", " 'm", " 's", " 've", " 're")}
 """Written without a space in English; decoders of word pieces put one there."""
@@ -75,6 +53,26 @@ SPELLINGS = {
     "sep": ("[SEP]", "<sep>", "</s>", "<eos>", "[EOS]"),
 }
 """How vocabularies spell the special tokens; the first that is there is meant."""
+FILES_WITH_A_RULE = ("tokenizer.json", "vocab.json", "merges.txt", "*.model", "*.bpe")
+OTHER_LETTERS = ("esm", "perceiver")
+"""Types whose tokenizers read letters by a rule of their own: names that are not in brackets, or bytes, without any file."""
+MOST_FILLED = 100_000
+"""Ids between the tokenizer's last one and the mask's."""
+PADDED_TO = (64, 128)
+FEW_UNUSED, SHARE_UNUSED = 8, 0.02
+"""Embeddings without a token that need no word: up to a multiple that is fast, or as few as published models have."""
+ADVICE = "make tokenizer.json with the rule that the model was trained with (docs/bring-your-own-model.md)"
+NORMALIZER = normalizers.BertNormalizer(strip_accents=False, lowercase=False)
+SPECIAL_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
+MOST_LETTERS = 256
+"""Of the alphabet, and at most a third of the vocabulary, since it holds each letter twice: alone and inside words."""
+LONGEST_WORD = 100
+"""Characters; a longer word is unknown."""
+CONTINUES = "##"
+"""Before a piece that continues a word."""
+UNKNOWN = "[UNK]"
+INSIDE_WORDS = re.compile(r"(?<=\w) ([-'’/]) (?=\w)")
+QUOTED = re.compile(r'" ([^"]*?) "')
 
 
 class FolderTokenizer:
@@ -120,8 +118,8 @@ class FolderTokenizer:
         """The id of a token, that of the unknown token if it is missing; a list for several."""
         if not isinstance(tokens, str):
             return [self.convert_tokens_to_ids(token) for token in tokens]
-        found = self.backend_tokenizer.token_to_id(tokens)
-        return self.unk_token_id if found is None else found
+        token_id = self.backend_tokenizer.token_to_id(tokens)
+        return self.unk_token_id if token_id is None else token_id
 
     def decode(self, ids: Sequence[int], clean_up_tokenization_spaces: bool = False) -> str:
         """The text that ids spell; without spaces before punctuation if asked for, which word pieces lose."""
@@ -135,82 +133,45 @@ class FolderTokenizer:
         """Write tokenizer.json and tokenizer_config.json, as transformers reads them."""
         Path(folder).mkdir(parents=True, exist_ok=True)
         named = {f"{name}_token": self.named[name] for name in NAMES if name in self.named}
-        config = {"tokenizer_class": PLAIN_CLASSES[0], "model_max_length": self.model_max_length, **named}
+        config = {"tokenizer_class": PLAIN_CLASS, "model_max_length": self.model_max_length, **named}
         self.backend_tokenizer.save(str(Path(folder) / "tokenizer.json"))
         (Path(folder) / "tokenizer_config.json").write_text(json.dumps(config, indent=2) + "\n", encoding="utf-8")
 
 
 def read_folder_tokenizer(folder: Path) -> FolderTokenizer | None:
-    """The tokenizer of a BERT checkpoint's folder, or None if its files have any unrecognised setting."""
-    if (folder / "added_tokens.json").exists() or not (folder / "tokenizer.json").is_file():
-        return None
+    """The tokenizer of a folder with the files and settings that `unmask train` writes; None if there are any others."""
     try:
-        raw = json.loads((folder / "tokenizer.json").read_text(encoding="utf-8"))
-        config = _read_if_there(folder / "tokenizer_config.json")
-        legacy = _read_if_there(folder / "special_tokens_map.json")
-        named = _special_tokens(raw, config, legacy)
-        if named is None or not raw["post_processor"]:
+        config, rule = _read_json(folder / "tokenizer_config.json"), _read_json(folder / "tokenizer.json")
+        named, special = given_special_tokens(config), {token["content"] for token in rule["added_tokens"] if token["special"]}
+        others = set(config) - {"tokenizer_class", "model_max_length", *(f"{name}_token" for name in NAMES)}
+        more = any((folder / name).exists() for name in ("added_tokens.json", "special_tokens_map.json"))
+        if others or more or config.get("tokenizer_class") != PLAIN_CLASS or set(named.values()) - special:
             return None
-        if (raw["normalizer"] or {}).get("type") == "BertNormalizer":
-            raw["normalizer"] |= {name: config[option] for option, name in NORMALISER_OPTIONS.items() if option in config}
-        core = Tokenizer.from_str(json.dumps(raw))
+        return FolderTokenizer(Tokenizer.from_str(json.dumps(rule)), named, config)
     except Exception:
         return None  # not the files that are expected here: transformers reads them, or says what is wrong
-    if core.get_vocab_size() > LARGEST_VOCABULARY or any(core.token_to_id(token) is None for token in named.values()):
-        return None
-    return FolderTokenizer(core, named, config)
 
 
 def tokenizer_config(source: Source) -> dict[str, Any]:
     """The content of a folder's tokenizer_config.json; empty if it is missing."""
     path = source.folder / "tokenizer_config.json"
     try:
-        return _read_if_there(path)
+        return _read_json(path)
     except (OSError, ValueError, RecursionError) as error:
         raise ModelError(f"{str(path)!r} cannot be read ({first_line(error)}): repair it, or remove it") from None
 
 
 def given_special_tokens(config: Mapping[str, Any]) -> dict[str, str]:
     """The special tokens that a tokenizer_config.json names."""
-    given = {name: _content(config.get(f"{name}_token")) for name in NAMES}
-    return {name: token for name, token in given.items() if token}
+    named = {name: config.get(f"{name}_token") for name in NAMES}
+    return {name: token["content"] if isinstance(token, dict) else token for name, token in named.items() if token}
 
 
-def _read_if_there(path: Path) -> dict[str, Any]:
-    found = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
-    if not isinstance(found, dict):
+def _read_json(path: Path) -> dict[str, Any]:
+    content = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
+    if not isinstance(content, dict):
         raise ValueError(f"{path} holds no JSON object")
-    return found
-
-
-def _special_tokens(raw: Mapping[str, Any], config: Mapping[str, Any], legacy: Mapping[str, Any]) -> dict[str, str] | None:
-    """The named special tokens, or None if the files disagree on them or on how they are split off the text."""
-    kind = config.get("tokenizer_class", BERT_CLASSES[0])
-    known = {f"{name}_token" for name in NAMES} | set(NORMALISER_OPTIONS) | set(ONLY_AS_HERE) | WITHOUT_EFFECT
-    if kind not in BERT_CLASSES + PLAIN_CLASSES or set(config) - known - {"added_tokens_decoder"}:
-        return None
-    if any(config[key] not in allowed for key, allowed in ONLY_AS_HERE.items() if key in config):
-        return None
-    added = {token["content"]: token for token in raw["added_tokens"]}
-    for token_id, token in config.get("added_tokens_decoder", {}).items():
-        if added.get(token["content"]) != token | {"id": int(token_id)}:
-            return None
-    named = dict(BERT_DEFAULTS) if kind in BERT_CLASSES else {}
-    for name in NAMES:
-        given = [_content(source[f"{name}_token"]) for source in (config, legacy) if f"{name}_token" in source]
-        if len(set(given)) > 1:
-            return None
-        if given and given[0] is None:
-            named.pop(name, None)
-        elif given:
-            named[name] = str(given[0])
-    if set(legacy) - {f"{name}_token" for name in NAMES} or any(not added.get(t, {}).get("special") for t in named.values()):
-        return None
-    return named
-
-
-def _content(token: Any) -> str | None:
-    return token["content"] if isinstance(token, dict) else token
+    return content
 
 
 def read_vocabulary(path: Path) -> list[str]:
@@ -243,15 +204,16 @@ def are_letters(tokens: Collection[str]) -> bool:
 def special_tokens(tokens: Collection[str], given: Mapping[str, str] | None = None) -> dict[str, str]:
     """The special tokens of a vocabulary: those given by name (such as {"mask": "<mask>"}), else those that are spelled so."""
     known = set(tokens)
-    found = {name: next((s for s in spellings if s in known), "") for name, spellings in SPELLINGS.items()} | dict(given or {})
-    for name, token in found.items():
-        if token and token not in known:
+    spelled = {name: next((s for s in spellings if s in known), "") for name, spellings in SPELLINGS.items()}
+    named = {name: token for name, token in (spelled | dict(given or {})).items() if token}
+    for name, token in named.items():
+        if token not in known:
             raise ModelError(f"the {name} token {token!r} is not in the vocabulary file: name the one that is")
-    if not found["mask"]:
+    if "mask" not in named:
         raise ModelError(
             "the vocabulary file has no mask token ([MASK] or <mask>): give the file that the model was trained with"
         )
-    return {name: token for name, token in found.items() if token}
+    return named
 
 
 def tokenizer_from_vocabulary(
@@ -304,24 +266,6 @@ def _core(ids: dict[str, int], regular: list[str], unknown: str | None, pattern:
     return core
 
 
-FILES_WITH_A_RULE = ("tokenizer.json", "vocab.json", "merges.txt", "*.model", "*.bpe")
-BYTES = "PerceiverTokenizer"
-"""The class of transformers that needs no file."""
-LETTERS = "EsmTokenizer"
-"""The class whose letters are read with names that are not in brackets."""
-WORD_PIECES = (
-    *("BertTokenizer", "ConvBertTokenizer", "DistilBertTokenizer", "ElectraTokenizer", "ErnieTokenizer"),
-    *("LayoutLMTokenizer", "MobileBertTokenizer", "RoCBertTokenizer", "SqueezeBertTokenizer", "TapasTokenizer"),
-)
-"""Classes with BERT's rule for a vocab.txt."""
-MOST_FILLED = 100_000
-"""Ids between the tokenizer's last one and the mask's."""
-PADDED_TO = (64, 128)
-FEW_UNUSED, SHARE_UNUSED = 8, 0.02
-"""Embeddings without a token that need no word: up to a multiple that is fast, or as few as published models have."""
-ADVICE = "make tokenizer.json with the rule that the model was trained with (docs/bring-your-own-model.md)"
-
-
 def core_of(tokenizer: Any) -> Tokenizer | None:
     """The tokenizer of the library `tokenizers` that does the work; None for one that is written in Python."""
     return getattr(tokenizer, "backend_tokenizer", None)
@@ -345,14 +289,12 @@ def load_tokenizer(source: Source, mask_token: str | None = None) -> Any:
 
 
 def _load(source: Source, mask_token: str | None) -> Any:
+    tokenizer: FolderTokenizer | None = None
     if source.local:
-        kind = source.config.get("model_type")
-        found = read_folder_tokenizer(source.folder) if kind == "bert" else None
-        if found is None and not any(any(source.folder.glob(pattern)) for pattern in FILES_WITH_A_RULE):
-            found = _from_vocabulary(source, _class_of(tokenizer_config(source), str(kind)))
-        if found is not None:
-            return found
-    return _by_transformers(source, mask_token)
+        tokenizer = read_folder_tokenizer(source.folder) if source.config.get("model_type") == "bert" else None
+        if tokenizer is None and not any(any(source.folder.glob(pattern)) for pattern in FILES_WITH_A_RULE):
+            tokenizer = _from_vocabulary(source)
+    return tokenizer or _by_transformers(source, mask_token)
 
 
 def _by_transformers(source: Source, mask_token: str | None) -> Any:
@@ -364,8 +306,7 @@ def _by_transformers(source: Source, mask_token: str | None) -> Any:
     """
     from transformers import AutoTokenizer
 
-    tokenizer: Any = None
-    failed = ""
+    tokenizer, failed = None, ""
     with quiet_transformers():
         try:
             tokenizer = AutoTokenizer.from_pretrained(source.name, local_files_only=source.files_only, trust_remote_code=False)
@@ -395,67 +336,32 @@ def as_it_is(core: Tokenizer, config: Mapping[str, Any]) -> FolderTokenizer:
 
 def _kinds(rule: Mapping[str, Any]) -> list[str]:
     """The kinds of model, pre-tokenizers and normalisers of a tokenizer.json, in order."""
-    found: list[str] = [str(rule["model"].get("type"))]
-    for name in ("pre_tokenizer", "normalizer"):
-        waiting = [rule.get(name)]
-        while waiting:
-            part = waiting.pop(0)
-            if isinstance(part, dict):
-                found.append(f"{name} {part['type']}")
-                waiting = [*part.get("pretokenizers", []), *part.get("normalizers", []), *waiting]
-    return found
+    parts = json.dumps([rule.get("pre_tokenizer"), rule.get("normalizer")])
+    return [str(rule["model"].get("type")), *re.findall(r'"type": "(\w+)"', parts)]
 
 
-def vocabulary_file(folder: Path) -> Path | None:
-    """The vocab.txt of a folder, or of the one above it."""
-    beside, above = folder / "vocab.txt", folder.resolve().parent / "vocab.txt"
-    if beside.is_file() or not above.is_file():
-        return beside if beside.is_file() else None
-    copy = "if it is the model's, copy it beside the weights"
-    warnings.warn(f"folder {str(folder)!r} has no tokenizer, and {str(above)!r} is used: {copy}", UnmaskWarning, stacklevel=2)
-    return above
-
-
-def _class_of(config: Mapping[str, Any], kind: str) -> str:
-    """The class that tokenizer_config.json names, or else that transformers has for the architecture; empty if neither does."""
-    named = config.get("tokenizer_class")
-    if not named and kind != "bert":
-        from transformers.models.auto.tokenization_auto import TOKENIZER_MAPPING_NAMES
-
-        named = TOKENIZER_MAPPING_NAMES.get(kind)
-    return str(named or ("BertTokenizer" if kind == "bert" else "")).removesuffix("Fast")
-
-
-def _from_vocabulary(source: Source, rule: str) -> FolderTokenizer | None:
-    """The tokenizer of a bare vocab.txt, or None if the class `rule` of transformers has its own rule for it."""
-    path = vocabulary_file(source.folder)
-    if rule == BYTES:
+def _from_vocabulary(source: Source) -> FolderTokenizer | None:
+    """The tokenizer of a vocab.txt of letters, or of a BERT, in the folder or the one above; None if transformers may read it."""
+    config, kind = tokenizer_config(source), source.config.get("model_type")
+    beside, above = source.folder / "vocab.txt", source.folder.resolve().parent / "vocab.txt"
+    path = above if above.is_file() and not beside.is_file() else beside
+    tokens = read_vocabulary(path) if path.is_file() else []
+    bert = config.get("tokenizer_class", BERT_CLASSES[0] if kind == "bert" else "") in BERT_CLASSES
+    if not bert and (kind in OTHER_LETTERS or (tokens and path == beside and not are_letters(tokens))):
         return None
-    if path is None:
+    if not (bert and tokens) and not are_letters(tokens):
         raise ModelError(f"folder {source.name!r} has no tokenizer: put tokenizer.json (or vocab.txt) beside the weights")
-    config = tokenizer_config(source)
-    tokens = read_vocabulary(path)
-    if rule not in WORD_PIECES and (rule == LETTERS or not are_letters(tokens)):
-        if _reads_vocabularies(rule):
-            return None
-        kind = source.config.get("model_type")
-        raise ModelError(f"{str(path)!r} does not say how a text is cut, and nor does the architecture {kind}: {ADVICE}")
-    given, lower = given_special_tokens(config), config.get("do_lower_case")
-    tokenizer = tokenizer_from_vocabulary(tokens, None, lower, given, config.get("model_max_length"))
+    if path == above:
+        message = f"folder {source.name!r} has no tokenizer, and {str(above)!r} is used"
+        warnings.warn(f"{message}: if it is the model's, copy it beside the weights", UnmaskWarning, stacklevel=2)
+    lower, longest = config.get("do_lower_case"), config.get("model_max_length")
+    tokenizer = tokenizer_from_vocabulary(tokens, None, lower, given_special_tokens(config), longest)
     normaliser = tokenizer.backend_tokenizer.normalizer
     if isinstance(normaliser, normalizers.BertNormalizer):
         normaliser.strip_accents = config.get("strip_accents")
         normaliser.handle_chinese_chars = config.get("tokenize_chinese_chars", True)
         tokenizer.backend_tokenizer.normalizer = normaliser
     return tokenizer
-
-
-def _reads_vocabularies(rule: str) -> bool:
-    """Whether a class of transformers makes a tokenizer of a vocab.txt alone."""
-    from transformers.models.auto.tokenization_auto import tokenizer_class_from_name
-
-    made: Any = tokenizer_class_from_name(rule) if rule else None
-    return {"vocab.txt"} == set(getattr(made, "vocab_files_names", {}).values()) - {"tokenizer.json"}
 
 
 def _refuse_other_mask(tokenizer: Any, source: Source) -> None:
@@ -483,9 +389,7 @@ def refuse_other_vocabulary(tokenizer: Any, source: Source) -> None:
     """A vocabulary file beside the weights that gives other ids, or weights that were trained with another vocabulary."""
     if not source.local:
         return
-    listed = _listed_ids(source.folder)
-    known = tokenizer.get_vocab()
-    trained = noted_vocabulary(source.folder)
+    listed, known, trained = _listed_ids(source.folder), tokenizer.get_vocab(), noted_vocabulary(source.folder)
     if trained is not None and vocabulary_hash(known) != trained:
         raise ModelError(
             f"the tokenizer of {source.name!r} has other tokens, or other ids, than the model was trained with: put its "
@@ -505,11 +409,10 @@ def _listed_ids(folder: Path) -> dict[str, int]:
     if (folder / "vocab.txt").is_file():
         return {token: i for i, token in enumerate(read_vocabulary(folder / "vocab.txt"))}
     try:
-        found = json.loads((folder / "vocab.json").read_text(encoding="utf-8"))
+        ids = _read_json(folder / "vocab.json")
     except (OSError, ValueError):
         return {}
-    flat = isinstance(found, dict) and all(isinstance(i, int) for i in found.values())
-    return found if flat else {}
+    return ids if all(isinstance(i, int) for i in ids.values()) else {}
 
 
 def _refuse_lost_capitals(tokenizer: Any, source: Source) -> None:
@@ -546,12 +449,9 @@ def warn_of_few_tokens(tokenizer: Any, embeddings: int, name: str) -> None:
     tokens = len(set(tokenizer.get_vocab().values()))
     padded = any(embeddings == -(-tokens // multiple) * multiple for multiple in PADDED_TO)
     if embeddings - tokens > max(FEW_UNUSED, SHARE_UNUSED * embeddings) and not padded:
-        warnings.warn(
-            f"the tokenizer of {name!r} has {tokens:,} tokens and the model {embeddings:,} embeddings: if it is another model's, "
-            "the numbers mean nothing; unmask check --data with texts of your own shows it",
-            UnmaskWarning,
-            stacklevel=4,
-        )
+        sizes = f"the tokenizer of {name!r} has {tokens:,} tokens and the model {embeddings:,} embeddings"
+        advice = "if it is another model's, the numbers mean nothing; unmask check --data with texts of your own shows it"
+        warnings.warn(f"{sizes}: {advice}", UnmaskWarning, stacklevel=4)
 
 
 def with_mask(tokenizer: Any, mask_id: int | None = None, mask_token: str | None = None) -> Any:
@@ -561,16 +461,14 @@ def with_mask(tokenizer: Any, mask_id: int | None = None, mask_token: str | None
     """
     if mask_id is None and mask_token is None:
         return tokenizer
-    if mask_id is not None:
+    copied, vocabulary = deepcopy(tokenizer), tokenizer.get_vocab()
+    if mask_token is None:
         mask_id = checks.whole("mask_id", mask_id, 0, checks.MOST_TOKENS)
-    vocabulary = tokenizer.get_vocab()
-    if mask_token is not None and mask_token not in vocabulary:
+        mask_token = next((token for token, i in vocabulary.items() if i == mask_id), None) or _token_for(copied, mask_id)
+    elif mask_token not in vocabulary:
         raise InputError(
             f"mask_token {mask_token!r} is not a token of the tokenizer: name one that is, or give mask_id in Python"
         )
-    copied = deepcopy(tokenizer)
-    if mask_token is None:
-        mask_token = next((token for token, i in vocabulary.items() if i == mask_id), None) or _token_for(copied, mask_id)
     if hasattr(copied, "add_special_tokens"):
         copied.add_special_tokens({"mask_token": mask_token})
     else:
@@ -579,11 +477,11 @@ def with_mask(tokenizer: Any, mask_id: int | None = None, mask_token: str | None
     return copied
 
 
-def _token_for(tokenizer: Any, mask_id: int | None) -> str:
+def _token_for(tokenizer: Any, mask_id: int) -> str:
     """A new token at `mask_id`, with special ones that no text has before it."""
-    core = getattr(tokenizer, "backend_tokenizer", None)
+    core = core_of(tokenizer)
     size = len(tokenizer) if core is None else core.get_vocab_size(with_added_tokens=True)
-    if core is None or mask_id is None or not 0 <= mask_id - size <= MOST_FILLED:
+    if core is None or not 0 <= mask_id - size <= MOST_FILLED:
         raise InputError(
             f"mask_id {mask_id} has no token, and the tokenizer has {size}: give the id of a token, or from {size} on"
         )
@@ -591,18 +489,6 @@ def _token_for(tokenizer: Any, mask_id: int | None) -> str:
     if core.token_to_id("[MASK]") != mask_id:
         raise InputError(f"mask_id {mask_id} has no token, and [MASK] is another: give its id, {core.token_to_id('[MASK]')}")
     return "[MASK]"
-
-
-SPECIAL_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
-MOST_LETTERS = 256
-"""Of the alphabet, and at most a third of the vocabulary, since it holds each letter twice: alone and inside words."""
-LONGEST_WORD = 100
-"""Characters; a longer word is unknown."""
-CONTINUES = "##"
-"""Before a piece that continues a word."""
-UNKNOWN = "[UNK]"
-INSIDE_WORDS = re.compile(r"(?<=\w) ([-'’/]) (?=\w)")
-QUOTED = re.compile(r'" ([^"]*?) "')
 
 
 def train_tokenizer(lines: Callable[[], Iterable[str]], vocab_size: int) -> Tokenizer:
@@ -635,18 +521,15 @@ def train_tokenizer(lines: Callable[[], Iterable[str]], vocab_size: int) -> Toke
 
 def _tokenizer(vocabulary: dict[str, int]) -> Tokenizer:
     tokenizer = Tokenizer(models.WordPiece(vocabulary, unk_token=UNKNOWN, max_input_chars_per_word=LONGEST_WORD))
-    tokenizer.normalizer = _normalizer()
+    tokenizer.normalizer = NORMALIZER
     tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
     return tokenizer
 
 
 def _alphabet(lines: Iterable[str], most: int) -> list[str]:
     """The `most` frequent letters of the normalised lines, in alphabetical order; of equally frequent ones the first."""
-    counts: Counter[str] = Counter()
-    for line in lines:
-        counts.update(line)
-    normalizer = _normalizer()
-    letters = [letter for letter in counts if normalizer.normalize_str(letter).strip() == letter]
+    counts = Counter(chain.from_iterable(lines))
+    letters = [letter for letter in counts if NORMALIZER.normalize_str(letter).strip() == letter]
     return sorted(sorted(letters, key=lambda letter: (-counts[letter], letter))[:most])
 
 
@@ -677,10 +560,6 @@ def config_to_save(max_length: int, causal: bool) -> dict[str, object]:
     names = {f"{token[1:-1].lower()}_token": token for token in SPECIAL_TOKENS}
     ends = {"bos_token": "[CLS]", "eos_token": "[SEP]"} if causal else {}
     return {"tokenizer_class": "PreTrainedTokenizerFast", "model_max_length": max_length, **names, **ends}
-
-
-def _normalizer() -> normalizers.Normalizer:
-    return normalizers.BertNormalizer(strip_accents=False, lowercase=False)
 
 
 class Spelling:

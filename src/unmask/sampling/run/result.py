@@ -273,7 +273,7 @@ class SampleFolder(RunFolder):
                 run.check(saved)
         done = 0 if saved is None else int(saved["done"])
         for part in self.parts(_series(group)):
-            if int(part.name.rpartition("-")[2]) > done:
+            if int(part.stem.rpartition("-")[2]) > done:
                 self.drop(part)
         if saved is not None:
             wanted = len(saved["chains"]) * self.of.kept_after(done)
