@@ -213,7 +213,7 @@ def _rows(
 def _drawn(decoder: Verified, texts: Sequence[int], seed: int) -> tuple[list[int | None], list[int | None]]:
     """Rounds and rows of texts that are drawn in the place of the first of `texts`, None for the others."""
     some = [text for text in texts if text < DRAWN]
-    rest = [None] * (len(texts) - len(some))
+    rest: list[int | None] = [None] * (len(texts) - len(some))
     if not some:
         return rest, rest
     state, rows = decode(decoder, len(some), ChainStreams(seed, some, decoder.target.device).at(0, 1))
