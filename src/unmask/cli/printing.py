@@ -334,11 +334,11 @@ def frontier(options: dict[str, Any]) -> None:
     out = options.get("out")
 
     def show(result: Frontier) -> None:
-        from unmask.evaluation.frontier import cells
+        from unmask.evaluation.frontier import cells, name_of
 
         console = terminal.console(at_least=terminal.USUAL)
         console.print(result.headline, soft_wrap=True)
-        rows = ([point["decoder"], *cells(point)] for point in result.points)
+        rows = ([name_of(point), *cells(point)] for point in result.points)
         print_table(console, ["rounds", "rows", "nats per token", f"minus {result.best}"], rows, first="decoder")
         _print_place("rows, table and figure", out)
 

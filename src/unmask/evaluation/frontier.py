@@ -307,7 +307,7 @@ class Frontier(Result):
         head = ["decoder", "rounds", "rows", "nats per token", f"minus {self.best}"]
         lines = [self.headline + ".", "", line(head), line(["---", *["---:"] * 4])]
         for point in self.points:
-            lines.append(line([point["decoder"], *cells(point)]))
+            lines.append(line([name_of(point), *cells(point)]))
         lines += ["", "In brackets: 95 % bootstrap intervals over texts; differences are paired by text. Lower is better."]
         return "\n".join(lines) + "\n"
 
@@ -365,6 +365,12 @@ def against_best(points: Sequence[Mapping[str, Any]], nats: Float[np.ndarray, "p
     numbers = with_intervals(np.concatenate([nats, nats - nats[best]]), seed, RESAMPLES)
     both = zip(points, numbers[: len(points)], numbers[len(points) :], strict=True)
     return [{**point, "nats": own, "difference": apart, "best": i == best} for i, (point, own, apart) in enumerate(both)]
+
+
+def name_of(point: Mapping[str, Any]) -> str:
+    """The decoder of a point; of verified also how many sets, which its rounds do not say."""
+    sets = point["asked"] is not None and KERNELS[point["decoder"]].one_by_one
+    return f"{point['decoder']}, {point['asked']} sets" if sets else str(point["decoder"])
 
 
 def cells(point: Mapping[str, Any]) -> list[str]:

@@ -283,7 +283,7 @@ def load_pairs(name: str | os.PathLike[str], device: str, dtype: str) -> PairMod
     return model
 
 
-def translated(model: PairModel | CausalPairs, settings: TranslateSettings, sources: Sequence[Source]) -> Translated:
+def translated(model: PairModel | CausalPairs, sources: Sequence[Source], settings: TranslateSettings) -> Translated:
     """One translation per source, all together."""
     began = time.monotonic()
     if isinstance(model, CausalPairs):
@@ -374,7 +374,7 @@ def translations(
     cuts = shares(settings, device, [sources[place] for place in left], workers.count if workers else 0)
     items = [[left[place] for place in cut] for cut in cuts]
     setup = in_worker(model, device) if workers else lambda: loaded
-    work = each(partial(_translated_some, settings), ([sources[place] for place in item] for item in items), workers, setup)
+    work = each(partial(translated, settings=settings), ([sources[place] for place in item] for item in items), workers, setup)
     for index, part in work:
         new = [{"source": place, **made._asdict()} for place, made in zip(items[index], part.translations, strict=True)]
         for n, row in enumerate(new):  # an item's moves and seconds stand in its first row
@@ -396,10 +396,6 @@ def _columns() -> pyarrow.Schema:
     whole = dict.fromkeys(("source", "passes", *COUNTS), pyarrow.int64())
     real = dict.fromkeys(("energy", "log_prob", "seconds"), pyarrow.float64())
     return pyarrow.schema({**whole, **real, "tokens": pyarrow.list_(pyarrow.int32())})
-
-
-def _translated_some(settings: TranslateSettings, model: PairModel | CausalPairs, sources: list[Source]) -> Translated:
-    return translated(model, settings, sources)
 
 
 def shares(settings: TranslateSettings, device: str, sources: Sequence[Source], workers: int) -> list[list[int]]:
