@@ -292,9 +292,7 @@ def options(function: Callable[..., Any]) -> tuple[Option, ...]:
         if method is not None:
             listed += _method_fields(method, name)
         if loaded is not None:
-            load = loaded.function
-            rest = [one for one in options(load)][1:]
-            listed += [Option(o.name, o.annotation, o.default, o.help, name, (), load) for o in rest]
+            listed += [replace(one, parameter=name, owner=loaded.function) for one in options(loaded.function)[1:]]
     return tuple(listed)
 
 
@@ -314,14 +312,12 @@ def _name(method: Any) -> str:
 def _fields(group: type, parameter: str, readers: tuple[str, ...], instance: Any = None) -> list[Option]:
     """The fields of a group; their defaults are those of the `instance` that is the parameter's default, if there is one."""
     annotations, helps = hints(group), documentation(group)
-    made = []
-    for field in fields(group):
-        if field.init and _flat(annotations[field.name]):
-            default = field.default_factory() if field.default_factory is not MISSING else field.default
-            default = default if instance is None else getattr(instance, field.name)
-            name, annotation = field.name, annotations[field.name]
-            made.append(Option(name, annotation, default, helps.get(name, ""), parameter, readers, group))
-    return made
+    listed = []
+    for name, field in ((field.name, field) for field in fields(group) if field.init and _flat(annotations[field.name])):
+        default = field.default_factory() if field.default_factory is not MISSING else field.default
+        default = default if instance is None else getattr(instance, name)
+        listed.append(Option(name, annotations[name], default, helps.get(name, ""), parameter, readers, group))
+    return listed
 
 
 def _method_fields(method: Method, parameter: str) -> list[Option]:
@@ -331,11 +327,9 @@ def _method_fields(method: Method, parameter: str) -> list[Option]:
         for option in _fields(kind, parameter, (name,)):
             by_name.setdefault(option.name, []).append(option)
     merged = []
-    for same in by_name.values():
-        first = same[0]
-        default = first.default if all(one.default == first.default for one in same) else None
-        readers = tuple(reader for one in same for reader in one.readers)
-        merged.append(Option(first.name, first.annotation, default, first.help, parameter, readers, first.owner))
+    for first, *rest in by_name.values():
+        default = first.default if all(one.default == first.default for one in rest) else None
+        merged.append(replace(first, default=default, readers=tuple(one.readers[0] for one in (first, *rest))))
     return merged
 
 
@@ -344,16 +338,14 @@ def arguments(function: Callable[..., Any], values: Mapping[str, Any]) -> dict[s
     made: dict[str, Any] = {}
     annotations = hints(function)
     known = {option.name: option for option in options(function)}
-    for name in values:
-        if name not in known:
-            raise unknown_argument(function, name)
     by_parameter: dict[str, dict[str, Any]] = {}
     for name, value in values.items():
-        option = known[name]
-        if option.owner is None:
+        if name not in known:
+            raise unknown_argument(function, name)
+        if known[name].owner is None:
             made[name] = value
         else:
-            by_parameter.setdefault(option.parameter, {})[name] = value
+            by_parameter.setdefault(known[name].parameter, {})[name] = value
     for parameter, own in by_parameter.items():
         annotation = annotations[parameter]
         if (method := mark(annotation, Method)) is not None:
@@ -548,11 +540,9 @@ def _misfit(name: str, value: Any, annotation: Any, errors: Sequence[Mapping[str
     if errors[0]["type"] in OUT_OF_RANGE and as_number(value) is not None:
         return f"{name} {shown(value)} is out of range: give {_either(kinds)}"
     misfit = f"{name} {shown(value)} is not {_either(kinds)}"
-    places = [(error["loc"][-1], error["input"]) for error in errors if isinstance(error["loc"][-1:], tuple) and error["loc"]]
-    places = [(place, item) for place, item in places if isinstance(place, int)]
-    if places and isinstance(value, list | tuple) and len(value) > 1:
-        place, item = places[0]
-        return f"{misfit}: item {place + 1} is {shown(item)}"
+    items = [(error["loc"][-1], error["input"]) for error in errors if error["loc"] and isinstance(error["loc"][-1], int)]
+    if items and isinstance(value, list | tuple) and len(value) > 1:
+        return f"{misfit}: item {items[0][0] + 1} is {shown(items[0][1])}"
     lists = [get_args(plain_type(one)) for one in kinds]
     return f"{misfit}: give one" + next((EXAMPLES[one[0]] for one in lists if len(one) == 1 and one[0] in EXAMPLES), "")
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from dataclasses import replace
 from math import inf, log
 
 import pytest
@@ -12,6 +13,7 @@ import torch
 import unmask
 from command_runner import invoke
 from small_models import reconfigure
+from unmask.answers.checking import concerns, measure
 from unmask.errors import InputError
 from unmask.models.source import english_model_path
 
@@ -181,3 +183,11 @@ def test_the_command_says_what_the_function_says(tiny_folder, tmp_path):
     assert said == json.loads(json.dumps(found)) and said["on_texts"]["texts"] == 2
     shown = invoke(["check", "--model", str(tiny_folder), "--data", str(tmp_path / "lines.txt")])
     assert shown.exit_code == 0 and "mask token" in shown.stdout and "looks wrong: it is right in" in shown.stdout
+
+
+def test_a_model_that_is_mostly_right_does_not_look_wrong(english):
+    figures = measure(english, ["The cat sat on the mat."] * 3)
+    often = replace(figures, positions=500, accuracy=0.84, frequent=0.85, nats=0.6, nats_error=0.01, special_mass=0.0)
+    assert not [concern for concern in concerns(english, often) if "is right in" in concern]
+    seldom = replace(often, accuracy=0.04, frequent=0.05, nats=4.0)
+    assert [concern for concern in concerns(english, seldom) if "is right in 4.0% of the cases" in concern]

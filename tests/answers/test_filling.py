@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from itertools import product
 from math import exp, log
 
@@ -9,6 +10,7 @@ import pytest
 import torch
 
 import unmask
+from command_runner import invoke
 from unmask.errors import InputError
 
 TWO = "the [MASK] sat on the [MASK] ."
@@ -209,3 +211,17 @@ def test_the_figure_is_checked_first_and_left_by_the_call(tiny, tmp_path):
         unmask.compare([TWO, TWO], model=tiny, figure=tmp_path / "a.png")
     with pytest.raises(InputError, match="the text has 3"):
         unmask.compare("[MASK] [MASK] [MASK]", model=tiny, figure=tmp_path / "a.png")
+
+
+def test_texts_of_a_table_are_filled(tiny, tiny_folder, tmp_path):
+    (tmp_path / "stimuli.csv").write_text("item,Sentence\n1,the [MASK] sat .\n2,a [MASK] sat .\n")
+    printed = invoke(["fill", "--file", str(tmp_path / "stimuli.csv"), "--model", str(tiny_folder), "--json", "--top", "1"])
+    rows = [json.loads(line) for line in printed.stdout.splitlines()]
+    assert [row["text"] for row in rows] == ["the [MASK] sat .", "a [MASK] sat ."]
+
+
+def test_many_constructions_are_compared_in_eighty_columns(tiny_folder):
+    joints = "product,mrf_logit,mrf,hcb,arnold_gokhale,balanced,pseudo_gibbs,restarted,chain,family:0.5,0.25,family:0.1,0.2"
+    typed = ["compare", "the [MASK] sat on the [MASK] .", "--model", str(tiny_folder), "--joints", joints, "--top", "2"]
+    lines = invoke(typed, env={"COLUMNS": "80"}).stdout.splitlines()
+    assert sum("completion" in line for line in lines) == 3 and max(map(len, lines)) <= 80

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import re
-from base64 import b64decode
-
 import numpy as np
 import pytest
 import torch
 from numpy.testing import assert_allclose
 
 import unmask
-from unmask.answers.plots import DRAWING, dependence_in_words, pair_map
+from unmask.answers.plots import dependence_in_words, pair_map
 from unmask.cloze import Cloze
 from unmask.joints import derive
 from unmask.models.tabular import TabularMLM
@@ -66,33 +63,6 @@ def test_a_map_needs_two_blanks(tiny):
     one = unmask.fill("the [MASK] sat .", tiny)
     with pytest.raises(unmask.InputError, match="a map is of two blanks, and the text has 1"):
         pair_map(one.joint, one.product)
-
-
-def test_the_view_in_a_notebook_follows_the_pin(tiny):
-    pytest.importorskip("anywidget")
-    filling = unmask.fill(TWO, tiny)
-    view = filling.view()
-    assert view.map["given"] is None and len(view.map["axes"][0]["ids"]) == 12
-    view.pin = [0, view.map["axes"][0]["ids"][1]]
-    assert view.map == pair_map(filling.joint, filling.product, 14, tuple(view.pin))
-    assert view.map["given"] is not None
-    view.pin = None
-    assert view.map["given"] is None
-    assert "import " not in view._esm and view._esm.count("export default") == 1
-
-
-def test_the_view_brings_its_styles_and_a_picture(tiny):
-    pytest.importorskip("anywidget")
-    view = unmask.fill(TWO, tiny).view()
-    palette = (DRAWING / "palette.css").read_text()
-    light, dark = re.findall(r"--ink: (#\w+)", palette)
-    for mark, ink in (('[data-jp-theme-light="true"]', light), ('[data-jp-theme-light="false"]', dark), (".vscode-dark", dark)):
-        rule = re.search(rf"{re.escape(mark)} .unmask[^{{]*{{([^}}]*)}}", view._css)
-        assert rule is not None and f"--ink: {ink};" in rule[1]
-    assert ":root" not in view._css and re.search(r"\.unmask \{[^}]*background: var\(--surface\)", view._css)
-    bundle, _ = view._repr_mimebundle_()
-    assert "application/vnd.jupyter.widget-view+json" in bundle
-    assert b64decode(bundle["image/png"]).startswith(b"\x89PNG")
 
 
 def test_figures_display_without_pyplot(tiny):

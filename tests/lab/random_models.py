@@ -1,5 +1,7 @@
 """Models with random probabilities, and masks with given weights."""
 
+from collections.abc import Callable
+
 import numpy as np
 from hypothesis import strategies as st
 from scipy.special import softmax
@@ -26,3 +28,14 @@ def weighted_masks(space: Space, weights) -> MaskLaw:
     masks = tuple(tuple(sorted(mask)) for mask in weights)
     given = np.array([[weight] for weight in weights.values()]) / sum(weights.values())
     return MaskLaw("weighted", space, masks, given)
+
+
+def adaptive_masks(space: Space, k: int, log_weight: Callable[[tuple[int, ...]], np.ndarray]) -> MaskLaw:
+    """Masks of k sites with p(K | x) proportional to exp(log_weight(K)(x))."""
+    masks = space.masks(k)
+    return MaskLaw("adaptive", space, masks, softmax(np.stack([log_weight(mask) for mask in masks]), axis=0))
+
+
+def least_eigenvalue(matrix: np.ndarray) -> float:
+    """Smallest eigenvalue: negative where the Loewner order fails."""
+    return float(np.linalg.eigvalsh((matrix + matrix.T) / 2)[0])

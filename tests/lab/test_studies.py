@@ -10,7 +10,7 @@ import pytest
 from unmask import lab
 from unmask.errors import InputError
 from unmask.lab import SpinModel
-from unmask.lab.study import Table, show
+from unmask.lab.studies import Table, show
 
 THREE = SpinModel(sites=3)
 SMALL = {

@@ -22,22 +22,9 @@ SHOTS = os.environ.get("UNMASK_SHOTS")
 
 
 @pytest.fixture(scope="session")
-def runs(tmp_path_factory, tiny_folder):
-    """A small sampling run of the bundled model, and an evaluation of a tiny one."""
-    import unmask
-
-    folder = tmp_path_factory.mktemp("runs")
-    unmask.sample("The old [MASK] [MASK] by the [MASK].", chains=4, sweeps=12, out=folder / "chains")
-    texts = folder / "texts.txt"
-    texts.write_text("the cat sat on the mat .\na dog ran under the tree .\nthe dog sat under a tree .\n")
-    unmask.evaluate(data=texts, model=str(tiny_folder), pairs=12, out=folder / "table")
-    return [folder / "chains", folder / "table"]
-
-
-@pytest.fixture(scope="session")
-def address(runs):
+def address():
     """Where the page is; the server is a process of its own."""
-    with serving(*[option for folder in runs for option in ("--runs", str(folder))]) as found:
+    with serving() as found:
         yield found
 
 

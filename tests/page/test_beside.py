@@ -85,6 +85,6 @@ def test_every_view_follows(page, folders):
 
 def test_one_model_has_one_pane(open_page):
     page = open_page()
-    page.open("#/runs")
+    page.open("#/batch")
     page.tab.wait_for_selector("h1")
     assert page.tab.locator(".panes, .pane").count() == 0

@@ -15,7 +15,7 @@ READY = {
     ),
     "sample": ("#/sample?chains=2&sweeps=4&speed=240", ".words button"),
     "score": ("#/score", "svg[aria-label^='the first against']"),
-    "runs": ("#/runs", "svg.trace"),
+    "batch": ("#/batch", "table.data"),
     "api": ("api", "section.card table"),
 }
 LOOKS = [("light", 1440), ("dark", 1440), ("light", 1024), ("light", 390), ("dark", 390)]

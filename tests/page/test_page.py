@@ -169,44 +169,7 @@ def test_score_two_sentences(page):
     page.tab.wait_for_selector("tbody th:text-is('pll_word')")
 
 
-def test_runs_are_tables_and_figures(page):
-    page.open("#/runs")
-    page.tab.wait_for_selector("svg.trace")
-    assert "Metropolis" in page.tab.inner_text("main") or "exp(-E / T)" in page.tab.inner_text("main")
-    page.until("[...document.images].every((i) => i.complete && i.naturalWidth > 0)")
-    page.tab.get_by_role("button", name=re.compile("table")).click()
-    page.tab.wait_for_selector("td:text-is('Arnold-Gokhale')")
-
-
 def test_the_interface_page_lists_every_operation(page):
     page.tab.goto(page.address + "api")
     page.tab.wait_for_selector("code:text-is('POST /api/fill')")
-    assert page.tab.locator("section.card").count() == 24
-
-
-def test_the_same_map_in_a_notebook(browser, english):
-    """The widget's one module, with a stand-in for the notebook's model."""
-    pytest.importorskip("anywidget")
-    import unmask
-
-    view = unmask.fill("She plays the [MASK] [MASK].", english, candidates=24).view()
-    tab = browser.new_page()
-    errors = []
-    tab.on("pageerror", lambda error: errors.append(str(error)))
-    tab.set_content("<div id='here'></div>")
-    tab.evaluate(
-        """async ([source, map, summary]) => {
-            const values = { map, summary, pin: null };
-            const model = {
-                get: (n) => values[n], set: (n, v) => { values[n] = v; }, save_changes: () => { window.pinned = values.pin; },
-                on: () => {} };
-            const widget = await import(URL.createObjectURL(new Blob([source], { type: "text/javascript" })));
-            widget.default.render({ model, el: document.getElementById("here") });
-        }""",
-        [view._esm, view.map, view.summary],
-    )
-    assert tab.locator("svg.heat .cell[role=button]").count() == 14 * 14
-    tab.locator("svg.heat .head[data-key^='head:0:']").first.click()
-    assert tab.evaluate("window.pinned") == [0, view.map["axes"][0]["ids"][0]]
-    assert errors == []
-    tab.close()
+    assert page.tab.locator("section.card").count() == 22

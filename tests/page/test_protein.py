@@ -26,7 +26,7 @@ def ready(page, what):
 @pytest.mark.parametrize("width", [1440, 390])
 def test_it_opens_on_a_protein_and_not_on_an_error(page, view, width):
     page.tab.set_viewport_size({"width": width, "height": 900})
-    page.open(f"#/{view}")
+    page.open("#/sample?sweeps=1" if view == "sample" else f"#/{view}")
     page.tab.wait_for_selector(".words.letters button.word")
     page.until("document.querySelector('.status .said').textContent === ''")
     assert page.tab.locator(".error").count() == 0
@@ -80,3 +80,54 @@ def test_mutants_are_for_sequences_only(open_page):
     page.open()
     page.tab.wait_for_selector("nav a")
     assert not page.tab.get_by_role("link", name="Mutants").is_visible()
+
+
+def test_a_sequence_is_scored_residue_by_residue_and_the_mutated_one_is_in_sight(page):
+    for width in (1440, 390):
+        page.tab.set_viewport_size({"width": width, "height": 900})
+        page.open("#/score?scores=pll" if width == 390 else "#/score")
+        ready(page, "svg.profile")
+        first = page.tab.locator(".scored svg.profile").first
+        assert first.locator(".column").count() == 121 and first.locator("rect.rise").count() == 121
+        assert {"33", "10", "120"} <= set(first.locator(".axis").all_text_contents())
+        mutated = page.tab.locator("svg[aria-label^='the first against'] .differs")
+        assert mutated.locator("text.word").all_text_contents() == ["A", "W"]
+        assert 0 <= mutated.bounding_box()["x"] <= width - 10, "no scrolling to it"
+        assert "A33 / W" in page.tab.locator(".changed").inner_text()
+
+
+def test_fasta_and_small_letters_are_taken(page):
+    page.open("#/fill?text=evqlvesggg&blanks=2,4")
+    ready(page, "svg.heat")
+    assert page.tab.locator(".sentence input").input_value() == "EVQLVESGGG"
+    assert page.tab.locator(".unsaid").is_hidden()
+    page.tab.evaluate(
+        "() => { const clipboardData = new DataTransfer(); clipboardData.setData('text', '>sp|P1 heavy chain\\nEVQL\\nVESGG\\n');"
+        " document.querySelector('.sentence input').dispatchEvent(new ClipboardEvent('paste', {clipboardData})); }"
+    )
+    page.until("document.querySelector('.sentence input').value === 'EVQLVESGG'")
+    assert page.tab.locator(".words button.word").count() == 9
+
+
+@pytest.mark.parametrize("view", ["fill", "dependence", "sample", "score"])
+def test_the_page_says_residue_and_sequence(page, view):
+    page.open(f"#/{view}?text=EVQLVESGGG&blanks=2,4&sweeps=1")
+    page.tab.wait_for_selector("svg.heat, .chain, svg.profile")
+    said = page.tab.inner_text("main").lower()
+    assert "sentence" not in said and "sequence" in said and " word" not in said
+
+
+def test_the_scale_of_mutants_does_not_saturate(page):
+    """Cells of half the largest effect are half as dark: the scale is linear, and its ends are numbered."""
+    page.open("#/mutants?text=EVQLVESGGG&blanks=")
+    ready(page, SCAN)
+    cells = page.tab.evaluate(
+        "(scan) => [...document.querySelectorAll(scan + ' .cell[role=button]')]"
+        ".map((cell) => [cell.getAttribute('aria-label'), cell.style.getPropertyValue('--p')])",
+        SCAN,
+    )
+    numbers = [(abs(float(label.split(": ")[1].split()[0].replace("−", "-"))), float(p)) for label, p in cells if "nats" in label]
+    most = max(value for value, _ in numbers)
+    assert all(p == pytest.approx(value / most, abs=0.01) for value, p in numbers)
+    axes = page.tab.locator(f"{SCAN} .axis").all_text_contents()
+    assert "new residue ↓" in axes and "residue of the sequence →" in axes

@@ -67,7 +67,6 @@ VIEWS = {
     "dependence": ("#/dependence?text=She+drank+tea.&candidates=8", "[aria-label='the chosen pair'] svg.heat"),
     "sample": ("#/sample?text=The+old+man+slept.&blanks=1,2&chains=2&sweeps=3&speed=240", "dl.facts"),
     "score": ("#/score", "svg[aria-label^='the first against']"),
-    "runs": ("#/runs", "svg.trace"),
 }
 
 
@@ -84,8 +83,7 @@ def test_every_card_has_its_files(page, view):
         box = page.tab.locator("section.card").filter(has=page.tab.locator("h2", has_text=title)).first
         kinds = box.locator("details.take button").all_text_contents()
         assert kinds[0] == "JSON" and set(kinds) <= {"JSON", "CSV", "SVG", "PNG"}
-        if view != "runs":
-            assert json.loads(saved(page, title, "JSON"))
+        assert json.loads(saved(page, title, "JSON"))
         assert ("SVG" in kinds) == (box.locator(".figure svg").count() > 0), "figures are pictures, tables are tables"
         if "SVG" in kinds:
             ElementTree.fromstring(saved(page, title, "SVG"))
@@ -122,8 +120,6 @@ RUNS = {
     "dependence": "#/dependence?text=She+drank+tea.&candidates=8",
     "sample": "#/sample?text=The+old+man's+dog+slept.&blanks=1,2&chains=2&sweeps=2",
     "score": "#/score?text=It+is+John's.&second=It+is+Johns.&scores=pll&unit=bits",
-    "sampling run": "#/runs?run=0",
-    "evaluation": "#/runs?run=1",
 }
 
 

@@ -36,9 +36,10 @@ def test_a_damaged_archive_is_one_line(tmp_path, name, pack):
 def test_endings_may_be_in_capitals(tmp_path):
     (tmp_path / "A.FASTA.GZ").write_bytes(gzip.compress(b">one\nMKT\nLL\n"))
     assert list(lines.plain_texts(tmp_path / "A.FASTA.GZ")) == ["MKTLL"]
-    (tmp_path / "A.CSV").write_text("a,b\n")
+    (tmp_path / "A.CSV").write_text("Text,b\nThe dog ran.,1\n")
+    assert list(lines.plain_texts(tmp_path / "A.CSV")) == ["The dog ran."]
     with pytest.raises(InputError, match="A.CSV holds a table by its name"):
-        list(lines.plain_texts(tmp_path / "A.CSV"))
+        list(lines.text_lines(tmp_path / "A.CSV"))
 
 
 def test_bytes_that_are_no_text_have_a_line_and_a_place(tmp_path):

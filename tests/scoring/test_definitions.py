@@ -287,6 +287,7 @@ def test_random_sets_have_one_order_for_all_texts_which_the_seed_draws():
     ("name", "wrong"),
     [
         ("decoder:leest-dependent@8", "unknown: did you mean decoder:least-dependent"),
+        ("decoder:ancestral@2", "ancestral fills one blank per pass, so its law is a chain rule; use any_order or left_to_right"),
         ("decoder:mask-predict@4", "mask-predict has no law that can be computed, because it does not choose positions before"),
         ("decoder:random@0", "passes of score decoder:random 0 is out of range: give a whole number from 1"),
         ("decoder:random@two", "passes of score decoder:random 'two' is not a whole number"),

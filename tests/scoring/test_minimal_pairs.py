@@ -9,6 +9,7 @@ import pytest
 from scipy.stats import binomtest
 
 import unmask
+from command_runner import invoke
 from unmask.errors import InputError
 from unmask.scoring.registry import chosen
 from unmask.scoring.score import RowShape, compare_pairs, share, wilson
@@ -47,7 +48,7 @@ def test_identical_sentences_tie_by_every_score(pieces):
 
 @pytest.mark.parametrize(("good", "bad", "correct"), [(-1.0, -2.0, 1.0), (-inf, -1.0, 0.0), (-1.0, -inf, 1.0), (-inf, -inf, 0.5)])
 def test_two_impossible_sentences_tie(good, bad, correct):
-    pair = SentencePair(Item("a dog"), (Item("a cat"),), "animals")
+    pair = SentencePair(Item("a dog"), Item("a cat"), "animals", None, {})
     rows = [{"pll": value, "reason": None} for value in (good, bad)]
     assert compare_pairs([pair], rows, RowShape(chosen("pll"))).rows[0]["pll_correct"] == correct
 
@@ -97,48 +98,15 @@ def test_a_missing_key_is_told_with_its_line(pieces, tmp_path):
         unmask.score(minimal_pairs=tmp_path / "nowhere.jsonl", model=pieces)
 
 
-EWOK = {
-    "Domain": "social-relations", "ConceptA": "dog", "ConceptB": "cat", "ContextType": "direct",
-    "Context1": "The dog ran.", "Context2": "The cat ran.", "Target1": "A dog sat.", "Target2": "A cat sat.",
-}  # fmt: skip
-BOXES = {"input_prefix": "The dog sat. The dog", "options": [" sat.", " ran.", " walks."], "numops": 2}
-
-
-def test_ewok_files_are_read_as_they_are(pieces, tmp_path):
-    (tmp_path / "social.jsonl").write_text(json.dumps(EWOK) + "\n")
-    found = unmask.score(minimal_pairs=tmp_path, score="pll,energy_norm", model=pieces)
-    items = [{"before": EWOK[context], "target": EWOK["Target1"]} for context in ("Context1", "Context2")]
-    good, bad = unmask.score(items, "pll", model=pieces)
-    [row] = found.rows
-    assert (row["good_pll"], row["bad_pll"]) == (good["pll"], bad["pll"]) != (None, None)
-    assert row["set"] == "social-relations" and row["sentence_bad"] == "The cat ran. A dog sat."
-    assert row["pll_correct"] == row["energy_norm_correct"] == float(good["pll"] > bad["pll"])
-
-
-def test_entity_tracking_files_are_read_as_they_are(pieces, tmp_path):
-    """The first option is the right one, and has to beat all others; boxes with nothing in them are left out."""
-    empty = BOXES | {"options": [" nothing.", " ran."]}
-    turned = BOXES | {"options": BOXES["options"][::-1]}
-    (tmp_path / "regular.jsonl").write_text("".join(json.dumps(row) + "\n" for row in (BOXES, empty, turned)))
-    found = unmask.score(minimal_pairs=tmp_path / "regular.jsonl", score="pll,energy_norm", model=pieces)
-    items = [{"before": BOXES["input_prefix"], "target": option} for option in BOXES["options"]]
-    scored = [row["pll"] for row in unmask.score(items, "pll", model=pieces)]
-    assert [row["set"] for row in found.rows] == ["regular_2_ops"] * 2
-    for row, (good, *others) in zip(found.rows, (scored, scored[::-1]), strict=True):
-        assert (row["good_pll"], row["bad_pll"]) == (good, max(others))
-        assert row["pll_correct"] == row["energy_norm_correct"] == float(good > max(others))
-        assert row["bad_energy_norm"] == pytest.approx(-max(others))
-
-
-@pytest.mark.parametrize(
-    ("line", "message"),
-    [
-        (EWOK | {"Target1": None}, "'target' is None, not text"),
-        ({key: value for key, value in EWOK.items() if key != "Context2"}, "'Context2' is None, not text"),
-        (BOXES | {"options": [" sat."]}, "'options' is .*: give a list of two texts or more, the right one first"),
-        ({"options": [" sat.", " ran."]}, "'input_prefix' is None, not text"),
-    ],
-)
-def test_wrong_lines_of_published_files(pieces, line, message):
-    with pytest.raises(InputError, match=message):
-        unmask.score(minimal_pairs=[line], model=pieces)
+def test_rows_say_which_sentence_is_good(pieces, pieces_folder, tmp_path):
+    file = tmp_path / "agreement.csv"
+    file.write_text("Good,Bad,condition\nThe dog sat.,The dog sit.,near\n")
+    typed = ["score", "--minimal-pairs", str(file), "--model", str(pieces_folder), "--format", "csv"]
+    assert "near,agreement,,The dog sat.,The dog sit.," in invoke(typed).stdout
+    assert invoke([*typed, "--out", str(tmp_path / "run")]).exit_code == 0
+    written = (tmp_path / "run" / "scores.csv").read_text().splitlines()
+    assert written[0].startswith("item,id,pair_number,sentence,set,condition,text,")
+    assert [line.split(",")[2:6] for line in written[1:]] == [
+        ["1", "good", "agreement", "near"],
+        ["1", "bad", "agreement", "near"],
+    ]

@@ -153,12 +153,6 @@ def test_lines_have_no_fields(pieces, tmp_path):
     assert unmask.score(tmp_path / "keys.jsonl", model=pieces, field="stimulus")[0]["text"] == "a dog"
 
 
-def test_minimal_pairs_of_a_table(pieces, tmp_path):
-    (tmp_path / "pairs.csv").write_text('sentence_good,sentence_bad\n"a dog ran","a dog a"\n')
-    found = unmask.score(minimal_pairs=tmp_path / "pairs.csv", model=pieces)
-    assert isinstance(found, unmask.PairScores) and len(found.rows) == 1
-
-
 @pytest.mark.parametrize(
     ("content", "told"),
     [
@@ -221,16 +215,14 @@ def test_command_prints_accuracies(unmask_score, tmp_path):
 GOOD, ZEBRA = '{"sentence_good": "a cat", "sentence_bad": "a dog"}\n', '{"sentence_good": "zzz qqq", "sentence_bad": "a dog"}\n'
 
 
-@pytest.mark.parametrize("more", [[], ["--json"], ["--format", "csv"], ["--rows", "words"], ["--out", "run"]])
+@pytest.mark.parametrize("more", [[], ["--format", "csv"], ["--out", "run"]])
 @pytest.mark.parametrize(
     ("name", "content", "expected"),
     [
-        ("texts.txt", "zzz qqq\n", 1),
         ("texts.txt", "the dog sat\nzzz qqq\n", 1),
         ("texts.txt", "\n\n", 1),
         ("texts.txt", "the dog sat\n\n", 0),
         ("texts.jsonl", '{"text": "zzz"}\n', 1),
-        ("pairs.jsonl", ZEBRA, 1),
         ("pairs.jsonl", GOOD + ZEBRA, 1),
         ("pairs.jsonl", GOOD, 0),
     ],
@@ -239,8 +231,6 @@ def test_exit_code_of_texts_without_a_score(unmask_score, name, content, expecte
     monkeypatch.chdir(tmp_path)
     Path(name).write_text(content)
     asked = ["--minimal-pairs", name] if name.startswith("pairs") else [name]
-    if name.startswith("pairs") and "--rows" in more:
-        more = []
     code, printed, message = unmask_score(*asked, *more)
     assert code == expected
     if expected:

@@ -210,7 +210,7 @@ def test_proteins_letter_by_letter(tmp_path):
         ({"rows": "nested", "format": "csv"}, "do not fit into CSV"),
         ({"engine": "ray"}, "needs an out folder"),
         ({"workers": 2}, "workers was given, which engine local does not use: leave it out, or use engine ray"),
-        ({"field": "stimulus"}, "field stimulus says how a file is read, and no file was given"),
+        ({"field": "stimulus"}, "field stimulus names a column, and text 1 is a text without columns"),
         ({"long": "cut"}, "long 'cut' is unknown"),
     ],
 )
@@ -251,14 +251,10 @@ def test_sequences_of_fasta_come_back_with_their_names(pieces, tmp_path):
         unmask.score(file, field="text", model=pieces)
 
 
-@pytest.mark.parametrize("between", [",", ";", "\t"])
-def test_tables_are_read_by_what_is_between_their_cells(pieces, tmp_path, between):
-    file = tmp_path / ("stimuli.tsv" if between == "\t" else "stimuli.csv")
-    file.write_bytes(f'sentence{between}condition\r\n"The dog, a cat{between} ran."{between}a\r\n'.encode())
-    assert [row["text"] for row in unmask.score(file, model=pieces)] == [f"The dog, a cat{between} ran."]
-    file.write_text(f"The dog ran.{between}a\n")
-    with pytest.raises(InputError, match="has one line, 'The dog ran., a', read as its header: give a header and rows"):
-        unmask.score(file, model=pieces)
+def test_tables_are_read_by_what_is_between_their_cells(pieces, tmp_path):
+    file = tmp_path / "stimuli.csv"
+    file.write_bytes(b'sentence;condition\r\n"The dog, a cat; ran.";a\r\n')
+    assert [row["text"] for row in unmask.score(file, model=pieces)] == ["The dog, a cat; ran."]
 
 
 def test_the_rows_of_a_frame_are_texts_and_not_its_columns(pieces):
@@ -295,3 +291,68 @@ def test_a_folder_is_not_named_as_a_file(pieces, tmp_path, ending):
     with pytest.raises(InputError, match=f"is a folder with scores{ending} in it: name it without {ending}"):
         unmask.score("a dog", model=pieces, out=out)
     assert not out.exists()
+
+
+def test_columns_of_a_table_come_back_and_their_case_does_not_matter(pieces, tmp_path):
+    import pandas
+
+    frame = pandas.DataFrame({"Sentence": ["The dog ran.", "A cat sat."], "condition": ["a", "b"], "n": [3, 4]})
+    found = unmask.score(frame, model=pieces)
+    assert [(row["text"], row["condition"], row["n"]) for row in found] == [("The dog ran.", "a", 3), ("A cat sat.", "b", 4)]
+    named = unmask.score(frame.rename(columns={"Sentence": "Stimulus"}), model=pieces, field="stimulus", rows="words")
+    assert [row["condition"] for row in named] == ["a"] * 3 + ["b"] * 3
+    frame.to_csv(tmp_path / "a.csv", index=False)
+    kept = unmask.score(tmp_path / "a.csv", model=pieces, out=tmp_path / "run", format="csv")
+    assert [row["condition"] for row in kept] == ["a", "b"]
+    assert pandas.read_csv(tmp_path / "run" / "scores.csv")["n"].tolist() == [3, 4]
+
+
+def test_columns_that_cannot_be_told_apart_are_refused(pieces, tmp_path):
+    import pandas
+
+    file = tmp_path / "a.csv"
+    file.write_text("text,text\na dog,a cat\n")
+    levels = pandas.MultiIndex.from_tuples([("text", "x"), ("text", "y")])
+    for texts, message in (
+        (file, "a.csv names column 'text' twice: rename one"),
+        (pandas.DataFrame([["a dog", "a cat"]], columns=["text", "text"]), "the frame of texts names column 'text' twice"),
+        (pandas.DataFrame({1: ["a dog"]}), "column 1 of the frame of texts is a int: name"),
+        (pandas.DataFrame([["a dog", "a cat"]], columns=levels), "of the frame of texts is a tuple: name"),
+    ):
+        with pytest.raises(InputError, match=message):
+            unmask.score(texts, model=pieces)
+    file.write_text("good,bad,bad\na dog,a cat,a cat\n")
+    with pytest.raises(InputError, match="names column 'bad' twice"):
+        unmask.score(minimal_pairs=file, model=pieces)
+
+
+def test_what_would_be_lost_in_a_file_is_refused(pieces, tmp_path):
+    (tmp_path / "a.fasta").write_text(">a\nThe dog\n>b\n>c\nA cat\n")
+    (tmp_path / "long.csv").write_text("text\n" + '"' + "dog " * 40_000 + '"\n')
+    for texts, message in (
+        (tmp_path / "a.fasta", "record 'b' has no sequence: add it, or remove the record"),
+        (tmp_path / "long.csv", "line 2 has a cell of more than 131,072 characters: close its quote, or use .jsonl"),
+        ([{"before": "The", "target": " ", "after": "ran."}], "text 1: 'target' is empty"),
+    ):
+        with pytest.raises(InputError, match=message):
+            unmask.score(texts, model=pieces)
+
+
+def test_left_to_right_with_a_fixed_right_does_not_know_the_length(pieces):
+    texts = ["The dog ran.", "The dog ran, a cat sat."]
+    for right in (0, 2):
+        score = unmask.LeftToRight(right=right)
+        short, long = (
+            [row for row in unmask.score(texts, [score], model=pieces, rows="tokens") if row["item"] == i] for i in (1, 2)
+        )
+        for a, b in zip(short[:3], long[:3], strict=True):
+            assert a["left_to_right_surprisal"] == pytest.approx(b["left_to_right_surprisal"], abs=1e-5)
+        ids = pieces.words.encode("The dog")
+        row = [*ids[:2], *[pieces.mask_id] * (1 + right), ids[-1]]
+        with torch.no_grad():
+            logits = pieces.network(input_ids=torch.tensor([row])).logits[0, 2]
+        logits[list(pieces.special_ids)] = -torch.inf
+        assert -short[1]["left_to_right_surprisal"] == pytest.approx(float(logits.log_softmax(0)[ids[2]]), abs=1e-4)
+    plain = [row["left_to_right_surprisal"] for row in unmask.score(texts, "left_to_right", model=pieces, rows="tokens")]
+    assert plain[1] != pytest.approx(plain[5], abs=1e-3)
+    assert "how long the text is" in unmask.score(texts, "left_to_right", model=pieces).scores["left_to_right"]["definition"]

@@ -84,7 +84,7 @@ def test_passes_are_asked_for_before_the_numbers_of_the_chunk_before_are_read(pi
 
     def rows(ahead):
         work = run.chunks(pieces, enumerate([Item(text) for text in TEXTS[:1] + TEXTS[7:]] * 2, 1), shape.scores, "cpu")
-        found = run.scored(pieces, work, shape, False, ahead=ahead)
+        found = run.scored(pieces, work, shape, ahead=ahead)
         return [row for chunk, scores in found for row in shape.rows(pieces.words, chunk, scores)]
 
     one_by_one = rows(False)

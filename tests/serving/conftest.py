@@ -28,7 +28,7 @@ def client(served):
     """A browser's stand-in, under a name that the server answers to."""
     from fastapi.testclient import TestClient
 
-    from unmask.serving.guard import Guard
+    from unmask.serving.server import Guard
 
     return TestClient(Guard(served[0]), base_url="http://127.0.0.1:8000")
 

@@ -14,9 +14,8 @@ from fastapi.testclient import TestClient
 import unmask
 from unmask.runs.progress import Enough
 from unmask.serving import limits
-from unmask.serving.guard import Guard
 from unmask.serving.jobs import CURRENT, Cancelled, FairLock, Job, shared
-from unmask.serving.server import allowed_name
+from unmask.serving.server import Guard, allowed_name
 
 TWO = "the [MASK] sat on the [MASK] ."
 

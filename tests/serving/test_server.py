@@ -1,4 +1,4 @@
-"""The command: where it listens, what it refuses in one line, how it ends; and the folders of runs that it shows."""
+"""The command: where it listens, what it refuses in one line, how it ends."""
 
 from __future__ import annotations
 
@@ -16,51 +16,6 @@ import pytest
 
 import unmask
 from unmask.serving.server import listening_socket
-
-
-@pytest.fixture(scope="module")
-def runs(tmp_path_factory, tiny_folder):
-    folder = tmp_path_factory.mktemp("runs")
-    unmask.sample("the [MASK] sat .", model=str(tiny_folder), chains=2, sweeps=6, out=folder / "chains")
-    texts = folder / "texts.txt"
-    texts.write_text("the cat sat on the mat .\na dog ran under the tree .\n")
-    unmask.evaluate(data=str(texts), model=str(tiny_folder), pairs=8, joints="product,balanced", out=folder / "table")
-    return folder
-
-
-def test_runs_that_were_named_are_shown(tiny, runs):
-    from fastapi.testclient import TestClient
-
-    from unmask.serving.app import create_app
-    from unmask.serving.jobs import Jobs
-
-    client = TestClient(create_app(tiny, Jobs(), [runs / "chains", runs / "table"]))
-    assert [(r["name"], r["kind"]) for r in client.get("/api/about").json()["runs"]] == [
-        ("chains", "sample"),
-        ("table", "evaluate"),
-    ]
-    chains, table = (client.get(f"/api/runs/{n}").json() for n in (0, 1))
-    assert chains["verdict"] == unmask.diagnose(runs / "chains").verdict and len(chains["traces"]) == 2
-    assert chains["traces"][0]["x"] == [1, 2, 3, 4, 5, 6]
-    known = json.loads((runs / "table" / "table.json").read_text())
-    assert table["tables"][0]["rows"][0][2].startswith(f"{known['constructions'][0]['p_ppl']['value']:.3f}")
-    assert chains["figures"] == ["chains.png"]
-    figure = client.get("/api/runs/0/figures/0")
-    assert figure.headers["content-type"] == "image/png" and figure.content.startswith(b"\x89PNG")
-    for path in ("/api/runs/2", "/api/runs/0/figures/1"):
-        assert client.get(path).status_code == 404 and "numbered from 0" in client.get(path).json()["error"]
-
-
-def test_a_folder_that_is_no_run_is_refused(tmp_path):
-    from unmask.serving.runs import Runs
-
-    with pytest.raises(unmask.InputError, match="holds no run: give the --out folder"):
-        Runs([tmp_path])
-    (tmp_path / "settings.json").write_text('{"kind": "train"}')
-    with pytest.raises(unmask.InputError, match="is a run of train: give folders of unmask evaluate or unmask sample"):
-        Runs([tmp_path])
-    with pytest.raises(unmask.InputError):
-        Runs([tmp_path / "nowhere"])
 
 
 def test_a_port_that_is_taken_and_a_host_that_is_unknown(tiny_folder):

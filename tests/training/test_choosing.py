@@ -59,7 +59,7 @@ def test_the_rule(
     tokens: int, device: str, pairs: bool, size: str, vocab: int, batch: int, epochs: float, dropout: float
 ) -> None:
     made, data, found = chosen(tokens, device, pairs)
-    assert data.size == size and made.width == SIZES[size].width
+    assert data.size == size and made.width == SIZES[size]["width"]
     assert (made.vocab, made.batch_tokens, made.dropout) == (vocab, batch, dropout)
     assert found == pytest.approx(epochs, rel=0.02) and made.steps >= 400
 
@@ -114,7 +114,7 @@ def test_a_named_size_has_its_own_vocabulary_and_batch() -> None:
 def test_the_page_has_the_sizes() -> None:
     page = (Path(__file__).parents[2] / "docs" / "training.md").read_text()
     for name, preset in SIZES.items():
-        numbers = " | ".join(f"{value:,}" for value in preset)
+        numbers = " | ".join(f"{value:,}" for value in preset.values())
         assert f"| `{name}` | {numbers} |" in page
 
 

@@ -14,7 +14,7 @@ from tokenizers import Tokenizer
 
 from unmask.errors import InputError
 from unmask.training.corpus import Segmentation, Segmenter, TextSource, cached, tokenise
-from unmask.training.packing import BatchPlan, PackedRows, TokenPart, pack, seed_for
+from unmask.training.packing import BatchPlan, PackedRows, TokenPart, pack
 
 CUT = Segmentation((16, 32), 32, 0.1)
 
@@ -116,11 +116,6 @@ def test_corpus_shorter_than_a_batch() -> None:
         BatchPlan(made_rows(5, 16, 10), 128, 0)
     with pytest.raises(InputError, match="the corpus is empty"):
         BatchPlan(made_rows(0, 16, 10), 128, 0)
-
-
-def test_seeds_differ_by_every_part() -> None:
-    seeds = {seed_for(a, b) for a in range(30) for b in range(30)}
-    assert len(seeds) == 900 and all(0 <= s < 2**63 for s in seeds)
 
 
 def test_what_another_process_made_meanwhile_stays(cache: Path) -> None:

@@ -109,16 +109,6 @@ def test_spans_cover_inner_positions_at_the_stated_rate(rate: float, mean_length
     assert (inner.mean(0) - rate).abs().max() < five_sigma(rate, 6000)
 
 
-def test_spans_come_in_runs_and_stop_at_the_segments_end() -> None:
-    text = packed_text([[20, 20]], 48, VOCABULARY)
-    mask = draws(Spans(0.3, 3.0), text, 3000)[:, 0].float()
-    pairs = (mask[:, 12:20] * mask[:, 13:21]).mean()
-    assert pairs > 1.5 * 0.3**2
-    after_start = mask[:, 23].mean()  # the second segment's first token can only be reached by its own start
-    s = Spans(0.3, 3.0).start_probability
-    assert abs(after_start - s) < five_sigma(s, 3000) and s < 0.2
-
-
 @given(rows=ROWS, seed=st.integers(0, 2**32))
 @settings(max_examples=40, deadline=None)
 def test_whole_words_are_masked_together(rows: list[list[int]], seed: int) -> None:
@@ -129,15 +119,6 @@ def test_whole_words_are_masked_together(rows: list[list[int]], seed: int) -> No
             continues = bool(VOCABULARY.continues[text.ids[r, i]])
             if continues and text.maskable[r, i - 1]:
                 assert mask[r, i] == mask[r, i - 1]
-
-
-def test_whole_words_are_masked_at_the_stated_rate_independently() -> None:
-    text = packed_text([[30]], 32, VOCABULARY, seed=3)
-    starts = text.maskable[0] & (text.word[0] == torch.arange(32))
-    mask = draws(WholeWords(0.25), text, 6000)[:, 0, starts].float()
-    assert (mask.mean(0) - 0.25).abs().max() < five_sigma(0.25, 6000)
-    covariance = mask.T.cov()
-    assert (covariance - covariance.diag().diag()).abs().max() < 5 * 0.25 * 0.75 / math.sqrt(6000)
 
 
 def test_replacement_shares_and_default() -> None:

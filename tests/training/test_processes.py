@@ -251,8 +251,8 @@ def test_a_process_that_torchrun_stops_says_one_line(
     ("change", "message"),
     [
         ({"batch_tokens": 32}, "2 processes cannot share batches of 1 rows of 32 tokens: give --batch"),
-        ({"masking": "half"}, "masking 'half' is unknown"),
-        ({"device": "abacus"}, "device 'abacus' is not known"),
+        ({"masking": "half"}, "--masking 'half' is unknown"),
+        ({"device": "abacus"}, "--device 'abacus' is not known"),
     ],
 )
 def test_a_mistake_of_all_processes_is_one_line(shared: Path, tmp_path: Path, change: dict[str, Any], message: str) -> None:

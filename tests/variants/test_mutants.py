@@ -119,6 +119,7 @@ def test_figures_and_tables_are_left(letters, tmp_path, options):
     ("options", "message"),
     [
         ({}, "neither mutations nor positions"),
+        ({"mutations": "A11C,E14D"}, "all 2 residues fit with 10 taken from their numbers"),
         ({"mutations": "A1C", "positions": [1]}, "both given"),
         ({"mutations": "D1C"}, "residue 1 of the sequence is A, not D"),
         ({"mutations": "A9C"}, "residues 1 to 8, and no 9"),
@@ -175,3 +176,18 @@ def test_the_command(letters_folder, letters, tmp_path, monkeypatch, capsys):
     assert json.loads(out) == unmask.mutants(SEQUENCE, mutations=["A1C", "C2A+G5D"], model=letters).to_dict()
     code, out, err = printed(SEQUENCE, "--mutations", "W1C")
     assert code == 2 and out == "" and len(err.splitlines()) == 1
+
+
+def test_letters_without_a_model_are_not_read_as_english(tmp_path):
+    with pytest.raises(InputError, match="no model was given, and the bundled one reads English: give --model"):
+        unmask.mutants("MKVLAAGGT", "K2A", alphabet="ACDEFGHIKLMNPQRSTVWY")
+
+
+def test_two_outputs_are_two_files(letters, tmp_path):
+    (tmp_path / "m.png").symlink_to(tmp_path / "m.parquet")
+    with pytest.raises(InputError, match="save and figure are one file"):
+        unmask.mutants(SEQUENCE, "A1C", letters, save=tmp_path / "m.parquet", figure=tmp_path / "m.png")
+    rows = [{"m": name, "y": i} for i, name in enumerate(("A1C", "C2D", "D3E"))]
+    with pytest.raises(InputError, match="is in the folder out"):
+        ranking = unmask.Ranking(out=tmp_path)
+        unmask.mutants(SEQUENCE, model=letters, measured=rows, ranking=ranking, save=tmp_path / "variants.parquet")

@@ -101,7 +101,7 @@ class SearchedText:
     @classmethod
     def read(cls, model: MaskedLM, text: str, grid: Grid, search: Search, top: int, cloze: Cloze | None = None) -> SearchedText:
         """Read a text (`cloze`, where its blanks were read already); what can be refused is refused before any pass."""
-        blanks, readings = _read(model, text, grid.positions, grid.targets, search.pieces, cloze)
+        blanks, readings = _read(model, text, grid, search.pieces, cloze)
         support = allowed_tokens(model, grid.alphabet)
         given = [read_answer(model, blanks, answer) for answer in search.answers or ()]
         gold, known = readings[0].cloze.gold or (), set(support.tolist())
@@ -190,15 +190,9 @@ class SearchedText:
         return [other for other in self.filled.other_spellings(filling) if known.issuperset(other[1:])]
 
 
-def _read(
-    model: MaskedLM,
-    text: str,
-    positions: Sequence[int] | None,
-    targets: Sequence[str] | None,
-    pieces: int,
-    cloze: Cloze | None = None,
-) -> tuple[list[Blank], list[TextReading]]:
+def _read(model: MaskedLM, text: str, grid: Grid, pieces: int, cloze: Cloze | None) -> tuple[list[Blank], list[TextReading]]:
     """The blanks of a text and its readings: one where it has [MASK] only, positions, or targets, which widen a blank."""
+    positions, targets = grid.positions, grid.targets
     if has_several_lengths(text):
         if positions is not None or targets is not None:
             raise InputError("positions and targets go with [MASK] only: name what may stand in [WORD] or [GAP] as answers")

@@ -12,12 +12,10 @@ from typing import Annotated, Literal
 
 import torch
 from annotated_types import Interval
-from torch import Tensor
 
 from unmask import checks
 from unmask.errors import InputError
 from unmask.models.load import Model, as_model
-from unmask.models.masked_lm import MaskedLM
 from unmask.signature import checked
 from unmask.tables.revealing import Conditionals
 
@@ -71,37 +69,25 @@ def conditionals(
     """
     lm = as_model(model)
     ids = torch.tensor(lm.words.encode(text))
-    at = _positions(lm, ids.tolist(), positions)
-    asked = [_one_token(lm, word) for word in words]
+    named = [lm.words.encode_word(word, at_start=False, after_space=True) for word in words]
+    for word, tokens in zip(words, named, strict=True):
+        if len(tokens) != 1:
+            raise InputError(f"word {word!r} is {len(tokens)} tokens of the model: ask for words of one token")
+    if positions is None:
+        at = (ids == lm.mask_id).nonzero()[:, 0].tolist()
+        if not at:
+            raise InputError("the text has no blank: put [MASK] in it, or give positions")
+    elif not positions or len(set(positions)) != len(positions):
+        raise InputError(f"positions {list(positions)} are empty or name one twice: name each position once")
+    else:
+        at = [checks.whole("positions", position, 0, len(ids) - 1) for position in positions]
     rows = ids.repeat(len(at) if masking == "alone" else 1, 1)
     where = torch.tensor(at).reshape(-1, 1) if masking == "alone" else torch.tensor([at])
     if masking != "none":
         rows = rows.scatter(1, where, lm.mask_id)
-    log_q = Conditionals(lm).distributions(rows, where).reshape(len(at), -1)
-    return [_conditional(lm, position, int(ids[position]), log_q[place], top, asked) for place, position in enumerate(at)]
-
-
-def _conditional(lm: MaskedLM, position: int, token: int, log_q: Tensor, top: int, asked: Sequence[int]) -> Conditional:
-    def named(ids: Sequence[int]) -> tuple[tuple[str, float], ...]:
-        return tuple((lm.token(i), float(log_q[i])) for i in ids)
-
-    likeliest = log_q.topk(min(top, len(log_q))).indices.tolist()
-    return Conditional(position, lm.token(token), float(log_q[token]), named(likeliest), named(asked))
-
-
-def _positions(lm: MaskedLM, ids: list[int], positions: Sequence[int] | None) -> list[int]:
-    if positions is None:
-        blanks = [t for t, token in enumerate(ids) if token == lm.mask_id]
-        if not blanks:
-            raise InputError("the text has no blank: put [MASK] in it, or give positions")
-        return blanks
-    if not positions or len(set(positions)) != len(positions):
-        raise InputError(f"positions {list(positions)} are empty or name one twice: name each position once")
-    return [checks.whole("positions", position, 0, len(ids) - 1) for position in positions]
-
-
-def _one_token(lm: MaskedLM, word: str) -> int:
-    ids = lm.words.encode_word(word, at_start=False, after_space=True)
-    if len(ids) != 1:
-        raise InputError(f"word {word!r} is {len(ids)} tokens of the model: ask for words of one token")
-    return ids[0]
+    conditionals = []
+    for position, log_q in zip(at, Conditionals(lm).distributions(rows, where).reshape(len(at), -1), strict=True):
+        token, likeliest = int(ids[position]), log_q.topk(min(top, len(log_q))).indices.tolist()
+        best, wanted = ([(lm.token(i), float(log_q[i])) for i in some] for some in (likeliest, [i for (i,) in named]))
+        conditionals.append(Conditional(position, lm.token(token), float(log_q[token]), tuple(best), tuple(wanted)))
+    return conditionals

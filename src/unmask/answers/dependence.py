@@ -144,6 +144,8 @@ def pair_matrix(
                 if look:
                     look(a, b, joint)
 
+    if progress:
+        progress(0, total, "passes of the model")
     try:
         for start in range(0, len(pairs), at_once):
             measure(some := pairs[start : start + at_once])
@@ -416,27 +418,21 @@ def written_profile(
     out: str | PathLike[str] | None,
     progress: Progress | None,
 ) -> Profile:
-    """Measure a profile and write it to `out`."""
+    """The profile of a model on the first `sentences` texts that have two known tokens or more, written to `out`."""
     file = None if out is None else output_file("save", out, (data, model), (b'{\n  "by_distance"',))
-    profile = measure_profile(as_model(model), data, sentences, candidates, seed, progress)
+    lm = as_model(model)
+    rows, skipped = _readable(lm, data, sentences)
+    if isinstance(data, str | PathLike):
+        name = Path(source_name(user_path(data, "profile"))).name
+    else:
+        name = f"{len(data):,} texts given"
+    if not rows:
+        raise InputError(f"{name} has no text of two known tokens: give texts of the kind that the model was trained on")
+    look_at_first(lm, (ids for ids, _ in rows))
+    profile = profile_of(lm, rows, name, candidates, seed, progress, skipped)
     if file is not None:
         profile.save(file)
     return profile
-
-
-def measure_profile(
-    model: MaskedLM,
-    data: str | PathLike[str] | Sequence[str],
-    sentences: int = 2000,
-    candidates: int | None = None,
-    seed: int = 0,
-    progress: Progress | None = None,
-) -> Profile:
-    """The profile of a model on the first `sentences` texts that have two known tokens or more."""
-    rows, skipped = _readable(model, data, sentences)
-    if not rows:
-        raise InputError(f"{_named(data)} has no text of two known tokens: give texts of the kind that the model was trained on")
-    return profile_of(model, rows, _named(data), candidates, seed, progress, skipped)
 
 
 def profile_of(
@@ -453,6 +449,8 @@ def profile_of(
     sums = Sums.empty(max(len(ids) for ids, _ in rows))
     draw = torch.Generator().manual_seed(seed)
     most = min(TEXTS_AT_ONCE, logit_rows(model, tried * MOST_OTHERS))
+    if progress:
+        progress(0, len(rows), "texts")
     for group in of_one_key(rows, lambda row: len(row[0]), most):
         ids = torch.tensor([row for row, _ in group], device=model.device)
         free = torch.tensor([sites for _, sites in group], device=model.device)
@@ -545,9 +543,3 @@ def _readable(model: MaskedLM, data: str | PathLike[str] | Sequence[str], most: 
         else:
             found.append((ids, free))
     return found, others
-
-
-def _named(data: str | PathLike[str] | Sequence[str]) -> str:
-    if isinstance(data, str | PathLike):
-        return Path(source_name(user_path(data, "profile"))).name
-    return f"{len(data):,} texts given"

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import groupby
 from math import exp
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from unmask.answers.blanked_text import (
     BlankedText,
@@ -85,12 +85,6 @@ class Filling(Result):
     def to_frame(self) -> pandas.DataFrame:
         """One row per completion: text, tokens (one column per blank), log_prob, product_log_prob, gold."""
         return completions_frame(self.completions, "tokens", "log_prob", "product_log_prob")
-
-    def view(self) -> Any:
-        """In a notebook, the two blanks as `unmask serve` draws them: a widget in which words can be pinned."""
-        from unmask.answers.plots import pair_view
-
-        return pair_view(self.joint, self.product)
 
     def __repr__(self) -> str:
         best = self.completions[0]

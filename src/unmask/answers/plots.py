@@ -1,19 +1,16 @@
-"""Figures of answers: heat maps with matplotlib, and the map of two blanks that page and notebook draw.
+"""Figures of answers: heat maps with matplotlib, and the map of two blanks that the page draws.
 
     cells       log mu(x, y)                     of the construction shown
     product     log m_a(x) + log m_b(y)          of independent blanks, beside it
     given       mu(y | x) and q_b(y | x)         with a word x pinned: the joint's conditional, and the model's own
 
-All are given that both blanks lie in their candidate sets. `pair_view` is the map as a widget in a notebook (extra `notebook`).
-The user's own text is drawn as it is: a dollar sign or a bracket in it is not mathematics.
+All are given that both blanks lie in their candidate sets. The user's own text is drawn as it is: a dollar sign or a bracket in
+it is not mathematics.
 """
 
 from __future__ import annotations
 
-import re
-from base64 import b64encode
 from collections.abc import Callable, Sequence
-from importlib.resources import files
 from math import exp
 from os import PathLike
 from pathlib import Path
@@ -26,7 +23,6 @@ from unmask.checks import whole
 from unmask.errors import InputError
 from unmask.formats import around_blanks
 from unmask.joints.joint import Joint
-from unmask.joints.metrics import compatibility
 from unmask.runs.files import write_atomically
 from unmask.runs.outputs import answer_file
 
@@ -40,14 +36,6 @@ WEAK, STRONG = 0.05, 0.5
 """Nats of mutual information below which blanks are called nearly independent, and from which on strongly dependent."""
 NEARLY = 0.5
 """Root mean square log-ratio, in nats, up to which conditionals are said to nearly agree with one joint."""
-DRAWING = files("unmask.answers") / "drawing"
-MODULES = ("dom.js", "arrows.js", "heatmap.js", "bars.js", "notebook.js")
-STYLES = ("palette.css", "notebook.css", "figures.css")
-THEMES = {
-    "light": ('[data-jp-theme-light="true"]', ".vscode-light", 'html[theme="light"]'),
-    "dark": ('[data-jp-theme-light="false"]', ".vscode-dark", 'html[theme="dark"]'),
-}
-"""How Jupyter, VS Code and Colab mark their theme, which need not be that of the system."""
 
 
 def figure_path(given: str | PathLike[str] | None, texts: int, reads: Sequence[object], name: str = "figure") -> Path | None:
@@ -137,7 +125,7 @@ def dependence_map(found: Dependence) -> Figure:
 def pair_map(
     joint: Joint, product: Joint, shown: int = 16, pinned: tuple[int, int] | None = None, gold: Sequence[int] = ()
 ) -> dict[str, Any]:
-    """The map of two blanks under a joint, beside the product over the same tables: plain lists, which page and notebook draw.
+    """The map of two blanks under a joint, beside the product over the same tables: plain lists, which the page draws.
 
     shown    tokens along each edge: those with the highest marginal of the joint and of the product on average
     gold     the ids of the two tokens that stand there, which are always shown
@@ -171,7 +159,7 @@ def dependence_in_words(joint: Joint, compatibility: float) -> str:
     how = "nearly independent" if information < WEAK else "dependent" if information < STRONG else "strongly dependent"
     agree = "nearly agree" if root <= NEARLY else "do not quite agree" if root <= 4 * NEARLY else "disagree"
     if joint.sites == 2:
-        divided = f"one word divides the perplexity of the other by {exp(information):.2f}"
+        divided = f"one divides the perplexity of the other by {exp(information):.2f}"
         measured = f"{information:.2f} nats of mutual information; {divided}"
     else:
         measured = f"{information:.2f} nats of total correlation"
@@ -194,54 +182,3 @@ def _given(joint: Joint, marginals: Sequence[Tensor], blank: int, token: int, sh
     numbers = {"given": given, "marginal": marginals[other], "model": model}
     lists = {name: values[place].tolist() for name, values in numbers.items()}
     return {"blank": blank, "token": joint.label(token), **_tokens(joint, other, place), **lists}
-
-
-def pair_view(joint: Joint, product: Joint, shown_tokens: int = 14) -> Any:
-    """A widget with the map of two blanks; its `pin` is None or [blank, token id], its `map` what is drawn.
-
-    Where widgets do not run, a picture of the joint beside independent blanks is shown.
-    """
-    try:
-        import anywidget
-        import traitlets
-    except ImportError:
-        raise InputError("the view needs anywidget, which is not installed: pip install 'unmask[notebook]'") from None
-
-    class PairView(anywidget.AnyWidget):  # type: ignore[misc]
-        _esm = one_module()
-        _css = one_style()
-        map = traitlets.Dict().tag(sync=True)
-        summary = traitlets.Unicode().tag(sync=True)
-        pin = traitlets.List(traitlets.Int(), default_value=None, allow_none=True).tag(sync=True)
-
-        def _repr_mimebundle_(self, **asked: Any) -> Any:
-            """The widget, and a picture of the map for where widgets do not run."""
-            shown = super()._repr_mimebundle_(**asked) or {}
-            bundle, more = shown if isinstance(shown, tuple) else (shown, {})
-            picture = pair_joints([product, joint], tokens=shown_tokens)._repr_png_()
-            return {**bundle, "image/png": b64encode(picture).decode()}, more
-
-    def draw(change: Any = None) -> None:
-        view.map = pair_map(joint, product, shown_tokens, None if view.pin is None else (view.pin[0], view.pin[1]))
-
-    view = PairView(summary=dependence_in_words(joint, compatibility(joint.tables)))
-    draw()
-    view.observe(draw, "pin")
-    return view
-
-
-def one_style() -> str:
-    """The styles of the page's drawing for one element, in the colours of the notebook's theme, else the system's."""
-    sources = "\n".join((DRAWING / name).read_text() for name in STYLES).replace(":root", ".unmask")
-    colours = re.findall(r":root \{([^}]*)\}", (DRAWING / "palette.css").read_text())
-    chosen = [
-        f"{', '.join(f'{mark} .unmask' for mark in marks)} {{ color-scheme: {theme};{values}}}"
-        for (theme, marks), values in zip(THEMES.items(), colours, strict=True)
-    ]
-    return "\n".join([sources, *chosen])
-
-
-def one_module() -> str:
-    """The page's modules as one, which is what a notebook takes: without the imports between them."""
-    sources = [re.sub(r"^import .*\n", "", (DRAWING / name).read_text(), flags=re.MULTILINE) for name in MODULES]
-    return "\n".join(re.sub(r"^export (?!default)", "", source, flags=re.MULTILINE) for source in sources)

@@ -19,7 +19,7 @@ from unmask.lab import all as all_studies
 from unmask.signature import summary
 
 if TYPE_CHECKING:
-    from unmask.lab.study import Report, Study
+    from unmask.lab.studies import Report, Study
 
 FOLDER = Path("lab-report")
 """Where the commands write without --out."""
@@ -52,7 +52,7 @@ def _run(name: str, options: dict[str, Any]) -> None:
     files = ["report.md"] if name == "all" else [f"{name}.png", f"{name}.json"]
 
     def show(result: Study | Report) -> None:
-        from unmask.lab.study import without_markdown
+        from unmask.lab.studies import without_markdown
 
         screen = terminal.console()
         for study in getattr(result, "studies", [result]):

@@ -179,7 +179,15 @@ def _show_comparison(comparison: Comparison, console: Console) -> None:
         log_probs = [*completion.log_probs.values(), completion.orders_log_prob]
         name = " ".join(completion.tokens) + (" *" if completion.is_gold else "")
         rows.append([name, *map(terminal.short_percent, log_probs)])
-    print_table(console, [*names, "all\nord."], rows, first="completion")
+    heads = [*names, "all\nord."]
+    widths = [max(len(part) for part in [*head.split("\n"), "99.99"]) + 2 for head in heads]
+    first = 0
+    while first < len(heads):
+        ends, room = range(len(heads), first, -1), console.width - len("completion")
+        end = next((end for end in ends if sum(widths[first:end]) <= room), first + 1)
+        console.print(end="\n" if first else "")
+        print_table(console, heads[first:end], ([row[0], *row[1 + first : 1 + end]] for row in rows), first="completion")
+        first = end
     support = "alphabet" if len(comparison.support) < len(comparison.model.regular_ids) else "whole vocabulary"
     console.print(f"all orders: the chain rule averaged over all orders, over the {support}")
     if known:
@@ -462,14 +470,12 @@ def score(options: dict[str, Any]) -> int:
     scored = False
     with terminal.progress() as report:
         import unmask
-        from unmask.scoring.registry import DEFAULT, chosen
-        from unmask.scoring.score import LineWriter, RowShape, check_format
+        from unmask.scoring.score import LineWriter, check_format
 
         check_format(format, rows, on_stream=out is None)
         write: Callable[[Mapping[str, Any]], None] | None = None
         if lines:
-            columns = RowShape(chosen(options.get("score", DEFAULT)), rows).columns.names
-            write = LineWriter(sys.stdout, columns, format)
+            write = LineWriter(sys.stdout, format)
 
         def note(place: int, reason: str | None) -> None:
             nonlocal scored
@@ -485,6 +491,10 @@ def score(options: dict[str, Any]) -> int:
         scores = unmask.score(texts, **options, sink=sink if lines else None, progress=report)
     if json:
         terminal.print_json(scores.to_dict())
+    elif isinstance(scores, unmask.PairScores) and out is None and "format" in options:
+        write = LineWriter(sys.stdout, format)
+        for row in scores.rows:
+            write(row)
     elif isinstance(scores, unmask.PairScores):
         _show_pairs(scores)
     elif out is None and not lines:

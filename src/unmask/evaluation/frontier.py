@@ -25,6 +25,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
+from unmask.answers.checking import look_at_first
 from unmask.errors import InputError
 from unmask.evaluation.pairs import read_texts
 from unmask.evaluation.table import cell, interval_columns, line, with_intervals
@@ -117,6 +118,7 @@ def measured_frontier(
     known = Profile.of(lm) if profile is None and reads_profile else None if profile is None else as_profile("profile", profile)
     texts = [text.text for text in read_texts(data)]
     ids, skipped = pieces(lm, texts, *size)
+    look_at_first(lm, ids.tolist())
     settings = {
         "model": model_name(model),
         "weights": lm.fingerprint,
@@ -195,6 +197,8 @@ def _rows(
         decoder = point.build(target, runs, profile)
         pending = [text for text in range(len(ids)) if (point.decoder, point.passes, text) not in done]
         made += (len(ids) - len(pending)) * (point.passes or length)
+        if progress:
+            progress(made, total, "passes")
         for start in range(0, len(pending), at_once):
             some = pending[start : start + at_once]
             laws = law(decoder, ids[some], ChainStreams(seed, some, model.device).at(0, 0))

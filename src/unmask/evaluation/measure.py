@@ -1,6 +1,6 @@
 """Pairs: from texts with two blanks to the numbers of every construction, and the rows that keep them.
 
-The joints are over the model's regular tokens, or over every output column, as in the paper: `support`.
+The joints are over the model's regular tokens, or over every output column, as in Torroba Hennigen & Kim (2023): `support`.
 
 On a GPU several pairs are measured at once, as many as a memory budget holds (`InBatches`). A pair of a small vocabulary is bound
 by launches, not by arithmetic, so pairs go through the solver side by side, a row each (`unmask.joints.solver`), and share the
@@ -36,6 +36,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from unmask.answers.checking import look_at_first
 from unmask.checks import memory
 from unmask.cloze import Cloze
 from unmask.errors import InputError, UnmaskError
@@ -460,6 +461,7 @@ def make_plan(data: Data, model: MaskedLM, regular: Sequence[int], scheme: str, 
         settings = {"data": str(data) if isinstance(data, str | os.PathLike) else f"{len(texts)} given texts"}
         settings |= {"data_sha256": content_hash("\n".join(text.text for text in texts))}
         settings |= {"scheme": scheme, "pairs": count, "seed": seed}
+    look_at_first(model, (pair.ids for pair in pairs))
     settings["pairs_sha256"] = content_hash(pairs_as_lines(pairs))
     as_table([about_pair(pair, model.decode(pair.gold)) for pair in pairs], schema(pairs))
     return Plan(pairs, settings, skipped)

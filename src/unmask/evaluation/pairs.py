@@ -240,7 +240,7 @@ class PositionPair:
 
     @property
     def token_distance(self) -> int:
-        """Tokens between the two: 0 when they are adjacent, as in the paper's appendix E."""
+        """Tokens between the two: 0 when they are adjacent, as in appendix E of Torroba Hennigen & Kim (2023)."""
         return abs(self.block[0] - self.block[1]) - 1
 
     @property

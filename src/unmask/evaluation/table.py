@@ -1,4 +1,4 @@
-"""The result of an evaluation: the paper's Table 1 from the rows of a run, NLL against distance, and the files that hold both.
+"""The result of an evaluation: Table 1 of Torroba Hennigen & Kim (2023), NLL against distance, and the files that hold both.
 
 Over N pairs, with the negative log-likelihoods -log mu(a|b), -log mu(b|a) and -log mu(a, b) of the gold tokens:
 
@@ -9,7 +9,7 @@ and A-KL, G-KL are means over the pairs.
 The product's row is the MLM's: its U-PPL is that of the MLM's own unary conditionals. The difference to the product is
 (pair_nll - product's pair_nll) / 2N, in nats per token: the log of the ratio of the two P-PPL. Intervals run
 from the 2.5 to the 97.5 percentile of the bootstrap over pairs; every column resamples the same pairs. The figures show pairwise
-NLL against the distance of the two tokens (the paper's appendix E), its difference from the product's, and the number of pairs.
+NLL against the distance of the two tokens (their appendix E), its difference from the product's, and the number of pairs.
 """
 
 from __future__ import annotations

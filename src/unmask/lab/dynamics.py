@@ -99,12 +99,6 @@ def uniform_masks(space: Space, k: int) -> MaskLaw:
     return MaskLaw(f"k={k}", space, masks, np.full((len(masks), 1), 1 / len(masks)))
 
 
-def adaptive_masks(space: Space, k: int, log_weight: Callable[[Mask], Vector], name: str = "adaptive") -> MaskLaw:
-    """Masks of k sites with p(K | x) proportional to exp(log_weight(K)(x))."""
-    masks = space.masks(k)
-    return MaskLaw(name, space, masks, softmax(np.stack([log_weight(mask) for mask in masks]), axis=0))
-
-
 def surprise_masks(model: LabModel, k: int, sharpness: float = 1.0) -> MaskLaw:
     """Masks that prefer tokens the model finds improbable: log p(K | x) = -sharpness sum_{i in K} log p(x_i | x_{-i}) + c(x).
 
@@ -113,12 +107,9 @@ def surprise_masks(model: LabModel, k: int, sharpness: float = 1.0) -> MaskLaw:
     space = model.space
     if model.p.min() <= 0:
         raise InputError(f"{model.name}: surprise needs every state possible; smooth the table first")
-    surprise = [np.log(space.sum_over((i,), model.p)) - model.log_p for i in range(space.sites)]
-
-    def log_weight(mask: Mask) -> Vector:
-        return sharpness * np.sum([surprise[i] for i in mask], axis=0)
-
-    return adaptive_masks(space, k, log_weight, f"k={k} adaptive")
+    masks, surprise = space.masks(k), [np.log(space.sum_over((i,), model.p)) - model.log_p for i in range(space.sites)]
+    log_weight = np.stack([sharpness * np.sum([surprise[i] for i in mask], axis=0) for mask in masks])
+    return MaskLaw(f"k={k} adaptive", space, masks, softmax(log_weight, axis=0))
 
 
 def conditional(space: Space, weight: Vector, mask: Mask) -> Vector:

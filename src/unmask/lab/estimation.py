@@ -90,9 +90,7 @@ def averaged_block_covariance(model: LabModel, law: MaskLaw) -> Matrix:
 def factorised_covariance(model: LabModel, law: MaskLaw) -> Matrix:
     """Gamma of the factorised loss with one mask per sample."""
     if law.adaptive:
-        raise InputError(
-            f"{law.name}: the factorised loss is computed for masks that do not look at x; use uniform or weighted ones"
-        )
+        raise InputError(f"{law.name}: the factorised loss takes masks that do not look at x: use uniform or weighted ones")
     d = len(model.theta)
     hessian, noise = np.zeros((d, d)), np.zeros((d, d))
     for chance, mask in zip(law.given[:, 0], law.masks, strict=True):
@@ -126,20 +124,13 @@ def worst_cost(covariance: Matrix, information: Matrix) -> float:
     try:
         root = np.linalg.cholesky(information)
     except np.linalg.LinAlgError:
-        raise InputError(
-            "the model is so peaked that its information matrix is singular in float64: use weaker couplings"
-        ) from None
+        raise InputError("the model is so peaked that its information is singular in float64: use weaker couplings") from None
     return float(np.linalg.eigvalsh(root.T @ covariance @ root)[-1])
 
 
 def mean_cost(covariance: Matrix, information: Matrix) -> float:
     """tr(Gamma I) / d: the same ratio, averaged over directions."""
     return float(np.trace(covariance @ information) / len(information)) if np.isfinite(covariance).all() else float("inf")
-
-
-def least_eigenvalue(matrix: Matrix) -> float:
-    """Smallest eigenvalue: negative where the Loewner order fails."""
-    return float(np.linalg.eigvalsh((matrix + matrix.T) / 2)[0])
 
 
 ESTIMATORS = {"block": block_covariance, "factorised": factorised_covariance, "averaged": averaged_block_covariance}
@@ -161,12 +152,12 @@ def drops(curve: list[Matrix]) -> list[float]:
 
     Where the parameters are not identified Gamma is infinite: the drop to or from it is infinite, and none between two such.
     """
-    finite = [bool(np.isfinite(gamma).all()) for gamma in curve]
-    unlike = {(True, False): -np.inf, (False, True): np.inf, (False, False): 0.0}
-    return [
-        least_eigenvalue(curve[k] - curve[k + 1]) if finite[k] and finite[k + 1] else unlike[finite[k], finite[k + 1]]
-        for k in range(len(curve) - 1)
-    ]
+    out = []
+    for gamma, following in zip(curve, curve[1:], strict=False):
+        drop, known, then = gamma - following, np.isfinite(gamma).all(), np.isfinite(following).all()
+        least = float(np.linalg.eigvalsh((drop + drop.T) / 2)[0]) if known and then else np.inf * (int(then) - int(known))
+        out.append(least if known or then else 0.0)
+    return out
 
 
 def _second_moment(weight: Vector, f: Scores) -> Matrix:
@@ -279,8 +270,6 @@ class Learning:
 
 def draw_counts(model: LabModel, law: MaskLaw, n: int, generator: np.random.Generator) -> Int[np.ndarray, "K S"]:
     """Counts (masks, S) of n samples x ~ p, each with one mask K ~ p(K | x)."""
-    if n < 1:
-        raise InputError(f"{n} samples: use at least 1")
     joint = law.joint(model.p)
     return generator.multinomial(n, joint.ravel() / joint.sum()).reshape(joint.shape)
 
@@ -309,8 +298,6 @@ def fit(losses: MaskedLoss, counts: Num[np.ndarray, "K S"], loss: Loss = "block"
 
 def learn(model: LabModel, law: MaskLaw, loss: Loss, n: int, fits: int, seed: int) -> Learning:
     """Fit `fits` independent samples of size n. Fits that do not converge are counted and left out of the mean."""
-    if fits < 2:
-        raise InputError(f"{fits} fits: a standard error needs at least 2")
     generator = np.random.default_rng(seed)
     losses = MaskedLoss(model, law)
     errors, failed = [], 0

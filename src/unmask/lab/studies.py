@@ -13,27 +13,37 @@
                  site at a time, sum_k (1/k) E_{|K|=k} [masked cross-entropy] = H(p)
     decoding     what a decoder that chooses positions before tokens loses, pass by pass, and what bounds it
 
-What computes is imported when a study runs, so that reading the signatures is quick.
+The result of a study is words, tables, numbers and a figure. On disk it is NAME.png and NAME.json, and one Markdown report is on
+all. A folder is the lab's if it holds `lab.json`; the lab does not write into a folder with anything else in it. What computes is
+imported when a study runs, so that reading the signatures is quick.
 """
 
 from __future__ import annotations
 
+import inspect
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import asdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from functools import wraps
+from pathlib import Path
 from statistics import median
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar, cast
 
 from annotated_types import Interval
 
 from unmask.errors import InputError
 from unmask.formats import at_most
 from unmask.lab.spins import Numbers, PathLike, Seed, Sizes, SpinModel, read_numbers, read_sizes
-from unmask.lab.study import Report, Study, Table, counted, panels, plain_numbers, series, shades, show, study, without_rounding
+from unmask.results import Result
+from unmask.runs.files import atomic_path, plain, reading, write_atomically, write_json
+from unmask.runs.outputs import LAB as MANIFEST
+from unmask.runs.outputs import output_folder
 from unmask.runs.progress import Progress
+from unmask.signature import Function, checked
 
 if TYPE_CHECKING:
     import numpy as np
+    import pandas
     from matplotlib.axes import Axes
 
     from unmask.figures import Figure
@@ -41,13 +51,240 @@ if TYPE_CHECKING:
     from unmask.lab.estimation import Learning, Loss
     from unmask.lab.model import Counts, LabModel, Vector
 
+Item = TypeVar("Item")
+Out = PathLike | None
+Watch = Progress | None
 Points = list[dict[str, Any]]
 SERIES = BLUE, ORANGE, GREEN, RED, PURPLE, GREY = "#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7", "#6b6b6b"
-CURIE_WEISS, TILTED = SpinModel(), SpinModel(fields="-0.5:0.5")
+CURIE_WEISS, TILT = SpinModel(), SpinModel(fields="-0.5:0.5")
 FIVE_SITES = SpinModel(sites=5, coupling=0.4, fields="-0.35:0.35")
 WEAK = SpinModel(coupling=0.1)
 PATH, TILTED_PATH = (SpinModel(sites=8, coupling=0.6, fields=fields, graph="path") for fields in ("0.2", "-1:1"))
 NEEDED = "samples needed, worst direction\n(maximum likelihood = 1)"
+
+INTRODUCTION = """# The theory of generative masked language models, computed
+
+Li et al. (2024), *Promises and Pitfalls of Generative Masked Language Modeling*, state a theory in words. This report computes
+every statement exactly, on models small enough to list all their texts: a text is N sites with a few values each, and joined
+sites like to agree. How strongly is the *coupling*; *fields* make a site prefer one value; a *mask* hides k of the N sites.
+
+- *gap*, *mixing time*: how fast the Gibbs sampler that redraws the masked sites forgets its start; a small gap is a long time.
+- *samples needed*: how many times the samples of maximum likelihood the masked loss needs for the same precision.
+- *total correlation* (TC): how much the masked sites depend on each other given the visible ones, in nats. Zero means that they
+  can be drawn in parallel.
+"""
+OPTIONS = {
+    "model": "Spins, or an explicit joint.",
+    "k": "Masked sites: all, or numbers with commas.",
+    "couplings": "Couplings to sweep, besides the model's own: numbers with commas, or FIRST:LAST:COUNT.",
+    "fits": "Fits to samples in `masking`, for each k and each loss.",
+    "samples": "Samples of each fit.",
+    "orders": "Random orders to average.",
+    "seed": "Seed of everything random.",
+    "out": "Folder for figures, numbers and report: new, empty, or an earlier lab's [default: lab-report, in Python none].",
+    "progress": "Called with the parts done, their number, and what they are.",
+}
+"""The help of every option of a study, whichever have it."""
+STYLE: Any = {
+    **dict.fromkeys(("axes.spines.top", "axes.spines.right", "legend.frameon"), False),
+    **{"figure.dpi": 150, "font.size": 10, "legend.fontsize": 9, "axes.grid": True, "grid.alpha": 0.25},
+    **{"axes.titlesize": 11, "axes.titleweight": "bold", "axes.titlelocation": "left"},
+}
+
+
+@dataclass(frozen=True)
+class Table:
+    """A titled table; cells are numbers or words, `note` explains it."""
+
+    title: str
+    columns: Sequence[str]
+    rows: Sequence[Sequence[object]]
+    note: str = ""
+
+    def cells(self) -> list[list[str]]:
+        """The cells as text."""
+        return [[show(cell) for cell in row] for row in self.rows]
+
+    def to_frame(self) -> pandas.DataFrame:
+        """The table as a data frame, numbers as they are."""
+        import pandas
+
+        return pandas.DataFrame([list(row) for row in self.rows], columns=list(self.columns))
+
+    def markdown(self) -> str:
+        """The table in Markdown, numbers to the right."""
+        numeric = [all(isinstance(row[c], (int, float)) for row in self.rows) for c in range(len(self.columns))]
+        rule = "|" + "|".join(" ---: " if n else " --- " for n in numeric) + "|"
+        head, *body = (" | ".join(cell.replace("|", "\\|") for cell in row) for row in (self.columns, *self.cells()))
+        lines = [f"**{self.title}**\n", f"| {head} |", rule, *(f"| {row} |" for row in body)]
+        return "\n".join(lines) + ("\n\n" + self.note if self.note else "") + "\n"
+
+
+@dataclass(frozen=True)
+class Study(Result):
+    """One statement of the theory, computed: `claim` is the statement, `draw` makes the figure, `numbers` go to JSON."""
+
+    name: str
+    title: str
+    claim: str
+    findings: Sequence[str]
+    tables: Sequence[Table]
+    draw: Callable[[], Figure]
+    numbers: dict[str, Any]
+
+    def to_dict(self) -> dict[str, Any]:
+        """The object that `--json` prints and NAME.json holds: options, and every number behind tables and figure."""
+        return dict(plain({"study": self.name, "title": self.title, **self.numbers}))
+
+    def to_frame(self) -> pandas.DataFrame:
+        """The first table, which is the study's main one; `tables` has all."""
+        return self.tables[0].to_frame()
+
+    @property
+    def headline(self) -> str:
+        """The title and the findings."""
+        return f"{self.title}. {without_markdown(' '.join(self.findings))}"
+
+    def save(self, folder: Path | None) -> Study:
+        """Write figure and numbers into the folder, if there is one; returns the study."""
+        if folder is None:
+            return self
+        from matplotlib import rc_context
+
+        studies = {path.stem for path in folder.glob("*.json")} - {Path(MANIFEST).stem} | {self.name}
+        write_json(folder / MANIFEST, {"made_by": "unmask lab", "studies": sorted(studies)})
+        with rc_context(STYLE), atomic_path(folder / f"{self.name}.png") as temporary:
+            self.draw().savefig(temporary, dpi=150, format="png")
+        write_json(folder / f"{self.name}.json", self.to_dict())
+        return self
+
+
+@dataclass(frozen=True)
+class Report(Result):
+    """All studies, and the command that makes them."""
+
+    studies: Sequence[Study]
+    command: str
+
+    def to_dict(self) -> dict[str, Any]:
+        """The numbers of each study by its name."""
+        return {study.name: study.to_dict() for study in self.studies}
+
+    def to_frame(self) -> pandas.DataFrame:
+        """One row per finding."""
+        rows = [(study.name, without_markdown(finding)) for study in self.studies for finding in study.findings]
+        return Table("", ("study", "finding"), rows).to_frame()
+
+    def save(self, folder: Path | None) -> Report:
+        """Write report.md into the folder where the studies are saved, if there is one; returns the report."""
+        if folder is not None:
+            write_atomically(folder / "report.md", self.markdown())
+        return self
+
+    def markdown(self) -> str:
+        """The report, with links to the figures beside it."""
+        contents = "\n".join(f"{number}. [{s.title}](#{s.name})" for number, s in enumerate(self.studies, 1))
+        parts = [
+            INTRODUCTION,
+            f"Made by `{self.command}`; each figure's numbers are in the JSON file beside it.\n",
+            contents + "\n",
+        ]
+        for s in self.studies:
+            findings = "\n".join(f"- {finding}" for finding in s.findings)
+            parts.append(f'<a id="{s.name}"></a>\n\n## {s.title}\n\n{s.claim}\n\n{findings}\n')
+            parts += [f"![{s.title}]({s.name}.png)\n", *(table.markdown() for table in s.tables)]
+        return "\n".join(parts) + "\n"
+
+
+def study(function: Function) -> Function:
+    """A study as a command: its options are documented by OPTIONS, its arguments checked, its files written to `out`."""
+    signature = inspect.signature(function)
+    section = "\n".join(f"    {name}\n        {OPTIONS[name]}" for name in signature.parameters)
+    function.__doc__ = f"{function.__doc__}\n\n    Parameters\n    ----------\n{section}\n    "
+
+    @wraps(function)
+    def saved(*arguments: Any, **options: Any) -> Any:
+        values = signature.bind(*arguments, **options).arguments
+        folder = lab_folder(values.get("out"), getattr(values.get("model"), "table", None))
+        return function(*arguments, **options).save(folder)
+
+    return cast(Function, checked(saved))
+
+
+def lab_folder(out: PathLike | None, table: object = None) -> Path | None:
+    """`out` as a path, if it is new, empty or the lab's and does not hold the `table` that is read; nothing is written."""
+    if out is None:
+        return None
+    folder = output_folder("out", out, (table,))
+    with reading(folder):
+        if folder.exists() and not folder.is_dir():
+            raise InputError(f"out {str(folder)!r} is a file: name a new folder")
+        if folder.is_dir() and any(folder.iterdir()) and not (folder / MANIFEST).is_file():
+            raise InputError(f"out {str(folder)!r} is not empty and holds no lab report ({MANIFEST}): name a new or empty folder")
+    return folder
+
+
+def counted(progress: Progress | None, items: Sequence[Item], what: str) -> Iterator[Item]:
+    """The items; before the first and after each, `progress` gets how many are done."""
+    if progress:
+        progress(0, len(items), what)
+    for done, item in enumerate(items, 1):
+        yield item
+        if progress:
+            progress(done, len(items), what)
+
+
+def without_rounding(value: float, below: float = 1e-12) -> float:
+    """`value`, or 0 if its size is below `below`: rounding errors are not shown."""
+    return 0.0 if abs(value) < below else value
+
+
+def without_markdown(finding: str) -> str:
+    """A finding without its stars."""
+    return finding.replace("*", "")
+
+
+def show(cell: object) -> str:
+    """A cell as text, floats to four digits."""
+    if isinstance(cell, float):
+        return f"{cell:,.4g}".replace("inf", "∞")
+    return f"{cell:,}" if isinstance(cell, int) else str(cell)
+
+
+def panels(*labels: tuple[str, str, str], widths: Sequence[float] | None = None) -> tuple[Figure, list[Axes]]:
+    """A row of panels, each with a title and labels of its two axes, drawn without a display."""
+    from unmask.figures import Figure
+
+    figure = Figure(figsize=(4.7 * len(labels), 3.9), layout="constrained")
+    axes = figure.subplots(1, len(labels), squeeze=False, width_ratios=widths)[0]
+    for axis, (title, x, y) in zip(axes, labels, strict=True):
+        axis.set(title=title, xlabel=x, ylabel=y)
+    return figure, list(axes)
+
+
+def plain_numbers(*axes: Any) -> None:
+    """Label logarithmic axes with 0.01, 0.1, 1 instead of powers, and their minor ticks not at all."""
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+
+    for axis in axes:
+        low, high = axis.get_view_interval()
+        if high < 200 * low:
+            axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+        axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,g}"))
+        axis.set_minor_formatter(NullFormatter())
+
+
+def series(axis: Axes, rows: Sequence[Mapping[str, Any]], x: str, y: str, look: str, **style: Any) -> None:
+    """A curve through the values x and y of the rows."""
+    axis.plot([row[x] for row in rows], [row[y] for row in rows], look, **style)
+
+
+def shades(count: int) -> list[Any]:
+    """`count` colours from light to dark, for an ordered series."""
+    from matplotlib import colormaps
+
+    return [colormaps["viridis_r"](0.12 + 0.8 * i / max(1, count - 1)) for i in range(count)]
+
 
 ADAPTIVE_SIZE = 2
 """Masked sites of the adaptive masks of `dictionary`."""
@@ -60,8 +297,8 @@ def dictionary(
     k: Sizes = "all",
     couplings: Numbers = "0:0.5:11",
     seed: Seed = 0,
-    out: PathLike | None = None,
-    progress: Progress | None = None,
+    out: Out = None,
+    progress: Watch = None,
 ) -> Study:
     """Theorem 1: samples needed and mixing time are one quantity."""
     import numpy as np
@@ -108,7 +345,6 @@ def dictionary(
                 "entropy, 1/gap for errors of any size; the largest ratio of a search. Adaptive masks prefer improbable tokens.",
             )
         ],
-        "Left: a dot per coupling and mask size. Right: the model of the table, by mask size.",
         lambda: _draw_dictionary(rows[:-1], sizes, sweep),
         {
             "options": model.options(k=k, couplings=couplings, seed=seed),
@@ -168,17 +404,12 @@ SLOW = SpinModel(sites=5, coupling=0.5)
 LEARNED = SpinModel(sites=5, fields="normal:0.2:3")
 """The model of `masking` that is fitted."""
 Fits = Annotated[int, Interval(ge=2, le=100_000)]
+Samples = Annotated[int, Interval(ge=200, le=10**9)]
 
 
 @study
 def masking(
-    model: SpinModel = TILTED,
-    *,
-    fits: Fits = 300,
-    samples: Annotated[int, Interval(ge=200, le=10**9)] = 4000,
-    seed: Seed = 0,
-    out: PathLike | None = None,
-    progress: Progress | None = None,
+    model: SpinModel = TILT, *, fits: Fits = 300, samples: Samples = 4000, seed: Seed = 0, out: Out = None, progress: Watch = None
 ) -> Study:
     """Theorem 2: masking more is statistically better, and what that needs."""
     import numpy as np
@@ -201,7 +432,6 @@ def masking(
         learnt[loss].append(learn(learned, law, loss, samples, fits, seed + index))
         closed[loss].append(float(np.trace(ESTIMATORS[loss](learned, law))))
     cells = {x: [(fit.mean, fit.standard_error, t) for fit, t in zip(learnt[x], closed[x], strict=True)] for x in learnt}
-    fitted = [(*a, *b) for a, b in zip(cells["block"], [*cells["factorised"], ("not identified", "", math.inf)], strict=True)]
     distances = [abs(mean - theory) / error for several in cells.values() for mean, error, theory in several]
     block, factorised, largest = traces["block"], traces["factorised"], len(traces["block"])
     best, growth = 1 + int(np.argmin(factorised)), max(b / a for a, b in zip(averaged, averaged[1:], strict=False))
@@ -232,19 +462,7 @@ def masking(
                 "Every coupling and every field is a parameter. A negative least eigenvalue means that some direction got worse "
                 "with more masking.",
             ),
-            Table(
-                f"{SLOW.describe()}: variance along the slowest direction, maximum likelihood = 1",
-                ("k", "one mask per sample", "all masks averaged"),
-                list(zip(sizes, one, averaged, strict=True)),
-            ),
-            Table(
-                f"{LEARNED.describe()}: n·MSE over {fits} fits to n={samples:,} samples",
-                ("k", "joint block: fits", "± s.e.", "theory", "factorised: fits", "± s.e.", "theory"),
-                [(k, *row) for k, row in zip(sizes, fitted, strict=True)],
-            ),
         ],
-        "Left: total asymptotic variance. Middle: variance along one direction. Right: fits (dots, two standard errors) on the "
-        "closed forms (lines).",
         lambda: _draw_masking(traces, one, averaged, cells),
         {
             "options": model.options(fits=fits, samples=samples, seed=seed)
@@ -301,12 +519,7 @@ SWEEP, SHOWN = "0:0.6:13", (0.3, 0.6)
 
 @study
 def dependence(
-    model: SpinModel = WEAK,
-    *,
-    k: Sizes = "1,2,3",
-    couplings: Numbers = SWEEP,
-    out: PathLike | None = None,
-    progress: Progress | None = None,
+    model: SpinModel = WEAK, *, k: Sizes = "1,2,3", couplings: Numbers = SWEEP, out: Out = None, progress: Watch = None
 ) -> Study:
     """Theorem 3: strong dependence makes generation and training slow."""
     from unmask.lab import dynamics, estimation
@@ -353,8 +566,6 @@ def dependence(
                 "t_mix: steps until within 1/4 of the law, from any start. Samples: multiples of what maximum likelihood needs.",
             )
         ],
-        "Left: mixing time of the Gibbs sampler. Middle: samples that the masked loss needs. Right: the law of the number of "
-        "sites that take the last value.",
         lambda: _draw_dependence(points, sizes, {coupling: laws[coupling] for coupling in shown}),
         {
             "options": model.options(k=k, couplings=couplings),
@@ -396,8 +607,8 @@ def parallel(
     *,
     k: Sizes = "all",
     couplings: Numbers = "0,0.1,0.2,0.3,0.4",
-    out: PathLike | None = None,
-    progress: Progress | None = None,
+    out: Out = None,
+    progress: Watch = None,
 ) -> Study:
     """Theorem 3: one parallel forward pass is not a Gibbs step."""
     from unmask.lab.dynamics import gibbs, parallel_step, stationary_law, total_variation, uniform_masks
@@ -447,8 +658,6 @@ def parallel(
                 "TV: total variation, from 0 (the same law) to 1.",
             )
         ],
-        "Left: distance of the parallel step's stationary law from p. Middle: the same against the dependence inside the masked "
-        "block. Right: the law of the number of sites that take the last value.",
         lambda: _draw_parallel(points, everything, sizes, laws),
         {"options": model.options(k=k, couplings=couplings), "points": points, "gibbs_tv": exact},
     )
@@ -478,7 +687,7 @@ MOST_SLOTS, REPAIR_SLOTS, NOISE, STEPS = 8, 4, 0.001, 24
 
 
 @study
-def stutter(*, out: PathLike | None = None, progress: Progress | None = None) -> Study:
+def stutter(*, out: Out = None, progress: Watch = None) -> Study:
     """Why a parallel draw says a word twice."""
     from unmask.lab import dynamics
     from unmask.lab.model import outcomes, slots_model, stutter_pair
@@ -537,8 +746,6 @@ def stutter(*, out: PathLike | None = None, progress: Progress | None = None) ->
                 "Only the joint draw of two slots has the right law and finds it soon.",
             ),
         ],
-        "Left: the law of a pair, and its parallel draw; red numbers are pairs that cannot occur. Middle: one word to place in N "
-        "slots. Right: how refinement repairs a repeated word.",
         lambda: _draw_stutter(pair.p, product, by_slots, repair),
         {
             "options": {},
@@ -586,19 +793,13 @@ def _draw_stutter(pair: Vector, product: Vector, by_slots: Points, repair: dict[
 
 MOST_SITES = 10
 """Of the model of `schedule`."""
+Orders = Annotated[int, Interval(ge=1, le=100_000)]
 FIXED = ("neighbours together", "surest sites first", "random order", "spread apart", "best possible")
 SUREST, REMASKED = "keep the surest tokens", "mask-predict, random re-masking"
 
 
 @study
-def schedule(
-    model: SpinModel = PATH,
-    *,
-    orders: Annotated[int, Interval(ge=1, le=100_000)] = 200,
-    seed: Seed = 0,
-    out: PathLike | None = None,
-    progress: Progress | None = None,
-) -> Study:
+def schedule(model: SpinModel = PATH, *, orders: Orders = 200, seed: Seed = 0, out: Out = None, progress: Watch = None) -> Study:
     """What unmasking in few parallel steps costs, and which order costs least."""
     import numpy as np
     from scipy.special import entr
@@ -653,8 +854,6 @@ def schedule(
                 f"H(p) = {entropy:.3f} nats. Sites are numbered from 1.",
             ),
         ],
-        "Left: orders that do not look at the values being drawn. Middle: orders that do, or redraw. Right: the entropy of their "
-        "samples, against that of p.",
         lambda: _draw_schedule(rows, sites, entropy),
         {
             "options": model.options(orders=orders, seed=seed),
@@ -674,7 +873,7 @@ def _schedules(model: LabModel, steps: int, orders: int, generator: np.random.Ge
 
     sites, entropies = model.space.sites, schedules.Entropies(model)
     fixed = {"neighbours together": schedules.contiguous(sites, steps), "spread apart": schedules.spread(sites, steps)}
-    costs = {name: sum(schedules.schedule_cost(model, groups, entropies)) for name, groups in fixed.items()}
+    costs = {name: sum(schedules.schedule_cost(entropies, groups)) for name, groups in fixed.items()}
     divergences = {name: schedules.kl(model.p, schedules.unmasking_law(model, groups)) for name, groups in fixed.items()}
     shuffled = [schedules.shuffled(sites, steps, generator) for _ in range(orders)]
     best, groups = schedules.extreme_schedule(model, steps)
@@ -682,7 +881,7 @@ def _schedules(model: LabModel, steps: int, orders: int, generator: np.random.Ge
     return {
         "steps": steps,
         **costs,
-        "random order": float(np.mean([sum(schedules.schedule_cost(model, order, entropies)) for order in shuffled])),
+        "random order": float(np.mean([sum(schedules.schedule_cost(entropies, order)) for order in shuffled])),
         "surest sites first": schedules.kl(model.p, schedules.greedy_law(model, steps, "sure site")),
         "best possible": best,
         "worst possible": schedules.extreme_schedule(model, steps, worst=True)[0],
@@ -725,7 +924,7 @@ GAMMAS = (0.0, 0.05, 0.1, 0.2, 0.4, 0.8, 1.6, 3.2)
 
 
 @study
-def decoding(model: SpinModel = TILTED_PATH, *, out: PathLike | None = None, progress: Progress | None = None) -> Study:
+def decoding(model: SpinModel = TILTED_PATH, *, out: Out = None, progress: Watch = None) -> Study:
     """What decoders that choose positions before tokens lose, and what bounds it."""
     from unmask.lab import schedules
     from unmask.lab.schedules import decoded, kl
@@ -770,7 +969,6 @@ def decoding(model: SpinModel = TILTED_PATH, *, out: PathLike | None = None, pro
                 "expected under p. Informations of least-dependent are exact.",
             )
         ],
-        "Left: what each rule loses against its passes. Right: the bound by entropies against the loss; the line is equality.",
         lambda: _draw_decoding(points),
         {"options": model.options(), "points": points},
     )
@@ -797,7 +995,7 @@ STUDIES: dict[str, Callable[..., Study]] = {
 
 
 @study
-def all_studies(*, fits: Fits = 300, seed: Seed = 0, out: PathLike | None = None, progress: Progress | None = None) -> Report:
+def all_studies(*, fits: Fits = 300, seed: Seed = 0, out: Out = None, progress: Watch = None) -> Report:
     """Every study with its defaults, and a report over them."""
     own = {"masking": {"fits": fits, "seed": seed}, "dictionary": {"seed": seed}, "schedule": {"seed": seed}}
     studies = [function(out=out, progress=progress, **own.get(name, {})) for name, function in STUDIES.items()]

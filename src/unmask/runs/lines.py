@@ -1,24 +1,32 @@
-"""The lines of a user's text file: plain, .gz or .xz, or standard input (`-`); errors name the file and the line."""
+"""The lines and records of a user's file: plain, .gz or .xz, or standard input (`-`); errors name the file and the line.
+
+A record is a JSON object of a line, a row of a table below its header, or a row of a pandas frame. Case of column names does not
+matter, unless two names differ in it alone.
+"""
 
 from __future__ import annotations
 
+import csv
 import gzip
 import lzma
 import os
 import sys
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from itertools import chain
 from pathlib import Path
 from typing import IO, Any
 
+from unmask.checks import shown
 from unmask.errors import InputError
-from unmask.runs.files import reading
+from unmask.runs.files import parse_json, reading
 
 FASTA = (".fasta", ".fa", ".faa")
 PACKED = (".gz", ".xz")
-RECORDS = {".jsonl": "JSON", ".json": "JSON", ".csv": "a table", ".tsv": "a table"}
+RECORDS = {".jsonl": "JSON", ".ndjson": "JSON", ".json": "JSON", ".csv": "a table", ".tsv": "a table"}
+TEXT = ("text", "sentence")
+"""Columns that hold a text."""
 STANDARD_INPUT = Path("-")
 """In the place of a file of texts; it can be read once."""
 
@@ -62,23 +70,112 @@ def text_lines(path: Path) -> Iterator[tuple[int, str]]:
 
 
 def plain_texts(path: Path) -> Iterator[str]:
-    """The texts of a file: the sequences of a FASTA file, or the lines of any other that are not blank."""
+    """The texts of a file: the sequences of FASTA, the column text of a table or of JSON Lines, or lines that are not blank."""
     if kind_of(path) in FASTA:
         yield from (sequence for _, sequence in fasta_records(path))
+    elif kind_of(path) in RECORDS:
+        for where, record in records(path):
+            if record and (text := string(record, column(record, *TEXT), where).strip()):
+                yield text
     else:
         yield from (line.strip() for _, line in text_lines(path) if line.strip())
 
 
 def fasta_records(path: Path) -> Iterator[tuple[str, str]]:
-    """(the first word after >, the sequence) of each record that has a sequence."""
+    """(the first word after >, the sequence) of each record."""
     name, sequence = "", ""
-    for line in chain((line for _, line in text_lines(path)), [">"]):
+    for number, line in chain(text_lines(path), [(0, ">")]):
         if not line.startswith(">"):
             sequence += line.strip()
             continue
         if sequence:
             yield name, sequence
-        name, sequence = (line[1:].split() or [""])[0], ""
+        elif name:
+            raise InputError(f"{source_name(path)}: record {name!r} has no sequence: add it, or remove the record")
+        name, sequence = (line[1:].split() or [f"line {number}" if number else ""])[0], ""
+
+
+def records(path: Path, kind: str | None = None) -> Iterator[tuple[str, dict[str, Any]]]:
+    """(place as messages name it, record) of JSON Lines, .csv or .tsv; a blank line of JSON Lines is an empty record."""
+    kind = kind or kind_of(path)
+    if RECORDS.get(kind) != "a table":
+        for number, line in numbered_lines(path):
+            where = f"{source_name(path)} line {number}"
+            yield where, _json_object(line, where) if line.strip() else {}
+        return
+    lines = (f"{line}\n" for _, line in numbered_lines(path))
+    first = next(lines, "")
+    between = "\t" if kind == ".tsv" else max(",;\t", key=first.count)
+    rows = csv.reader(chain([first], lines), delimiter=between, strict=True)
+    filled, empty = (row for row in rows if any(cell.strip() for cell in row)), True
+    try:
+        names = [name.strip() for name in next(filled, [])]
+        refuse_column_twice(names, source_name(path))
+        for row in filled:
+            where, empty = f"{source_name(path)} line {rows.line_num}", False
+            if len(row) != len(names):
+                raise InputError(
+                    f"{where} has {len(row)} cells and the header {len(names)}: put a text with a separator in quotes"
+                )
+            yield where, dict(zip(names, row, strict=True))
+    except csv.Error as error:
+        why = f"is not {kind[1:]} ({error}): double the quotes inside a text in quotes"
+        if "field limit" in str(error):
+            why = f"has a cell of more than {csv.field_size_limit():,} characters: close its quote, or use .jsonl"
+        raise InputError(f"{source_name(path)} line {rows.line_num} {why}") from None
+    if names and empty:
+        raise InputError(
+            f"{source_name(path)} has one line, {', '.join(names)[:80]!r}, read as its header: give a header and rows"
+        )
+
+
+def _json_object(line: str, where: str) -> dict[str, Any]:
+    try:
+        value = parse_json(line)
+    except ValueError as error:
+        raise InputError(f"{where} is {error}: give one JSON object per line") from None
+    if not isinstance(value, dict):
+        raise InputError(f"{where} is a JSON {type(value).__name__}: give one JSON object per line")
+    return value
+
+
+def rows_of_frame(source: Any, name: str) -> Any:
+    """The rows of a pandas frame as mappings; anything else as it is."""
+    if type(source).__name__ != "DataFrame":
+        return source
+    for one in source.columns:
+        if not isinstance(one, str):
+            raise InputError(
+                f"column {shown(one)} of the frame of {name} is a {type(one).__name__}: name columns by one text each"
+            )
+    refuse_column_twice(source.columns, f"the frame of {name}")
+    return source.to_dict("records")
+
+
+def refuse_column_twice(names: Iterable[str], source: str) -> None:
+    """Each column has its own name."""
+    listed = list(names)
+    for name in {name: None for name in listed if listed.count(name) > 1}:
+        raise InputError(f"{source} names column {name!r} twice: rename one")
+
+
+def column(record: Mapping[str, Any], *names: str) -> str | None:
+    """The first of these columns that a record has; case does not matter where none is written exactly so."""
+    for name in names:
+        if name in record:
+            return name
+    folded = {str(key).casefold(): key for key in record}
+    return next((folded[name.casefold()] for name in names if name.casefold() in folded), None)
+
+
+def string(record: Mapping[str, Any], key: str | None, where: str, wanted: str = TEXT[0]) -> str:
+    """The text in a column, which is None where the record has no column `wanted`."""
+    if key is None:
+        fields = ", ".join(map(str, list(record)[:6])) or "none"
+        raise InputError(f"{where} has no field {wanted!r} (its fields are {fields}): name one of them with field")
+    if not isinstance(record[key], str):
+        raise InputError(f"{where}: {key!r} is {shown(record[key])}, not text: give a string")
+    return str(record[key])
 
 
 def _raw_lines(path: Path) -> Iterator[bytes]:

@@ -476,6 +476,10 @@ def with_law() -> list[str]:
 
 def refuse_no_law(given: str, decoder: str) -> None:
     """Refuse a decoder whose law cannot be computed; `given` is the argument with its value, as messages name it."""
+    if decoder == Ancestral.name:
+        raise InputError(
+            f"{given}: {decoder} fills one blank per pass, so its law is a chain rule; use any_order or left_to_right"
+        )
     if decoder in KERNELS and KERNELS[decoder].decodes and not KERNELS[decoder].law:
         raise InputError(
             f"{given}: {decoder} has no law that can be computed, because it does not choose positions before it draws their "

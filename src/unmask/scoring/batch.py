@@ -9,7 +9,7 @@ numbers are read later: in between, the process can write the texts before and t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
 from itertools import chain
@@ -122,11 +122,13 @@ def score_batch(
             scored.update({score.name: _too_long(batch, score, limit) for score in group if score not in fits})
             some = [score for score in fits if impossible and not score.unknown]
             every = [score for score in fits if score not in some]
+            module, name = group[0].function.split(":")
+            compute: ScoreFunction = getattr(import_module(module), name)
             if every:
-                scored.update(_function(group[0])(model, batch, every, progress))
+                scored.update(compute(model, batch, every, progress))
             if some:
                 possible = [row for row in range(len(batch)) if row not in impossible]
-                part = _function(group[0])(model, batch.part(possible), some, progress) if possible else {}
+                part = compute(model, batch.part(possible), some, progress) if possible else {}
                 scored.update({score.name: _among(batch, possible, part.get(score.name), score, impossible) for score in some})
     except Enough:
         reasons = dict.fromkeys(range(len(batch)), "the work was stopped before this score: ask again")
@@ -161,12 +163,6 @@ def _too_long(batch: TextBatch, score: Score, limit: int | None) -> Scored:
     advice = "shorten it, or ask for windows" if score.windows else "shorten it; this score has no windows"
     reason = f"the text has {batch.ids.shape[1]} tokens and the model takes {limit}: {advice}"
     return _among(batch, [], None, score, dict.fromkeys(range(len(batch)), reason))
-
-
-def _function(score: Score) -> ScoreFunction:
-    module, attribute = score.function.split(":")
-    loaded: ScoreFunction = getattr(import_module(module), attribute)
-    return loaded
 
 
 def text_seed(seed: int, ids: Int[Tensor, " T"], sites: Int[Tensor, " k"]) -> int:
@@ -217,9 +213,13 @@ def begin(
         done += int(count[members].sum())
         if progress:
             progress(done, len(texts), TEXTS)
-    values = {name: _on_host(torch.cat(parts)) for name, parts in _columns(groups, model.device).items()}
+    values = {name: torch.cat(parts).to("cpu", non_blocking=True) for name, parts in _columns(groups, model.device).items()}
     by_site = [
-        {name: _on_host(score.by_site) for name, score in scored.items() if shares and score.by_site is not None}
+        {
+            name: score.by_site.to("cpu", non_blocking=True)
+            for name, score in scored.items()
+            if shares and score.by_site is not None
+        }
         for _, scored in groups
     ]
     passed = _passed(model.device)
@@ -256,11 +256,6 @@ def _columns(groups: Sequence[tuple[list[int], dict[str, Scored]]], device: torc
     return columns
 
 
-def _on_host(numbers: Tensor) -> Tensor:
-    """A copy that is complete when `_passed` says so."""
-    return numbers.to("cpu", non_blocking=True)
-
-
 def _passed(device: torch.device) -> Callable[[], object]:
     """A function that waits until all that has been asked of the device is done."""
     if device.type != "cuda":
@@ -272,18 +267,17 @@ def _passed(device: torch.device) -> Callable[[], object]:
 
 def batch_of(texts: Sequence[Encoded], words: bool = True) -> TextBatch:
     """Texts with equally many tokens and sites, side by side. Without `words` every token is its own."""
-    n, length = len(texts), len(texts[0].ids)
-    places, inside = np.arange(length), np.array([text.tokens.inside for text in texts])
+    places, inside = np.arange(len(texts[0].ids)), np.array([text.tokens.inside for text in texts])
+    ids, sites = (
+        torch.from_numpy(np.fromiter(chain.from_iterable(part), dtype=np.int64).reshape(len(texts), -1))
+        for part in ([text.ids for text in texts], [text.sites for text in texts])
+    )
     return TextBatch.of(
-        torch.from_numpy(_rows(text.ids for text in texts).reshape(n, length)),
-        sites := torch.from_numpy(_rows(text.sites for text in texts).reshape(n, -1)),
+        ids,
+        sites,
         torch.from_numpy((places >= inside[:, :1]) & (places < inside[:, 1:])),
         _word_ends(texts).gather(1, sites) if words else None,
     )
-
-
-def _rows(numbers: Iterable[Sequence[int]]) -> np.ndarray:
-    return np.fromiter(chain.from_iterable(numbers), dtype=np.int64)
 
 
 def _word_ends(texts: Sequence[Encoded]) -> Int[Tensor, "n T"]:

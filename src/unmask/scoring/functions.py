@@ -5,6 +5,7 @@ Scores whose every term masks one range of positions, which does not depend on w
     pll, energy_norm   log q(x_t | rest), t masked alone          energy_raw   f_t(x_t), the logit instead
     pll_word           t and the later pieces of its word masked
     left_to_right      t and everything after it masked           right_to_left   t and everything before it
+                       with right=N, N blanks in the place of everything after it
 
 Pseudo-likelihoods and energies have q over the whole vocabulary, as they are published; the fixed orders, which are
 probabilities, over the regular tokens (`unmask.tables.revealing`).
@@ -60,6 +61,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from unmask.cloze import Cloze
+from unmask.errors import InputError
 from unmask.joints.deriving import derive
 from unmask.joints.joint import Joint
 from unmask.models.conditional_model import ConditionalModel
@@ -86,6 +88,8 @@ def score_ranges(
     model: ConditionalModel, batch: TextBatch, scores: Sequence[MaskedRange], progress: Progress | None = None
 ) -> dict[str, Scored]:
     """The scores of every text; one pass per distinct term."""
+    if (right := getattr(scores[0], "right", None)) is not None:
+        return {scores[0].name: _with_fixed_right(model, batch, right)}
     n, k = batch.sites.shape
     text = torch.arange(n, device=batch.ids.device).unsqueeze(1).expand(n, k)
     ranges = [torch.stack([text, *masked_range(batch, score.masks), batch.sites], -1) for score in scores]
@@ -106,6 +110,30 @@ def score_ranges(
         else:
             scored[score.name] = Scored(by_site.sum(1), by_site)
     return scored
+
+
+def _with_fixed_right(model: ConditionalModel, batch: TextBatch, right: int) -> Scored:
+    """left_to_right with `right` blanks after each token, in the place of the later tokens.
+
+    Where the model does not take the whole prefix, its first tokens are left out.
+    """
+    special = outside(model, regular_tokens(model))
+    first, after = _stretch(batch)
+    by_site, lost = torch.zeros((2, *batch.sites.shape), dtype=torch.float64, device=batch.ids.device)
+    room = batch.ids.shape[1] if model.max_length is None else model.max_length - (batch.ids.shape[1] - after) - first - 1 - right
+    if room < 1:
+        raise InputError(f"right {right} leaves no room for the text in the {model.max_length} tokens of the model: give fewer")
+    for position in batch.sites.unique().tolist():
+        for rows in (batch.sites == position).any(1).nonzero()[:, 0].split(logit_rows(model, 1, GPU_LOGITS)):
+            ids = batch.ids[rows]
+            before = torch.cat([ids[:, :first], ids[:, max(first, position - room) : position]], 1)
+            blanks = ids.new_full((len(rows), 1 + right), model.mask_id)
+            logits = model.logits(torch.cat([before, blanks, ids[:, after:]], 1), torch.full_like(rows, before.shape[1])[:, None])
+            nats = lost_nats(logits[:, 0], special, total := logits[:, 0].logsumexp(1)).double()
+            token = logits[:, 0].gather(1, ids[:, position : position + 1])[:, 0]
+            here = (batch.sites[rows] == position).nonzero()[:, 1]
+            by_site[rows, here], lost[rows, here] = (token - total).double() + nats, nats
+    return Scored(by_site.sum(1), by_site, {"special": lost.sum(1)})
 
 
 def masked_range(batch: TextBatch, masks: str) -> tuple[Int[Tensor, "n k"], Int[Tensor, "n k"]]:

@@ -141,7 +141,16 @@ class FixedOrder(MaskedRange):
 
 @settings
 class LeftToRight(FixedOrder):
-    """chain rule from the first token to the last: sum over t of log q(x_t | x_1 .. x_{t-1}), q over the regular tokens"""
+    """chain rule from the first token to the last: sum over t of log q(x_t | x_1 .. x_{t-1}, a blank for each later token), q
+    over the regular tokens; so it knows how long the text is, unless right is given
+
+    Parameters
+    ----------
+    right
+        Of left_to_right: blanks after each token, the same for texts of all lengths [default: one for each later token].
+    """
+
+    right: Annotated[int, Interval(ge=0, le=10_000)] | None = None
 
     name, masks = "left_to_right", "after"
 
@@ -388,7 +397,8 @@ def sharing(scores: Iterable[Score]) -> list[list[Score]]:
     """The scores in groups that one call of their function computes: those with equal options."""
     groups: dict[tuple[Any, ...], list[Score]] = {}
     for score in scores:
-        groups.setdefault((score.function, *astuple(score)), []).append(score)
+        options = [value for value in astuple(score) if value is not None]
+        groups.setdefault((score.function, *options), []).append(score)
     return list(groups.values())
 
 

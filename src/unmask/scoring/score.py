@@ -32,7 +32,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from difflib import SequenceMatcher
 from functools import cache, cached_property, partial
 from itertools import chain, islice, zip_longest
@@ -42,6 +42,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from unmask.answers.checking import look_at_first
 from unmask.checks import whole
 from unmask.errors import InputError
 from unmask.models.load import Model, as_model, model_name, model_on_ray
@@ -54,7 +55,7 @@ from unmask.runs.folder import RunFolder, read_parts, read_rows
 from unmask.runs.progress import Progress
 from unmask.scoring.batch import TEXTS, TextScores, begin
 from unmask.scoring.registry import Score, about, columns_of, passes_of
-from unmask.scoring.texts import Encoded, Item, Prepared, SentencePair, encode_each, spaced_words, word_of_site
+from unmask.scoring.texts import Encoded, Item, Prepared, SentencePair, encode_each, sentences_of, spaced_words, word_of_site
 
 if TYPE_CHECKING:
     import pandas
@@ -72,8 +73,6 @@ PLACE = {"start": "int64", "end": "int64"}
 WORD = {"word_number": "int64", "word": "string", **PLACE, "length": "int64"}
 TOKEN = {"token_number": "int64", "token": "string", **PLACE, "word_number": "int64", "position": "int64"}
 Rows = list[dict[str, Any]]
-BETWEEN = " | "
-"""Between several bad sentences of one good one."""
 NORMAL_95 = 1.959963984540054
 
 
@@ -81,7 +80,6 @@ NORMAL_95 = 1.959963984540054
 class Run:
     """Scores of texts: the model, what a row is, and where rows go.
 
-    windows   whether texts longer than the model are scored in windows
     folder    where rows are kept; None: in memory
     format    of the file that a folder gets at the end
     on_ray    whether `workers` processes (None: as many as fit) of a Ray cluster do the work
@@ -89,7 +87,6 @@ class Run:
 
     model: Model
     shape: RowShape
-    windows: bool = False
     folder: Path | None = None
     format: str = "jsonl"
     on_ray: bool = False
@@ -99,39 +96,39 @@ class Run:
 def score_items(
     run: Run,
     items: Iterable[Item],
-    pairs: Sequence[SentencePair] | None = None,
     sink: Callable[[Mapping[str, Any]], None] | None = None,
     progress: Progress | None = None,
-) -> Scores | PairScores:
-    """The scores of texts, or of the sentences of pairs; rows go to `sink`, or else to memory, unless there is a folder."""
-    shape, once = run.shape, isinstance(items, Iterator)
+) -> Scores:
+    """The scores of texts; rows go to `sink`, or else to memory, unless there is a folder."""
+    once = isinstance(items, Iterator)
     total, identity = (0, "") if once else count_and_hash(items)
-    if not total and not once:
+    if (first_item := next(iter(items), None)) is None:
         raise InputError(NO_TEXT)
+    items = chain([first_item], items) if once else items
+    shape = run.shape.with_columns(first_item)
     model, workers, load = model_on_ray(run.model, run.workers) if run.on_ray else (as_model(run.model), None, None)
     if run.folder is None:
         in_memory: list[dict[str, Any]] = []
         take = in_memory.append if sink is None else sink
-        parts = stream(model, items, shape, run.windows, total, progress)
-        if (first := next(parts, None)) is None:
-            raise InputError(NO_TEXT)
-        for part in chain([first], parts):
+        for part in stream(model, items, shape, total, progress):
             for row in part:
                 take(row)
-        scores = Scores(shape, tuple(in_memory))
-    else:
-        options = {f"{score.name} {name}": value for score in shape.scores for name, value in asdict(score).items()}
-        settings: dict[str, Any] = {"scores": [score.name for score in shape.scores], **options, "windows": run.windows}
-        settings |= {"model": model_name(run.model), "weights": model.fingerprint, "dtype": str(model.dtype), "texts": identity}
-        settings |= {"rows": shape.kind, "unit": shape.unit, "written_as": run.format}
-        with RunFolder(run.folder, KIND, settings, model=model.fingerprint, same_content={"model": "weights"}) as folder:
-            run_in_folder(folder, model, items, shape, run.windows, run.format, total, workers, load, progress)
-            scores = Scores(shape, folder=folder.path)
-    if pairs is None:
-        return scores
-    compared = compare_pairs(pairs, scores.rows, shape)
+        return Scores(shape, tuple(in_memory))
+    options = {f"{score.name} {name}": value for score in shape.scores for name, value in asdict(score).items()}
+    settings: dict[str, Any] = {"scores": [score.name for score in shape.scores], **options, "windows": shape.windows}
+    settings |= {"model": model_name(run.model), "weights": model.fingerprint, "dtype": str(model.dtype), "texts": identity}
+    settings |= {"rows": shape.kind, "unit": shape.unit, "written_as": run.format}
+    with RunFolder(run.folder, KIND, settings, model=model.fingerprint, same_content={"model": "weights"}) as folder:
+        run_in_folder(folder, model, items, shape, run.format, total, workers, load, progress)
+        return Scores(shape, folder=folder.path)
+
+
+def score_pairs(run: Run, pairs: Sequence[SentencePair], progress: Progress | None = None) -> PairScores:
+    """The scores of both sentences of pairs."""
+    scores = score_items(run, sentences_of(pairs), None, progress)
+    compared = compare_pairs(pairs, scores.rows, run.shape)
     if scores.folder is not None:
-        write_json(scores.folder / "accuracy.json", {"unit": shape.unit, "accuracy": compared.accuracy})
+        write_json(scores.folder / "accuracy.json", {"unit": run.shape.unit, "accuracy": compared.accuracy})
     return compared
 
 
@@ -180,7 +177,6 @@ def scored(
     model: MaskedLM,
     work: Iterable[list[Prepared]],
     shape: RowShape,
-    windows: bool,
     progress: Callable[[int], Progress | None] = lambda _: None,
     ahead: bool = False,
 ) -> Iterator[tuple[list[Prepared], TextScores]]:
@@ -193,7 +189,8 @@ def scored(
     done = 0
     for chunk in work:
         texts = [text.encoded for text in chunk if text.encoded is not None]
-        begun.append((chunk, begin(model, texts, shape.scores, windows, progress(done), shape.by_site)))
+        look_at_first(model, (text.ids for text in texts))
+        begun.append((chunk, begin(model, texts, shape.scores, shape.windows, progress(done), shape.kind != "texts")))
         done += len(chunk)
         if len(begun) > ahead:
             before, read = begun.popleft()
@@ -202,13 +199,13 @@ def scored(
 
 
 def stream(
-    model: MaskedLM, items: Iterable[Item], shape: RowShape, windows: bool, total: int = 0, progress: Progress | None = None
+    model: MaskedLM, items: Iterable[Item], shape: RowShape, total: int = 0, progress: Progress | None = None
 ) -> Iterator[Rows]:
     """The rows chunk by chunk, in this process."""
     work = chunks(model, enumerate(items, 1), shape.scores, model.device.type)
     done = 0
     ahead = model.device.type == "cuda" and not isinstance(items, Iterator)
-    for chunk, numbers in scored(model, work, shape, windows, _among(progress, 0, total), ahead):
+    for chunk, numbers in scored(model, work, shape, _among(progress, 0, total), ahead):
         yield shape.rows(model.words, chunk, numbers)
         done += len(chunk)
         if progress:
@@ -220,7 +217,6 @@ def run_in_folder(
     model: MaskedLM,
     items: Iterable[Item],
     shape: RowShape,
-    windows: bool,
     format: str,
     total: int,
     workers: Workers | None = None,
@@ -239,14 +235,22 @@ def run_in_folder(
     finished = already
     if progress:
         progress(already, total, TEXTS)
+    sent: dict[int, tuple[int, int]] = {}
+
+    def texts() -> Iterator[list[tuple[int, Item]]]:
+        """The chunks for workers; `sent` has the number of each one's first text, and how many it has."""
+        for place, chunk in enumerate(work):
+            sent[place] = chunk[0].number, len(chunk)
+            yield [(text.number, text.item) for text in chunk]
+
     with _writing(folder, columns) as write:
         if workers is None:
-            for chunk, numbers in scored(model, work, shape, windows, _among(progress, already, total), device == "cuda"):
+            for chunk, numbers in scored(model, work, shape, _among(progress, already, total), device == "cuda"):
                 write(shape.table(model.words, chunk, numbers), chunk[0].number)
         else:
-            for table, first, texts in _on_ray(workers, load, work, shape, windows):
-                write(table, first)
-                finished += texts
+            for place, table in each(partial(_table, shape), texts(), workers, load):
+                write(table, sent[place][0])
+                finished += sent[place][1]
                 if progress:
                     progress(finished, total, TEXTS)
     tables = (read_rows([part], columns) for part in folder.parts())
@@ -272,27 +276,8 @@ def _writing(folder: RunFolder, columns: pyarrow.Schema) -> Iterator[Callable[[p
             last.result()
 
 
-def _on_ray(
-    workers: Workers,
-    load: Callable[[], MaskedLM] | None,
-    work: Iterable[list[Prepared]],
-    shape: RowShape,
-    windows: bool,
-) -> Iterator[tuple[pyarrow.Table, int, int]]:
-    """Tables as they come, the number of each one's first text, and how many texts it has."""
-    sent: dict[int, tuple[int, int]] = {}
-
-    def texts() -> Iterator[list[tuple[int, Item]]]:
-        for place, chunk in enumerate(work):
-            sent[place] = chunk[0].number, len(chunk)
-            yield [(text.number, text.item) for text in chunk]
-
-    for place, table in each(partial(_table, shape, windows), texts(), workers, load):
-        yield table, *sent[place]
-
-
-def _table(shape: RowShape, windows: bool, model: MaskedLM, texts: list[tuple[int, Item]]) -> pyarrow.Table:
-    ((chunk, numbers),) = scored(model, [prepared(model, texts)], shape, windows)
+def _table(shape: RowShape, model: MaskedLM, texts: list[tuple[int, Item]]) -> pyarrow.Table:
+    ((chunk, numbers),) = scored(model, [prepared(model, texts)], shape)
     return shape.table(model.words, chunk, numbers)
 
 
@@ -312,17 +297,31 @@ def count_and_hash(items: Iterable[Item]) -> tuple[int, str]:
     """The number of texts, and a hash that identifies them."""
     whole, count = hashlib.sha256(), 0
     for count, item in enumerate(items, 1):  # noqa: B007
-        whole.update(repr((item.text, item.target, item.id)).encode("utf-8", "surrogatepass"))
+        columns = () if item.columns is None else (dict(item.columns),)
+        whole.update(repr((item.text, item.target, item.id, *columns)).encode("utf-8", "surrogatepass"))
     return count, whole.hexdigest()[:16]
 
 
 @dataclass(frozen=True)
 class RowShape:
-    """The scores of rows, what a row is (texts, words, tokens or nested), and its unit (nats or bits)."""
+    """The scores of rows, what a row is (texts, words, tokens or nested), and its unit (nats or bits).
+
+    windows   whether texts longer than the model are scored in windows
+    given     columns of the user's table that come back, and the type of each
+    """
 
     scores: tuple[Score, ...]
     kind: str = "texts"
     unit: str = "nats"
+    windows: bool = False
+    given: tuple[tuple[str, str], ...] = ()
+
+    def with_columns(self, first: Item) -> RowShape:
+        """The same with the other columns of the first text's record; a name that is one of ours is left out."""
+        own = {*replace(self, given=()).columns.names, *columns_of(self.scores), "text", "length", "unknown"}
+        types = {bool: "bool", int: "int64", float: "double"}
+        others = {name: types.get(type(value), "string") for name, value in (first.columns or {}).items() if name not in own}
+        return replace(self, given=tuple(others.items()))
 
     @cached_property
     def columns(self) -> pyarrow.Schema:
@@ -334,7 +333,7 @@ class RowShape:
 
         shares = [pa.field(score.share_column, pa.float64()) for score in self.scores if score.by_token]
         word, token = [*typed(WORD), *shares], [*typed(TOKEN), *shares]
-        start, reason = typed({"item": "int64", "id": "string"}), pa.field("reason", pa.string())
+        start, reason = typed({"item": "int64", "id": "string", **dict(self.given)}), pa.field("reason", pa.string())
         if self.kind in ("words", "tokens"):
             return pa.schema([*start, *(word if self.kind == "words" else token), reason])
         whole = typed({"text": "string", "length": "int64", "unknown": "int64"})
@@ -343,24 +342,22 @@ class RowShape:
         inside = {"words": pa.list_(pa.struct(word)), "tokens": pa.list_(pa.struct(token))} if self.kind == "nested" else {}
         return pa.schema([*start, *whole, *scores, reason, *(pa.field(name, kind) for name, kind in inside.items())])
 
-    @property
-    def by_site(self) -> bool:
-        """Whether the rows need each token's place and share, and not just the numbers of texts."""
-        return self.kind != "texts"
-
     def table(self, words: TextTokenizer, chunk: Sequence[Prepared], scored: TextScores) -> pyarrow.Table:
         """The rows of texts as a table; `rows` says which."""
         import pyarrow as pa
 
-        if self.by_site:
-            return pa.Table.from_pylist(self.rows(words, chunk, scored), schema=self.columns)
-        return pa.Table.from_pydict(self._cells(chunk, scored), schema=self.columns)
+        try:
+            if self.kind != "texts":
+                return pa.Table.from_pylist(self.rows(words, chunk, scored), schema=self.columns)
+            return pa.Table.from_pydict(self._cells(chunk, scored), schema=self.columns)
+        except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
+            raise InputError(f"a column of the texts has values of several types ({error}): write them as text") from None
 
     def rows(self, words: TextTokenizer, chunk: Sequence[Prepared], scored: TextScores) -> Rows:
         """The rows of texts, in their order; each has at least one, with the reason if it could not be scored."""
         cells = self._cells(chunk, scored)
         texts = [dict(zip(cells, row, strict=True)) for row in zip(*cells.values(), strict=True)]
-        if not self.by_site:
+        if self.kind == "texts":
             return texts
         rows, place = Rows(), -1
         for prepared, row in zip(chunk, texts, strict=True):
@@ -372,8 +369,9 @@ class RowShape:
             if self.kind == "nested":
                 rows.append(row | parts)
             else:
-                start, end = {"item": row["item"], "id": row["id"]}, {"reason": row["reason"]}
-                rows += [start | part | end for part in parts[self.kind]] or [start | end]
+                start = {name: row[name] for name in ("item", "id", *dict(self.given))}
+                named = [dict.fromkeys(self.columns.names) | start | part for part in parts[self.kind] or [{}]]
+                rows += [one | {"reason": row["reason"]} for one in named]
         return rows
 
     def _cells(self, chunk: Sequence[Prepared], scored: TextScores) -> dict[str, list[Any]]:
@@ -381,6 +379,7 @@ class RowShape:
         cells: dict[str, list[Any]] = {
             "item": [text.number for text in chunk],
             "id": [text.item.id for text in chunk],
+            **{name: [_as_given((text.item.columns or {}).get(name), kind) for text in chunk] for name, kind in self.given},
             "text": [text.item.text for text in chunk],
             "length": [0 if text.encoded is None else len(text.encoded.sites) for text in chunk],
             "unknown": [0 if text.encoded is None else text.encoded.unknown for text in chunk],
@@ -403,6 +402,11 @@ class RowShape:
             for score in self.scores
             if score.name in scored.shares and not isnan(scored.values[score.name][place])
         }
+
+
+def _as_given(value: Any, kind: str) -> Any:
+    """A value of the user's table as its column holds it."""
+    return value if kind != "string" or value is None or isinstance(value, str) else as_json(value, indent=None)
 
 
 def _token_rows(words: TextTokenizer, text: str, encoded: Encoded, shares: Mapping[str, Sequence[float]]) -> Rows:
@@ -454,7 +458,8 @@ def write_rows(path: Path, tables: Iterable[pyarrow.Table], columns: pyarrow.Sch
                     writer.write_table(table.select(columns.names))
             return
         with open(temporary, "w", encoding="utf-8", newline="") as file:
-            write = LineWriter(file, columns.names, format)
+            write = LineWriter(file, format)
+            write.begin(columns.names)
             for table in tables:
                 for row in table.to_pylist():
                     write(row)
@@ -463,18 +468,25 @@ def write_rows(path: Path, tables: Iterable[pyarrow.Table], columns: pyarrow.Sch
 class LineWriter:
     """Writes rows as lines of JSON, or of CSV under a heading, to a stream."""
 
-    def __init__(self, stream: Any, names: Sequence[str], format: str) -> None:
-        self._stream, self._csv = stream, None
-        if format == "csv":
-            self._csv = csv.DictWriter(stream, names, lineterminator="\n")
+    def __init__(self, stream: Any, format: str) -> None:
+        self._stream, self._format = stream, format
+        self._csv: csv.DictWriter[str] | None = None
+
+    def begin(self, names: Iterable[str]) -> None:
+        """Write the heading; by default it is that of the first row."""
+        if self._format == "csv":
+            self._csv = csv.DictWriter(self._stream, list(names), lineterminator="\n")
             self._csv.writeheader()
 
     def __call__(self, row: Mapping[str, Any]) -> None:
         """Write one more row."""
-        if self._csv is not None:
-            self._csv.writerow(row)
-        else:
+        if self._format != "csv":
             self._stream.write(as_json(row, indent=None) + "\n")
+            return
+        if self._csv is None:
+            self.begin(row)
+        assert self._csv is not None
+        self._csv.writerow(row)
 
 
 def check_format(format: str, rows: str, on_stream: bool) -> None:
@@ -536,10 +548,7 @@ class Scores(_Scored):
         """All rows, in the order of the texts."""
         if self.folder is None:
             return list(self.in_memory)
-        return [dict(row) for row in read_rows(self._parts(self.folder), self.shape.columns).to_pylist()]
-
-    def _parts(self, folder: Path) -> list[Path]:
-        return read_parts(folder)
+        return [dict(row) for row in read_rows(read_parts(self.folder), self.shape.columns).to_pylist()]
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -558,7 +567,7 @@ class Scores(_Scored):
         if self.folder is None:
             yield from ((row["item"], row["reason"]) for row in self.rows)
             return
-        for part in self._parts(self.folder):
+        for part in read_parts(self.folder):
             table = read_rows([part], self.shape.columns)
             yield from zip(table["item"].to_pylist(), table["reason"].to_pylist(), strict=True)
 
@@ -648,23 +657,20 @@ class PairScores(_Scored):
 
 
 def compare_pairs(pairs: Sequence[SentencePair], rows: Sequence[dict[str, Any]], shape: RowShape) -> PairScores:
-    """Pairs and the rows of their sentences: good, bad, good, bad, ...; of several bad ones, the best is compared."""
-    compared, waiting = [], iter(rows)
-    for pair in pairs:
-        good, *bad = (next(waiting) for _ in (pair.good, *pair.bad))
+    """Pairs and the rows of their sentences: good, bad, good, bad, ..."""
+    compared = []
+    for pair, good, bad in zip(pairs, rows[::2], rows[1::2], strict=True):
         row: dict[str, Any] = {
             "set": pair.set,
             "phenomenon": pair.phenomenon,
             "sentence_good": pair.good.text,
-            "sentence_bad": BETWEEN.join(item.text for item in pair.bad),
+            "sentence_bad": pair.bad.text,
         }
         for score in shape.scores:
-            name, better = score.name, score.better
-            values = [one[name] for one in bad]
-            rival = None if None in values else better * max(better * value for value in values)
-            row |= {f"good_{name}": good[name], f"bad_{name}": rival}
-            row[f"{name}_correct"] = _correct(good[name], rival, better, pair.good in pair.bad)
-        compared.append(row | {"reason": next((one["reason"] for one in (good, *bad) if one["reason"]), None)})
+            name = score.name
+            row |= {f"good_{name}": good[name], f"bad_{name}": bad[name]}
+            row[f"{name}_correct"] = _correct(good[name], bad[name], score.better, pair.good == pair.bad)
+        compared.append({**pair.columns, **row, "reason": good["reason"] or bad["reason"]})
     return PairScores(shape, compared)
 
 

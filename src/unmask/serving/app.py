@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, fields
@@ -9,7 +10,7 @@ from hashlib import sha256
 from importlib.resources import files
 from inspect import signature
 from json import loads
-from os import PathLike
+from os.path import dirname, normpath
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -17,7 +18,6 @@ from fastapi import FastAPI, Request
 from fastapi import Path as PathParameter
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse, Response, StreamingResponse
-from fastapi.staticfiles import StaticFiles
 from pydantic import BaseModel, Field
 from starlette.exceptions import HTTPException
 
@@ -28,7 +28,7 @@ from unmask.models.load import model_name
 from unmask.models.masked_lm import MaskedLM
 from unmask.models.text.blanks import WordMarks
 from unmask.models.text.text_tokenizer import TextTokenizer
-from unmask.runs.files import as_json, read_bytes
+from unmask.runs.files import as_json
 from unmask.runs.progress import Enough
 from unmask.sampling.registry import KERNELS
 from unmask.sampling.run.advance import watch
@@ -38,16 +38,12 @@ from unmask.serving.copies import Copies
 from unmask.serving.jobs import ENDING, Busy, Cancelled, Emit, Jobs
 from unmask.serving.limits import QUESTIONS
 from unmask.serving.questions import EXTENTS, KINDS, Answer, Questions
-from unmask.serving.runs import Runs
 from unmask.signature import description, summary
 
 BUNDLED, SAMPLE = model_name(None), "sample"
 COPIED = ("fill", "dependence", "mutants", "score", SAMPLE)
 PAGE = files("unmask.serving") / "page"
 DRAWING = files("unmask.answers") / "drawing"
-FILES = [path for folder in (PAGE, DRAWING) for path in sorted(Path(str(folder)).rglob("*")) if path.is_file()]
-VERSION = sha256(b"".join(path.read_bytes() for path in FILES)).hexdigest()[:12]
-"""The hash of the page's files, which is part of their address."""
 
 
 class Refusal(BaseModel):
@@ -68,19 +64,15 @@ LINES = {
 EVENTS: dict[int | str, dict[str, Any]] = {
     200: {"content": {"text/event-stream": {}}, "description": "Server-sent events, each with a JSON value."}
 }
-FIGURE: dict[int | str, dict[str, Any]] = {200: {"content": {"image/png": {}}, "description": "A figure."}}
-
-
+BOUNDS = {"le": "at most", "ge": "at least", "gt": "more than"}
 EXAMPLES: list[dict[str, dict[str, str]]] = loads((PAGE / "examples.json").read_text(encoding="utf-8"))
 """Of each view a text, the words to blank, and a second text to compare it with: in English, and of a protein."""
-Number = Annotated[int, PathParameter(ge=0, le=10_000, description="from 0")]
 JobName = Annotated[str, PathParameter(min_length=1, max_length=40, description="the id of the event `job`")]
 
 
 def create_app(
     model: MaskedLM,
     jobs: Jobs,
-    runs: Sequence[str | PathLike[str]] = (),
     name: str = BUNDLED,
     options: Mapping[str, str | bool] | None = None,
     others: Sequence[FastAPI] = (),
@@ -90,21 +82,13 @@ def create_app(
     `name` is the model's on the command line, `options` those of its loading that are not the default.
     `others` are the applications of further models, which the page shows in its place or beside it; they are under /models/1 ...
     """
-    questions, known = Questions(model), Runs(runs)
-    app = FastAPI(
-        title="unmask",
-        version=__version__,
-        summary="Explicit joint probabilities from a masked language model.",
-        docs_url=None,
-        redoc_url=None,
-        responses=REFUSALS,
-    )
-    described = _about(model, known, name)
+    questions = Questions(model)
+    app = FastAPI(title="unmask", version=__version__, docs_url=None, redoc_url=None, responses=REFUSALS)
+    described = _about(model, name)
     described["models"] = [described["model"], *(other.state.name for other in others)]
     app.state.name = described["model"]
     _add_refusals(app)
     _add_answers(app, jobs, questions, Copies(described["given"], options or {}))
-    _add_runs(app, jobs, known)
 
     @app.get("/healthz")
     async def health() -> dict[str, Any]:
@@ -127,40 +111,55 @@ def create_app(
         stopped.stopping = True
         return {"id": job, "stopping": True}
 
-    @app.get("/api", include_in_schema=False)
-    async def interface() -> Response:
-        return _html("api.html")
-
-    @app.get("/", include_in_schema=False)
-    async def page() -> Response:
-        return _html("index.html")
-
+    _add_page(app)
     for number, other in enumerate(others, 1):
         app.mount(f"/models/{number}", other)
-    app.mount(f"/{VERSION}/drawing", _Files(directory=str(DRAWING)))
-    app.mount(f"/{VERSION}", _Files(directory=str(PAGE)))
     app.router.redirect_slashes = False
     return app
 
 
-class _Files(StaticFiles):
-    """Files under an address that has the hash of their contents: a browser keeps them."""
+def _add_page(app: FastAPI) -> None:
+    """The page and its files: few, whose address has the hash of their contents, so that a browser keeps them."""
+    styles = [DRAWING / "palette.css", PAGE / "style.css", DRAWING / "figures.css"]
+    made = {
+        "page.css": ("\n".join(style.read_text(encoding="utf-8") for style in styles), "text/css"),
+        "icon.svg": ((PAGE / "icon.svg").read_text(encoding="utf-8"), "image/svg+xml"),
+        **{name: (_bundle(name), "text/javascript") for name in ("main.js", "interface.js")},
+    }
+    version = sha256("".join(content for content, _ in made.values()).encode()).hexdigest()[:12]
+    pages = {f"/{version}/{name}": (*one, "public, max-age=31536000, immutable") for name, one in made.items()}
+    for path, name in {"/": "index.html", "/api": "api.html"}.items():
+        source = (PAGE / name).read_text(encoding="utf-8").replace("VERSION", version)
+        pages[path] = source, "text/html", "no-cache"
 
-    def file_response(self, *args: Any, **named: Any) -> Response:
-        response = super().file_response(*args, **named)
-        response.headers["cache-control"] = "public, max-age=31536000, immutable"
-        return response
+    async def file(request: Request) -> Response:
+        content, kind, kept = pages[request.url.path.removeprefix(request.scope.get("root_path", ""))]
+        return Response(content, media_type=kind, headers={"cache-control": kept})
+
+    for path in pages:
+        app.get(path, include_in_schema=False)(file)
 
 
-def _html(name: str) -> Response:
-    """A page that names its files by the hash of their contents."""
-    source = (PAGE / name).read_text(encoding="utf-8").replace("VERSION", VERSION)
-    return Response(source, media_type="text/html", headers={"cache-control": "no-cache"})
+def _bundle(name: str, known: dict[str, str] | None = None) -> str:
+    """A module and all that it imports as one: each is a function that returns its exports, those imported first."""
+    modules: dict[str, str] = {} if known is None else known
+    path = PAGE / name if not name.startswith("drawing/") else DRAWING / name.removeprefix("drawing/")
+    source = path.read_text(encoding="utf-8")
+    for line, wanted, where in re.findall(r'^(import (.+) from "(.+)";)$', source, re.MULTILINE):
+        other = normpath(f"{dirname(name)}/{where}").lstrip("/")
+        if other not in modules:
+            _bundle(other, modules)
+        source = source.replace(line, f'const {wanted.removeprefix("* as ")} = modules["{other}"];')
+    exported = re.findall(r"^export (?:async )?(?:const|function|class) (\w+)", source, re.MULTILINE)
+    source = re.sub(r"^export ", "", source, flags=re.MULTILINE)
+    modules[name] = f'modules["{name}"] = await (async () => {{\n{source}\nreturn {{ {", ".join(exported)} }};\n}})();'
+    return "const modules = {};\n" + "\n".join(modules.values())
 
 
 def _add_answers(app: FastAPI, jobs: Jobs, questions: Questions, copies: Copies) -> None:
-    for name in (name for name in QUESTIONS if name != SAMPLE):
-        _add_question(app, jobs, name, getattr(questions, name))
+    for name in QUESTIONS:
+        if name != SAMPLE:
+            _add_question(app, jobs, name, getattr(questions, name))
     for name in COPIED:
         _add_copy(app, name, questions, copies)
 
@@ -169,12 +168,13 @@ def _add_answers(app: FastAPI, jobs: Jobs, questions: Questions, copies: Copies)
         settings = await jobs.answer(request, lambda: questions.settings(asked.model_dump()))
 
         def work(emit: Emit) -> None:
+            stopped = False
             try:
                 for event in watch(settings, questions.model):
                     emit(type(event).__name__.lower(), asdict(event))
             except Enough:
-                return emit("end", {"stopped": True})
-            return emit("end", {"stopped": False})
+                stopped = True
+            emit("end", {"stopped": stopped})
 
         return jobs.stream(work)
 
@@ -224,22 +224,6 @@ def _json(answer: Any) -> Response:
     return Response(as_json(answer, indent=None), media_type="application/json")
 
 
-def _add_runs(app: FastAPI, jobs: Jobs, known: Runs) -> None:
-    @app.get("/api/runs/{number}")
-    async def run(number: Number, request: Request) -> Response:
-        """One run as tables and traces."""
-        _found(number, len(known.folders), "run")
-        return _json(await jobs.answer(request, lambda: known.run(number)))
-
-    @app.get("/api/runs/{number}/figures/{figure}", response_class=Response, responses=FIGURE)
-    async def figure(number: Number, figure: Number) -> Response:
-        """One of the figures that a run has left."""
-        _found(number, len(known.folders), "run")
-        figures = known.figures(number)
-        _found(figure, len(figures), "figure")
-        return Response(read_bytes(figures[figure]), media_type="image/png")
-
-
 def _add_refusals(app: FastAPI) -> None:
     """Errors that the user can correct are one line of JSON."""
     busy = f"{limits.MOST_JOBS} requests are under way: wait for one of them, and ask again"
@@ -262,18 +246,17 @@ def _invalid(first: Any) -> str:
     """Where a request does not fit its schema, and how."""
     path = [] if first["type"] == "json_invalid" else [str(part) for part in first["loc"] if part != "body"]
     what, bounds = ".".join(path) or "the request", first.get("ctx", {})
-    if first["type"] == "string_too_long":
-        return f"the {what} has {len(first['input']):,} characters, and the page takes {bounds['max_length']:,}: shorten it"
-    if first["type"] in ("string_too_short", "too_short"):
-        return f"the {what} is empty: give one"
-    if first["type"] == "too_long":
-        return f"{what} has {len(first['input'])} entries: give at most {bounds['max_length']}"
-    if first["type"] == "extra_forbidden":
-        return f"{what} is not a field of this request: leave it out"
-    for name, words in {"le": "at most", "ge": "at least", "gt": "more than"}.items():
-        if name in bounds:
-            return f"{what} {first['input']} is out of range: give {words} {bounds[name]:,}"
-    return f"{what}: {first['msg']}"
+    bound = next((f"{BOUNDS[name]} {bounds[name]:,}" for name in BOUNDS if name in bounds), "")
+    line = {
+        "string_too_long": "the {what} has {n:,} characters, and the page takes {most:,}: shorten it",
+        "string_too_short": "the {what} is empty: give one",
+        "too_short": "the {what} are missing: give one or more",
+        "too_long": "{what} has {n} entries: give at most {most}",
+        "extra_forbidden": "{what} is not a field of this request: leave it out",
+    }.get(first["type"], "{what} {value} is out of range: give {bound}" if bound else "{what}: {message}")
+    value, message, most = first["input"], first["msg"], bounds.get("max_length", 0)
+    sized = len(value) if isinstance(value, str | list) else 0
+    return line.format(what=what, n=sized, most=most, value=value, bound=bound, message=message)
 
 
 def _refusal(status: int, line: str, headers: Any = None) -> JSONResponse:
@@ -281,12 +264,7 @@ def _refusal(status: int, line: str, headers: Any = None) -> JSONResponse:
     return JSONResponse({"error": line.encode("utf-8", "backslashreplace").decode()}, status, headers)
 
 
-def _found(number: int, count: int, what: str) -> None:
-    if number >= count:
-        raise HTTPException(404, f"{what} {number} is not there: there are {count}, numbered from 0")
-
-
-def _about(model: MaskedLM, known: Runs, name: str) -> dict[str, Any]:
+def _about(model: MaskedLM, name: str) -> dict[str, Any]:
     return {
         "version": __version__,
         "model": "the bundled English model" if name == BUNDLED else Path(name).name or name,
@@ -300,7 +278,7 @@ def _about(model: MaskedLM, known: Runs, name: str) -> dict[str, Any]:
         "constructions": [_facts(one, "name", "label", "meaning") for one in CONSTRUCTIONS.values()],
         "kernels": [
             _facts(one, "name", "label", "step", "invariant", "decodes")
-            | {"class": one.__name__, "options": [*(own.name for own in fields(one)), *([] if one.decodes else ["init"])]}
+            | {"options": [*(own.name for own in fields(one)), *([] if one.decodes else ["init"])]}
             for one in KERNELS.values()
         ],
         "scores": [
@@ -308,7 +286,6 @@ def _about(model: MaskedLM, known: Runs, name: str) -> dict[str, Any]:
             for one in SCORES.values()
             if not one.page_refusal
         ],
-        "runs": known.about,
         "limits": limits.limits(),
     }
 
@@ -320,9 +297,10 @@ def _facts(entry: Any, *names: str) -> dict[str, Any]:
 def examples_for(words: TextTokenizer) -> dict[str, dict[str, str]]:
     """By view: the first set whose every text the tokenizer reads without an unknown token."""
     for examples in EXAMPLES:
-        texts = [text for one in examples.values() for text in (one["text"], one["second"]) if text]
-        if all(_reads(words, text) for text in texts):
-            return examples
+        with suppress(InputError):
+            texts = [text for one in examples.values() for text in (one["text"], one["second"]) if text]
+            if all(words.unknown_id not in words.tokens_of(text).ids for text in texts):
+                return examples
     return {}
 
 
@@ -330,10 +308,4 @@ def marks_words(words: TextTokenizer) -> bool:
     """Whether the tokenizer marks where a word begins, so that a blank can be a whole word."""
     with suppress(InputError):
         return bool(WordMarks(words, words.size))
-    return False
-
-
-def _reads(words: TextTokenizer, text: str) -> bool:
-    with suppress(InputError):
-        return words.unknown_id not in words.tokens_of(text).ids
     return False

@@ -8,7 +8,7 @@ from json import dumps
 from typing import Any
 
 import unmask
-from unmask.sampling.registry import KERNELS
+from unmask.sampling.registry import entry_of
 from unmask.signature import options
 
 Values = Mapping[str, Any]
@@ -35,7 +35,7 @@ class Copies:
             python["rows"] = "nested"
         elif verb == "sample":
             shown, own = ".last", {name: python.pop(name) for name in ("temperature",) if name in python}
-            python["kernel"] = Code(_call(KERNELS[values["kernel"]].__name__, (), own)) if own else values["kernel"]
+            python["kernel"] = Code(_call(entry_of(values["kernel"]).__name__, (), own)) if own else values["kernel"]
             if text := python.pop("init", None):
                 python["start"] = Code(_call("Start", (), {"init": [text]}))
                 values["init"], before = "-", f"printf '%s\\n' {shlex.quote(text)} | "

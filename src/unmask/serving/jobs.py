@@ -12,10 +12,10 @@ from __future__ import annotations
 
 import asyncio
 import copy
+import itertools
 import logging
 import secrets
 import threading
-from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterator
 from concurrent.futures import Future
 from contextlib import suppress
@@ -82,26 +82,17 @@ class FairLock:
     """A lock that threads get in the order in which they asked for it, so that none can take it again past a waiting one."""
 
     def __init__(self) -> None:
-        self._waiting: deque[threading.Lock] = deque()
-        self._held = False
-        self._mutex = threading.Lock()
+        self._tickets, self._now, self._changed = itertools.count(), 0, threading.Condition()
 
     def __enter__(self) -> None:
-        turn = threading.Lock()
-        with self._mutex:
-            if not self._held:
-                self._held = True
-                return
-            turn.acquire()
-            self._waiting.append(turn)
-        turn.acquire()
+        with self._changed:
+            mine = next(self._tickets)
+            self._changed.wait_for(lambda: self._now == mine)
 
     def __exit__(self, *error: object) -> None:
-        with self._mutex:
-            if self._waiting:
-                self._waiting.popleft().release()
-            else:
-                self._held = False
+        with self._changed:
+            self._now += 1
+            self._changed.notify_all()
 
 
 class SharedBatches(RowBatches):

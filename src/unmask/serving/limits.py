@@ -19,27 +19,17 @@ from unmask.errors import InputError
 from unmask.scoring.registry import DEFAULT as DEFAULT_SCORE
 from unmask.signature import options
 
-MOST_BYTES = 64 * 1024
-"""Of a request's body."""
-MOST_BATCH_BYTES = 1_000_000
-"""Of a list of texts, or of a file of them."""
-MOST_ROWS = 2_000
-"""Of a batch: texts, or minimal pairs."""
-LONGEST_TEXT = 2_000
-MOST_BLANKS = 8
-MOST_TEXTS = 4
-MOST_SCORES = 6
-MOST_CANDIDATES = 1_024
-MOST_COMPLETIONS = 100
+MOST_BYTES, MOST_BATCH_BYTES = 64 * 1024, 1_000_000
+"""Of a request's body; of a list or file of texts."""
+LONGEST_TEXT, MOST_TEXTS, MOST_ROWS = 2_000, 4, 2_000
+"""Characters of a text; texts that are scored; texts, or minimal pairs, of a batch."""
+MOST_BLANKS, MOST_CANDIDATES, MOST_COMPLETIONS, MOST_SCORES = 8, 1_024, 100, 6
 MOST_CELLS = 40
 """Along each edge of a heat map."""
-MOST_CHAINS = 16
-MOST_SWEEPS = 500
-MOST_STEPS = 200_000
-"""Of a chain's run: chains x sweeps x free tokens."""
-MOST_PASSES = 70_000
-"""Of a joint, or of dependence: an exact pair of a vocabulary of 30,000 tokens."""
-MOST_MUTANTS = 20_000
+MOST_CHAINS, MOST_SWEEPS, MOST_STEPS = 16, 500, 200_000
+"""Steps of a chain's run: chains x sweeps x free tokens."""
+MOST_PASSES, MOST_MUTANTS = 70_000, 20_000
+"""Passes of a joint, or of dependence: an exact pair of a vocabulary of 30,000 tokens."""
 MOST_JOBS = 48
 """At once; more are answered with 429."""
 MOST_EXACT_TOKENS = 10
@@ -48,6 +38,8 @@ MOST_EXACT_TOKENS = 10
 Text = Annotated[str, Len(1, LONGEST_TEXT)]
 Content = Annotated[str, Len(1, MOST_BATCH_BYTES)]
 Name = Annotated[str, Len(1, 40)]
+Scores = Annotated[list[Name], Len(1, MOST_SCORES)]
+Places = Annotated[list[Annotated[int, Interval(ge=1, le=100_000)]], Len(1, LONGEST_TEXT)]
 Candidates = Annotated[int, Interval(ge=2, le=MOST_CANDIDATES)]
 Completions = Annotated[int, Interval(ge=1, le=MOST_COMPLETIONS)]
 REQUEST = ConfigDict(extra="forbid", allow_inf_nan=False, strict=True)
@@ -87,14 +79,10 @@ class Question:
 
 
 ASKED = {"text": Text, "joint": Name, "candidates": Candidates, "exact": None}
+TYPED = "[MASK], [WORD], [GAP:2-5], <mask> or ___"
 BLANKED = "She plays the [MASK] [MASK]."
 QUESTIONS: dict[str, Question] = {
-    "words": Question(
-        "",
-        {},
-        {"text": BLANKED},
-        more={"text": (Text, Field(description="Text, with [MASK], [WORD], [GAP:2-5], <mask> or ___."))},
-    ),
+    "words": Question("", {}, {"text": BLANKED}, more={"text": (Text, Field(description=f"Text, with {TYPED}."))}),
     "plan": Question("fill", ASKED, {"text": BLANKED}),
     "fill": Question(
         "fill",
@@ -113,24 +101,19 @@ QUESTIONS: dict[str, Question] = {
     ),
     "mutants": Question(
         "mutants",
-        {
-            "sequence": Text,
-            "positions": Annotated[list[Annotated[int, Interval(ge=1, le=100_000)]], Len(1, LONGEST_TEXT)],
-            "changes": Annotated[int, Interval(ge=1, le=2)],
-            "joint": Name,
-        },
+        {"sequence": Text, "positions": Places, "changes": Annotated[int, Interval(ge=1, le=2)], "joint": Name},
         {"sequence": "EVQLVESGGGLVQPGG", "positions": [3, 5], "changes": 2},
         {"positions": NEEDED},
     ),
     "score": Question(
         "score",
-        {"texts": Annotated[list[Text], Len(1, MOST_TEXTS)], "score": Annotated[list[Name], Len(1, MOST_SCORES)], "unit": None},
+        {"texts": Annotated[list[Text], Len(1, MOST_TEXTS)], "score": Scores, "unit": None},
         {"texts": ["The keys are on the table.", "The keys is on the table."], "score": [DEFAULT_SCORE]},
         {"texts": NEEDED, "score": [DEFAULT_SCORE]},
     ),
     "batch": Question(
         "score",
-        {"score": Annotated[list[Name], Len(1, MOST_SCORES)]},
+        {"score": Scores},
         {"content": "The keys are on the table.\nThe keys is on the table.\n"},
         {"score": [DEFAULT_SCORE]},
         {

@@ -36,7 +36,7 @@ from unmask.models.text.blanks import read_blanks
 from unmask.runs.progress import Progress
 from unmask.sampling.settings import SampleSettings
 from unmask.scoring.registry import SCORES
-from unmask.scoring.texts import PAIRS, items_of, spaced_words
+from unmask.scoring.texts import PAIRS, items_of, pairs_of, spaced_words
 from unmask.serving import limits
 from unmask.serving.jobs import FairLock, shared
 from unmask.signature import arguments, fitted, hints
@@ -81,9 +81,9 @@ class Questions:
         for typed in self._typed.finditer(text):
             words += self._words(text[end : typed.start()], end)
             start, end = typed.span()
-            kind = {"[WORD": "word", "[GAP:": "gap"}.get(typed[0][:5], "token")
-            shown = {"text": typed[0], "start": start, "end": end, "pieces": 1, "blank": kind, "known": True}
-            words.append({**shown, "extent": self._extent(typed[0], kind)})
+            kind, extent = self._kind(typed[0])
+            shown = {"text": typed[0], "start": start, "end": end, "pieces": 1}
+            words.append({**shown, "blank": kind, "known": True, "extent": extent})
         return {"text": text, "words": words + self._words(text[end:], end)}
 
     def sequence(self, text: str) -> str:
@@ -92,19 +92,19 @@ class Questions:
             return text
         lines = [line for line in text.splitlines() if not line.startswith(">")] or [re.sub(r"^>.*", "", text)]
         parts = re.split(rf"({self._typed.pattern})", "".join("".join(lines).split()))
-        known = set(self.model.words.tokens_of("".join(parts[::2])).ids) if any(parts[::2]) else set()
-        if self.model.words.unknown_id in known:
-            parts[::2] = [part.upper() for part in parts[::2]]
-        return "".join(parts)
-
-    def _extent(self, typed: str, kind: str) -> str:
-        if kind != "gap":
-            return EXTENTS[kind]
         with suppress(InputError):
-            blank = read_blanks(self.model.words, typed)[0]
-            tokens = f"{blank.least} to {blank.most}" if blank.most > blank.least else str(blank.least)
-            return f"{tokens} token{'s' if blank.most > 1 else ''}"
-        return "a gap"
+            if not any(parts[::2]) or self.model.words.unknown_id not in self.model.words.tokens_of("".join(parts[::2])).ids:
+                return "".join(parts)
+        return "".join(part if n % 2 else part.upper() for n, part in enumerate(parts))
+
+    def _kind(self, typed: str) -> tuple[str, str]:
+        """The kind of a blank, and how many tokens it takes, in words."""
+        with suppress(InputError):
+            if (blank := read_blanks(self.model.words, typed)[0]).kind == "gap":
+                tokens = f"{blank.least} to {blank.most}" if blank.most > blank.least else str(blank.least)
+                return "gap", f"{tokens} token{'s' if blank.most > 1 else ''}"
+        kind = {"[WORD": "word", "[GAP:": "gap"}.get(typed[:5], "token")
+        return kind, EXTENTS[kind]
 
     def _words(self, text: str, offset: int) -> list[Answer]:
         if not text.strip():
@@ -115,14 +115,11 @@ class Questions:
             if number is not None and tokens.spans[t][1] > tokens.spans[t][0]:
                 by_number.setdefault(number, []).append(t)
         places = [(tokens.spans[ts[0]][0], tokens.spans[ts[-1]][1], ts) for ts in by_number.values()]
-        if not places:
-            places = [(a, b, [0]) for a, b in spaced_words(text)]
-        words = []
+        places, words = places or [(a, b, [0]) for a, b in spaced_words(text)], []
         for start, end, own in places:
             start += len(text[start:end]) - len(text[start:end].lstrip())
-            known = unknown not in [tokens.ids[t] for t in own]
-            shown = {"text": text[start:end], "start": offset + start, "end": offset + end}
-            words.append({**shown, "pieces": len(own), "blank": None, "known": known})
+            shown = {"text": text[start:end], "start": offset + start, "end": offset + end, "pieces": len(own)}
+            words.append({**shown, "blank": None, "known": unknown not in [tokens.ids[t] for t in own]})
         return words
 
     def plan(self, asked: Values) -> Answer:
@@ -132,20 +129,19 @@ class Questions:
         """
         searched, cloze = self._reads(asked)
         blanks, lengths = self._blanks(asked["text"]), searched and cloze is None
-        name = SEARCHED if searched else named(asked["joint"] or DEFAULT, "joint").name
-        usual = SEARCHED if lengths or self._reads({**asked, "joint": None})[0] else DEFAULT
-        labels = {one.name: one.label for one in CONSTRUCTIONS.values()} | {SEARCHED: "chain rule over all orders"}
-        joints = [["", f"{labels[usual]} (default)", named(usual).meaning]]
-        joints += [] if lengths else [[one.name, one.label, one.meaning] for one in CONSTRUCTIONS.values()]
-        sizes = [["auto", "the whole vocabulary, searched" if searched else "as many as take seconds"]]
         if blanks == 1 and not lengths:
             return {"joint": None, "joints": [["", "the model’s own conditional", ""]], "sizes": [], "meaning": "", "first": None}
+        name = SEARCHED if searched else named(asked["joint"] or DEFAULT, "joint").name
+        usual = SEARCHED if lengths or self._reads({**asked, "joint": None})[0] else DEFAULT
+        label = "chain rule over all orders" if usual == SEARCHED else named(usual).label
+        joints = [["", f"{label} (default)", named(usual).meaning]]
+        sizes = [["auto", "the whole vocabulary, searched" if searched else "as many as take seconds"]]
+        vocabulary, free = len(self.model.regular_ids), asked["candidates"] is None and not asked["exact"] and not searched
         if not lengths:
-            vocabulary = len(self.model.regular_ids)
+            joints += [[one.name, one.label, one.meaning] for one in CONSTRUCTIONS.values()]
             fits = [n for n in (*SIZES, vocabulary) if n <= vocabulary and pass_count([n] * blanks) <= limits.MOST_PASSES]
             sizes += [["exact", "every token (exact)"] if n == vocabulary else [str(n), f"{n} each"] for n in fits]
-        quick = blanks == 2 and asked["candidates"] is None and not asked["exact"] and QUICK < len(self.model.regular_ids)
-        first = QUICK if quick and not searched else None
+        first = QUICK if blanks == 2 and free and QUICK < vocabulary else None
         return {"joint": name, "joints": joints, "sizes": sizes, "meaning": named(name).meaning, "first": first}
 
     def _reads(self, asked: Values) -> tuple[bool, Cloze | None]:
@@ -179,9 +175,8 @@ class Questions:
             raise InputError("a token is pinned in one of two blanks, and the text does not have two: unpin it")
         verb = {name: asked[name] for name in ("text", "joint", "candidates", "exact", "top")}
         filling = self._result("fill", verb, progress=progress)
-        summary = _plainly(filling.summary) if searched else "What the model itself expects there."
-        beside = searched and cloze is not None
-        more = {"blanks": blanks, "summary": summary, "map": None, "constructions": [], "beside": beside, "note": ""}
+        more: Answer = {"blanks": blanks, "map": None, "constructions": [], "beside": searched and cloze is not None, "note": ""}
+        more["summary"] = _plainly(filling.summary) if searched else "What the model itself expects there."
         return {"warning": "", **filling.to_dict(), **more, "completions": _completions(filling)}
 
     def _compared(self, asked: Values, cloze: Cloze, progress: Progress | None) -> Answer:
@@ -191,7 +186,7 @@ class Questions:
             {
                 "name": one,
                 "label": named(one).label,
-                "best": _completions(self._filling(compared, one, 1))[0],
+                "best": _completions(_filling(compared, one, 1))[0],
                 **_given(vars(row)),
             }
             for one, row in compared.descriptions.items()
@@ -204,19 +199,13 @@ class Questions:
         sizes, held = " × ".join(f"{n:,}" for n in joint.shape), percent_at_least(compared.candidates_mass)
         note = f"{sizes} tokens considered; they hold {held} of the independent blanks’ mass, and every number is given that"
         return {
-            "text": compared.text,
-            "joint": name,
-            "shape": list(joint.shape),
-            "exact": asked["exact"],
-            "candidates_mass": compared.candidates_mass,
-            "compatibility": compared.compatibility,
-            "blanks": joint.sites,
+            **{"text": compared.text, "joint": name, "shape": list(joint.shape), "exact": asked["exact"], "beside": True},
+            **{"candidates_mass": compared.candidates_mass, "compatibility": compared.compatibility, "blanks": joint.sites},
             "summary": dependence_in_words(joint, compared.compatibility),
             "note": f"{note} the blanks lie among them.",
             "warning": not_converged(compared.joints.values()) or "",
             "constructions": described,
-            "completions": _completions(self._filling(compared, name, asked["top"])),
-            "beside": True,
+            "completions": _completions(_filling(compared, name, asked["top"])),
             "map": pair_map(joint, compared.joints[INDEPENDENT], cells, pinned) if joint.sites == 2 else None,
         }
 
@@ -236,10 +225,6 @@ class Questions:
             while sum(map(_cells, self._cache.values())) > CACHED_CELLS:
                 self._cache.popitem(last=False)
         return compared
-
-    def _filling(self, compared: Comparison, name: str, top: int) -> Filling:
-        joints = compared.joints
-        return Filling(compared.text, joints[name], joints[INDEPENDENT], self.model, compared.cloze, top)
 
     def _candidates(self, cloze: Cloze, asked: Values) -> int | None:
         """The candidates of each blank as the verb will be given them; refuses a joint that is too large to be served."""
@@ -262,12 +247,12 @@ class Questions:
         less = f"consider fewer {self.noun}s or shorten the text, or {COMMAND}"
         what = f"{tokens} tokens with {size} candidates take {{}} passes"
         limits.refuse_more(count * pass_count([size] * 2), limits.MOST_PASSES, what, less)
-        joints: dict[tuple[int, int], tuple[float, Joint]] = {}
+        joints: dict[tuple[int, int], Joint] = {}
 
         def look(a: int, b: int, joint: Joint) -> None:
-            joints[a, b] = joint.mutual_information(), joint
+            joints[a, b] = joint
             if len(joints) > DRAWN:
-                joints.pop(min(joints, key=lambda pair: joints[pair][0]))
+                joints.pop(min(joints, key=lambda pair: joints[pair].mutual_information()))
 
         if progress:
             progress(0, 0, "choosing candidates")
@@ -279,19 +264,13 @@ class Questions:
         counts = {"measured": len(pairs), "count": count, "note": self._held(found, pairs, count), "sizes": sizes}
         return {**found.to_dict(), "pairs": pairs, **counts}
 
-    def _pair(self, found: Any, i: int, j: int, value: float, drawn: tuple[float, Joint] | None, stands: list[int]) -> Answer:
-        mass = float(found.mass[i, j])
+    def _pair(self, found: Any, i: int, j: int, value: float, joint: Joint | None, stands: list[int]) -> Answer:
+        mass, whole = float(found.mass[i, j]), len(self.model.regular_ids)
         pair = {"i": i, "j": j, "value": value, "mass": mass, "held": percent_at_least(mass)}
-        if drawn is None:
+        if joint is None:
             return pair
-        joint, apart = drawn[1], compatibility(drawn[1].tables)
-        whole = len(self.model.regular_ids)
-        shown = pair_map(
-            joint,
-            derive(joint.tables, INDEPENDENT),
-            whole if whole <= SMALL else PAIR_CELLS,
-            gold=[stands[i], stands[j]] if stands else (),
-        )
+        apart, gold = compatibility(joint.tables), [stands[i], stands[j]] if stands else ()
+        shown = pair_map(joint, derive(joint.tables, INDEPENDENT), whole if whole <= SMALL else PAIR_CELLS, gold=gold)
         return {**pair, "summary": dependence_in_words(joint, apart), "compatibility": apart, "map": shown}
 
     def _held(self, found: Any, pairs: list[Answer], count: int) -> str:
@@ -338,8 +317,9 @@ class Questions:
             head = asked["content"].lstrip().partition("\n")[0]
             options = {"score": asked["score"], **self._orders(asked["score"])}
             if any(good in head and bad in head for good, bad in PAIRS):
-                compared = self._result("score", {"pairs": path, **options}, progress=progress)
-                limits.refuse_more(len(compared), limits.MOST_ROWS, "the file has {} pairs", COMMAND)
+                count = sum(1 for _ in pairs_of(path))
+                limits.refuse_more(count, limits.MOST_ROWS, "the file has {} pairs", COMMAND)
+                compared = self._result("score", {"minimal_pairs": path, **options}, progress=progress)
                 every = [row for row in compared.accuracy if row["level"] == "all" and row["pairs"]]
                 right = [f"{row['accuracy']:.1%} of {row['pairs']} pairs right by {row['score']}." for row in every]
                 return _table([{k: v for k, v in row.items() if k not in ("set", "phenomenon")} for row in compared.pairs], right)
@@ -348,22 +328,22 @@ class Questions:
         if not texts:
             raise InputError("the list is empty: write one text per line")
         if any(self._typed.search(text) for text in texts):
-            return self._filled(texts, progress)
+            rows = []
+            for number, text in enumerate(texts, 1):
+                rows.append(self._filled(text))
+                if progress:
+                    progress(number, len(texts), "texts")
+            return _table(rows, [f"{len(rows):,} texts with blanks, and the best completion of each."])
         scores = self._result("score", {"texts": texts, **options}, progress=progress)
         rows = [{name: row[name] for name in ("text", *asked["score"], "reason")} for row in scores.rows]
         return _table(rows, [f"{len(rows):,} texts."])
 
-    def _filled(self, texts: list[str], progress: Progress | None) -> Answer:
-        rows: list[Answer] = []
-        for number, text in enumerate(texts, 1):
-            try:
-                best = self._result("fill", {"text": self._typed.sub(_as_mask, text), "top": 1}).completions[0]
-                rows.append({"text": text, "best": best.text, "log_prob": best.log_prob})
-            except InputError as error:
-                rows.append({"text": text, "best": None, "log_prob": None, "reason": str(error)})
-            if progress:
-                progress(number, len(texts), "texts")
-        return _table(rows, [f"{len(rows):,} texts with blanks, and the best completion of each."])
+    def _filled(self, text: str) -> Answer:
+        try:
+            best = self._result("fill", {"text": self._typed.sub(_as_mask, text), "top": 1}).completions[0]
+        except InputError as error:
+            return {"text": text, "best": None, "log_prob": None, "reason": str(error)}
+        return {"text": text, "best": best.text, "log_prob": best.log_prob, "reason": None}
 
     def settings(self, asked: Values) -> SampleSettings:
         """The settings of a run, checked before anything streams."""
@@ -386,6 +366,11 @@ KINDS = [("token", "", "[MASK]"), ("word", "w", "[WORD]"), ("gap", "g", "[GAP:1-
 def _cells(compared: Comparison) -> int:
     shape = next(iter(compared.joints.values())).shape
     return len(shape) * prod(shape)
+
+
+def _filling(compared: Comparison, name: str, top: int) -> Filling:
+    joints = compared.joints
+    return Filling(compared.text, joints[name], joints[INDEPENDENT], compared.model, compared.cloze, top)
 
 
 def _given(values: Values) -> Answer:
@@ -412,7 +397,7 @@ def _plainly(summary: str) -> str:
 def _file(name: str, content: str) -> Iterator[Path]:
     """A list of the page as the file that the readers of files take; their messages name it as the user does."""
     with TemporaryDirectory() as folder:
-        path = Path(folder, re.sub(r"[^\w.-]", "_", Path(name).name) or "list.txt")
+        path = Path(folder, re.sub(r"[^\w.-]", "_", Path(name).name)[-80:].lstrip(".") or "list.txt")
         if path.suffix == ".txt" and content.lstrip().startswith(">"):
             path = path.with_suffix(".fasta")
         path.write_text(content, encoding="utf-8", errors="replace")

@@ -48,7 +48,6 @@ from unmask.translation.pairs import SHORTEST, SPECIAL, PairLayout
 
 SUFFIXES = (".txt", ".txt.xz", ".txt.gz", ".jsonl")
 _SENTENCE_END = re.compile(r"""(?<=[.!?])["'”’)\]]*\s+(?=["'“‘(\[]?[A-Z0-9])""")
-_HASH_SPACE = 1 << 32
 _TOKENS_FORMAT, _TOKENIZER_FORMAT = 4, 4
 """Versions of what is cached."""
 _LINES_AT_ONCE = 4000
@@ -81,23 +80,18 @@ class TextSource:
 
     def lines(self) -> Iterator[str]:
         """The non-empty texts, each as one line."""
-        for where, text in self._read():
+        numbered = enumerate(self.texts, 1) if self.path is None else numbered_lines(self.path)
+        for number, line in numbered:
+            where = f"text {number}" if self.path is None else f"{self.path} line {number}"
+            text = " ".join(line.split()) if self.path is None else line.strip()
+            if text and self.path is not None and self.path.suffix == ".jsonl":
+                text = _text_field(text, where)
             try:
                 text.encode()
             except UnicodeEncodeError:
                 raise InputError(f"{where}: half of a surrogate pair, which is not a character: correct the text") from None
             if text:
                 yield text
-
-    def _read(self) -> Iterator[tuple[str, str]]:
-        """Where each text is, and the text."""
-        if self.path is None:
-            yield from ((f"text {number}", " ".join(text.split())) for number, text in enumerate(self.texts, 1))
-            return
-        for number, line in numbered_lines(self.path):
-            if stripped := line.strip():
-                where = f"{self.path} line {number}"
-                yield where, _text_field(stripped, where) if self.path.suffix == ".jsonl" else stripped
 
     @property
     def fingerprint(self) -> str:
@@ -136,11 +130,15 @@ class Segmentation:
 
     def holds_out(self, line: str) -> bool:
         """Whether this line belongs to the validation part; the same for equal lines."""
-        return self.holdout > 0 and _hash(line, b"holdout") < self.holdout * _HASH_SPACE
+        return self.holdout > 0 and _hash(line, b"holdout") < self.holdout * (1 << 32)
 
     def length_for(self, line: str) -> int:
         """The target length drawn for this line."""
         return self.lengths[_hash(line, b"length") % len(self.lengths)]
+
+
+def _hash(line: str, purpose: bytes) -> int:
+    return int.from_bytes(hashlib.blake2b(line.encode(), digest_size=4, person=purpose).digest(), "little")
 
 
 def sentences(line: str) -> list[str]:
@@ -165,21 +163,17 @@ class Segmenter:
     def __call__(self, lines: Sequence[str]) -> list[list[int]]:
         """Segments of all lines, in order."""
         split = [sentences(line) for line in lines]
-        flat = [s for parts in split for s in parts]
-        encoded = iter(self.tokenizer.encode_batch_fast(flat, add_special_tokens=False))
+        encoded = iter(self.tokenizer.encode_batch_fast([s for parts in split for s in parts], add_special_tokens=False))
         out: list[list[int]] = []
         for line, parts in zip(lines, split, strict=True):
-            out += self._join([next(encoded).ids for _ in parts], self.settings.length_for(line) - 2)
+            room, segments = self.settings.length_for(line) - 2, list[list[int]]()
+            for ids in (next(encoded).ids for _ in parts):
+                if segments and len(segments[-1]) + len(ids) <= room:
+                    segments[-1] = segments[-1] + ids
+                else:
+                    segments += self._cut(ids)
+            out += [[self.start, *ids, self.end] for ids in segments]
         return out
-
-    def _join(self, parts: list[list[int]], room: int) -> list[list[int]]:
-        joined: list[list[int]] = []
-        for part in parts:
-            if joined and len(joined[-1]) + len(part) <= room:
-                joined[-1] = joined[-1] + part
-            else:
-                joined += self._cut(part)
-        return [[self.start, *ids, self.end] for ids in joined]
 
     def _cut(self, ids: list[int]) -> list[list[int]]:
         room, pieces = self.settings.max_length - 2, []
@@ -188,10 +182,6 @@ class Segmenter:
             pieces.append(ids[:end])
             ids = ids[end:]
         return [*pieces, ids] if ids else pieces
-
-
-def _hash(line: str, purpose: bytes) -> int:
-    return int.from_bytes(hashlib.blake2b(line.encode(), digest_size=4, person=purpose).digest(), "little")
 
 
 def cached(kind: str, inputs: object, make: Callable[[Path], None]) -> Path:
@@ -275,14 +265,6 @@ def sources(corpus: Corpus, weights: Sequence[float] | None = None, name: str = 
     return [TextSource(f"{len(items):,} texts", None, tuple(map(str, items)), weights[0])]
 
 
-def held_out_source(valid: Corpus) -> TextSource:
-    """The one source of validation texts."""
-    source, *others = sources(valid, name="valid")
-    if others:
-        raise InputError(f"valid names {1 + len(others)} files: give one")
-    return source
-
-
 def _looks_like_a_file(text: str) -> bool:
     if text.endswith(SUFFIXES):
         return True
@@ -298,6 +280,16 @@ class Held:
 
     source: TextSource | None = None
     share: float = 0.02
+
+    @classmethod
+    def of(cls, valid: Corpus | None, share: float) -> Held:
+        """One file or list of texts, or the share."""
+        if valid is None:
+            return cls(None, share)
+        source, *others = sources(valid, name="valid")
+        if others:
+            raise InputError(f"valid names {1 + len(others)} files: give one")
+        return cls(source, share)
 
 
 @dataclass(frozen=True)
@@ -403,8 +395,8 @@ class Parallel:
         """Two files or two lists of texts."""
         if isinstance(sides, str | os.PathLike) or len(sides) != 2:
             raise InputError("parallel takes two files, or two lists of texts: the sources and their translations")
-        both = _side(sides[0], "source"), _side(sides[1], "target")
-        return cls(both, None if teacher is None else user_path(teacher, "distil"))
+        both = [_side(side, name) for side, name in zip(sides, ("source", "target"), strict=True)]
+        return cls((both[0], both[1]), None if teacher is None else user_path(teacher, "distil"))
 
     def pairs(self) -> list[tuple[str, str]]:
         """The pairs with two sides, in order; both must have the same number of lines, empty ones included."""

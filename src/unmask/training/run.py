@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import torch
 from tokenizers import Tokenizer
 
-from unmask.errors import InputError, UnmaskError, UnmaskWarning
+from unmask.errors import InputError, UnmaskError
 from unmask.models.batching import is_out_of_memory
 from unmask.models.encoder.bert import BertMaskedLM, BertShape
 from unmask.models.source import as_safetensors, first_line
@@ -65,8 +65,7 @@ class TrainingRun(Result):
     tokens       in an epoch
     epochs       of all steps
     settings     what decided the weights, those that were chosen for the data included
-    learned      whether the validation loss is better than that of the tokens' frequencies (`validation.unigram`), and, of a
-                 masked model of pairs, whether it does more than repeat one token; if not, `validation.doubt` has the reason
+    learned      whether the validation loss is better than that of the tokens' frequencies (`validation.unigram`)
     """
 
     KEYS = ("out", "status", "step", "steps", "validation", "learned", "parameters", "tokens", "epochs", "settings")
@@ -157,21 +156,18 @@ def config_json(network: BertMaskedLM, tokenizer: Tokenizer, causal: bool) -> di
 
 def model_card(run: TrainingRun, prepared: Prepared, device: torch.device, processes: int = 1) -> str:
     """The text of the model card."""
-    settings, held, figures = run.settings, prepared.held, run.validation
-    rows = "\n".join(
-        f"| {s.name} | {tokens:,} | {s.weight:g} |" for s, tokens in zip(prepared.sources, prepared.source_tokens, strict=True)
-    )
+    settings, held, figures, causal = run.settings, prepared.held, run.validation, run.settings.objective == "causal"
+    tokens = zip(prepared.sources, prepared.source_tokens, strict=True)
+    rows = "\n".join(f"| {source.name} | {count:,} | {source.weight:g} |" for source, count in tokens)
     valid = held.source.name if held.source else f"{held.share:.3g} of the corpus' lines, by a hash of the line"
     unfinished = "" if run.finished else f"\n\nThe run was {run.status} at step {run.step:,} of {settings.steps:,}.\n"
     unlearned = f"\n\nThis model {figures.doubt}.\n" if figures.doubt else ""
-    causal = settings.objective == "causal"
-    kind = "A causal" if causal else "A masked"
     pairs = ", of translations given their sources (`unmask translate`)" if settings.parallel else ""
     seen = round(run.step * settings.batch_tokens * prepared.packed.fill)
     listed = "\n".join(f"    {name}: {value}" for name, value in settings.to_dict().items())
-    today = datetime.date.today().isoformat()
     where = torch.cuda.get_device_name(device) if device.type == "cuda" else f"CPU, {torch.get_num_threads()} threads"
     where += f", {processes} processes" if processes > 1 else ""
+    today = datetime.date.today().isoformat()
     return f"""---
 pipeline_tag: {"text-generation" if causal else "fill-mask"}
 library_name: transformers
@@ -179,25 +175,15 @@ library_name: transformers
 
 # {run.out.resolve().name}
 
-{kind} language model of the BERT architecture{pairs}: {settings.layers} layers of width {settings.width}, {settings.heads} heads,
-a cased WordPiece vocabulary of {prepared.tokenizer.get_vocab_size():,} tokens, {run.parameters:,} parameters,
-texts of up to {settings.max_length} tokens. Trained by `unmask train` on {today} ({where}).{unfinished}
-
-## Data
+A {settings.objective} language model of the BERT architecture{pairs}: {run.parameters:,} parameters, a cased WordPiece
+vocabulary of {prepared.tokenizer.get_vocab_size():,} tokens. Trained by `unmask train` on {today} ({where}):
+{run.step:,} steps, {seen:,} tokens in all ({seen / max(1, run.tokens):.1f} epochs).{unfinished}
 
 | file | tokens | weight |
 | --- | --- | --- |
 {rows}
 
-Held out for validation: {valid}.
-
-## Training
-
-{run.step:,} steps of {settings.batch_tokens:,} tokens, {seen:,} tokens in all ({seen / max(1, run.tokens):.1f} epochs).
-
-## Figures
-
-{"The next token" if causal else "15 % of the tokens masked"}, on held-out segments ({figures.positions:,} positions):
+Validation on {valid}, {"the next token" if causal else "15 % of the tokens masked"} ({figures.positions:,} positions):
 loss {figures.loss:.4f} nats, accuracy {figures.accuracy:.2%}.
 The tokens' frequencies alone have a loss of {figures.unigram:.4f} nats.{unlearned}
 
@@ -205,13 +191,6 @@ The tokens' frequencies alone have a loss of {figures.unigram:.4f} nats.{unlearn
 
 {listed}
 """
-
-
-def warn_of_unlearned(run: TrainingRun) -> None:
-    """Warn if a finished run left a model that has learned nothing or little."""
-    if doubt := run.validation.doubt:
-        done = f"{run.step:,} steps ({run.epochs:.3g} epochs)"
-        warnings.warn(f"after {done} the model {doubt}; {MORE}", UnmaskWarning, stacklevel=3)
 
 
 def refuse_folder(out: Path, resume: bool) -> None:
@@ -223,9 +202,8 @@ def refuse_folder(out: Path, resume: bool) -> None:
     if resume and not (out / "training" / "settings.json").exists():
         raise InputError(f"no run to resume in {str(out)!r}: leave out --resume, or name the --out folder of an earlier run")
     if resume and (finished := out / "training" / "finished.json").exists():
-        names = {field.name for field in fields(Validation)}
         stored = read_object(finished, ("loss", "accuracy", "positions"), "name another --out")
-        doubt = Validation(**{name: value for name, value in stored.items() if name in names}).doubt
+        doubt = Validation(*(stored.get(field.name) for field in fields(Validation))).doubt  # type: ignore[arg-type]
         more = f", and its model {doubt}; {MORE}" if doubt else ""
         raise InputError(f"the run in {str(out)!r} is finished{more}: name another --out to train again")
 
@@ -291,8 +269,16 @@ class RunLog:
 
     def validated(self, step: int, figures: Validation) -> None:
         """Write the validation figures."""
+        self.flush()
         self.validation = f", validation {figures.loss:.3f} nats, {figures.accuracy:.1%}"
         self._note({"step": step, "valid_loss": round(figures.loss, 5), "valid_accuracy": round(figures.accuracy, 5)})
+        self.since = time.monotonic()
+
+    def save(self, step: int) -> None:
+        """Write a checkpoint."""
+        self.flush()
+        if self.trainer.processes.leads:
+            self.checkpoints.save(step, self.trainer.state())
         self.since = time.monotonic()
 
     def _note(self, record: dict[str, Any]) -> None:
@@ -325,17 +311,12 @@ def run_steps(
                 status = "interrupted" if reason == 2 else "paused"
                 break
             if done < steps and done % validate_every == 0:
-                log.flush()
                 log.validated(done, trainer.validate(valid))
             if done < steps and done % save_every == 0:
-                log.flush()
-                if processes.leads:
-                    log.checkpoints.save(done, trainer.state())
-                log.since = time.monotonic()
-        log.flush()
-        if done > start and processes.leads:
-            log.checkpoints.save(done, trainer.state())
-        figures = trainer.figures(valid)
+                log.save(done)
+        if done > start:
+            log.save(done)
+        figures = trainer.validate(valid)
         log.validated(done, figures)
     return "finished" if done == steps else status, done, figures
 
@@ -396,12 +377,15 @@ class CheckpointFolder:
 
     def describe_latest(self) -> str:
         """The place of the last good checkpoint, in words."""
-        paths = self.paths()
-        return f"the last good checkpoint is {paths[-1]}" if paths else "there is no checkpoint yet"
+        return f"the last good checkpoint is {paths[-1]}" if (paths := self.paths()) else "there is no checkpoint yet"
 
     def save(self, step: int, state: dict[str, Any]) -> Path:
-        """Write the state after `step` steps, then delete all except the newest two."""
-        if wrong := not_finite(state):
+        """Write the state after `step` steps, if weights and moments are finite, and delete all except the newest two."""
+        tensors = dict(state["model"])
+        for optimiser in state.get("optimisers", ()):
+            for place, moments in optimiser.get("state", {}).items():
+                tensors |= {f"{name} of parameter {place}": moment for name, moment in moments.items()}
+        if wrong := next((name for name, tensor in tensors.items() if not tensor.isfinite().all()), ""):
             raise TrainingError(
                 f"{wrong} is not finite after step {step}; {self.describe_latest()}; try a lower --lr or a longer --warmup"
             )
@@ -431,10 +415,7 @@ class CheckpointFolder:
                 warnings.warn(f"{damage}: continuing from step {state['step']:,} instead", stacklevel=2)
             return int(state["step"])
         if damage:
-            raise InputError(
-                f"{damage}, and there is no other: delete it to begin again at the first step with the same command, "
-                "or name another --out"
-            )
+            raise InputError(f"{damage}, and there is no other: delete it to begin at the first step, or name another --out")
         return 0
 
     def clear(self) -> None:
@@ -444,12 +425,3 @@ class CheckpointFolder:
                 path.unlink()
             if self.folder.is_dir() and not any(self.folder.iterdir()):
                 self.folder.rmdir()
-
-
-def not_finite(state: dict[str, Any]) -> str:
-    """The name of a weight or a moment that holds an infinity or NaN; empty if all are finite."""
-    tensors = dict(state["model"])
-    for optimiser in state.get("optimisers", ()):
-        for place, moments in optimiser.get("state", {}).items():
-            tensors |= {f"{name} of parameter {place}": moment for name, moment in moments.items()}
-    return next((name for name, tensor in tensors.items() if not tensor.isfinite().all()), "")

@@ -21,7 +21,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal
 
 import torch
 
@@ -40,11 +40,8 @@ BYTES_PER_TOKEN = 4
 TOKENS = {"cuda": 200_000_000, "cpu": 10_000_000}
 """How many tokens a run shows at most, epochs together, unless 3 epochs are more."""
 FEW_EPOCHS, MANY_EPOCHS = 3.0, 48.0
-LEAST_STEPS, MOST_STEPS = 400, 10**9
-STEPS_PER_EPOCH = 50
-LEAST_BATCH = 512
-USES_OF_A_TOKEN = 64
-LEAST_VOCAB = 256
+LEAST_STEPS, MOST_STEPS, STEPS_PER_EPOCH = 400, 10**9, 50
+LEAST_BATCH, LEAST_VOCAB, USES_OF_A_TOKEN = 512, 256, 64
 MASKED_SOURCE = 0.1
 PLAIN_MASKING, PAIRS_MASKING = "uniform:0.05-0.45", "uniform:0-1"
 """Where none is named. In translations every number of masked tokens is equally likely, none and all included."""
@@ -52,24 +49,15 @@ SEGMENTS = (24, 64)
 """Lengths that lines are cut to, beside max_length."""
 
 
-class Preset(NamedTuple):
-    """A shape, with the batch and the learning rate that suit it."""
-
-    layers: int
-    width: int
-    heads: int
-    vocab: int
-    batch_tokens: int
-    lr: float
-
-
-SIZES = {
-    "mini": Preset(2, 64, 2, 1024, 1024, 8e-3),
-    "tiny": Preset(2, 128, 2, 4096, 2048, 4e-3),
-    "small": Preset(6, 256, 4, 8192, 65536, 4e-3),
-    "medium": Preset(6, 384, 6, 8192, 16384, 2.5e-3),
-    "base": Preset(12, 768, 12, 28672, 65536, 1e-3),
+BY_SIZE = ("layers", "width", "heads", "vocab", "batch_tokens", "lr")
+SIZES: dict[str, dict[str, Any]] = {
+    "mini": dict(zip(BY_SIZE, (2, 64, 2, 1024, 1024, 8e-3), strict=True)),
+    "tiny": dict(zip(BY_SIZE, (2, 128, 2, 4096, 2048, 4e-3), strict=True)),
+    "small": dict(zip(BY_SIZE, (6, 256, 4, 8192, 65536, 4e-3), strict=True)),
+    "medium": dict(zip(BY_SIZE, (6, 384, 6, 8192, 16384, 2.5e-3), strict=True)),
+    "base": dict(zip(BY_SIZE, (12, 768, 12, 28672, 65536, 1e-3), strict=True)),
 }
+"""Shapes, each with the batch and the learning rate that suit it."""
 LEAST_TRAINED = 64
 """Tokens of a tokenizer that is trained, at least; --init takes the model's own number instead."""
 FIXED_BY_A_MODEL = ("layers", "width", "heads", "vocab")
@@ -189,10 +177,9 @@ def choose(
     shape: Shape, objective: Masked | Causal, optimisation: Optimisation, seed: int, data: Data, start: Start | None
 ) -> TrainSettings:
     """The settings before the rows are known: as the user chose, else as in the model to start from, else by the size."""
-    preset = SIZES[data.size if shape.size == "auto" else shape.size]
-    chosen = preset._asdict()
+    chosen = dict(SIZES[data.size if shape.size == "auto" else shape.size])
     if shape.size == "auto":
-        chosen["vocab"] = min(preset.vocab, _power_of_two(data.tokens / USES_OF_A_TOKEN, LEAST_VOCAB))
+        chosen["vocab"] = min(chosen["vocab"], _power_of_two(data.tokens / USES_OF_A_TOKEN, LEAST_VOCAB))
     if start:
         chosen |= start.shape
     for name in FIXED_BY_A_MODEL:

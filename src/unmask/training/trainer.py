@@ -17,14 +17,13 @@ that of the tokens' frequencies,
 
     unigram loss = - mean over the validation targets x of log c(x) / N,    c: counts of the training targets, N their sum.
 
-A token of the vocabulary that training never shows counts as shown once, so that the loss is finite. A masked model of pairs is
-also asked for whole translations: one that has learned nothing of its sources repeats the same token again and again.
+A token of the vocabulary that training never shows counts as shown once, so that the loss is finite.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import cos, pi
 from typing import Any, NamedTuple
 
@@ -56,13 +55,7 @@ LARGEST_NORM = 1.0
 """Of the gradient of all parameters together; a larger one is scaled down."""
 LITTLE = 0.1
 """A model has learned little if its loss is within this share of the unigram loss."""
-MOST_STUTTER = 0.2
-"""A model of pairs with more equal neighbours than this, beyond those of the references, has not learned."""
 _BLOCK = 1 << 22
-STUTTER_ROWS = 64
-"""Validation rows whose translations `stutter` reads."""
-STUTTER_STEPS = 4
-"""Steps that they are made in: in one step a model stutters where it knows a word but not its place."""
 
 
 def rate_at(step: int, steps: int, warmup: int, peak: float) -> float:
@@ -140,42 +133,28 @@ def objective_of(settings: TrainSettings) -> Objective:
 class Validation:
     """Mean -log q in nats, share of targets that are the most probable token, and how many targets there were.
 
-    unigram             the loss of predicting each token by its frequency in training, without its context
-    stutter             of a masked model of pairs, at the end of a run: the share of equal neighbouring tokens in translations
-                        made in STUTTER_STEPS steps
-    reference_stutter   the same share in the reference translations
+    unigram   the loss of predicting each token by its frequency in training, without its context
     """
 
     loss: float
     accuracy: float
     positions: int
     unigram: float | None = None
-    stutter: float | None = None
-    reference_stutter: float | None = None
 
     @property
     def learned(self) -> bool | None:
-        """Whether the loss is below that of the frequencies, and a model of pairs does not stutter; None without a position."""
-        if not self.positions:
-            return None
-        return (self.unigram is None or self.loss < self.unigram) and not self._stutters
+        """Whether the loss is below that of the frequencies; None without a position."""
+        return (self.unigram is None or self.loss < self.unigram) if self.positions else None
 
     @property
     def doubt(self) -> str | None:
         """A phrase about a model that has learned nothing or little; None if it has learned."""
         if not self.positions:
             return "was not validated: the held-out texts are too short for a masked token"
-        if self._stutters:
-            own, reference = f"{self.stutter:.0%}", f"{self.reference_stutter or 0.0:.0%}"
-            return f"has not learned to translate: {own} of neighbouring tokens in its translations are equal, not {reference}"
         if self.unigram is None or self.loss < (1 - LITTLE) * self.unigram:
             return None
         verdict = "has learned little" if self.learned else "has not learned"
         return f"{verdict}: validation {self.loss:.3f} nats, and the frequencies of the tokens alone have {self.unigram:.3f}"
-
-    @property
-    def _stutters(self) -> bool:
-        return self.stutter is not None and self.stutter > (self.reference_stutter or 0.0) + MOST_STUTTER
 
 
 def validate(
@@ -249,29 +228,6 @@ def _counts(prepared: Prepared, vocabulary: Vocabulary) -> Int[np.ndarray, " V"]
     return counts
 
 
-@torch.no_grad()
-def stutter(bert: PackedBert, rows: PackedRows, vocabulary: Vocabulary) -> tuple[float, float]:
-    """Shares of equal neighbours in translations, and in the references, for the first validation rows.
-
-    Translations have the references' lengths and are made by mask-predict: each of the STUTTER_STEPS steps predicts all masked
-    tokens, and then masks those of all that had the lowest probabilities, fewer each time.
-    """
-    text = PackedText.of(torch.from_numpy(rows.ids[:STUTTER_ROWS].astype(np.int64)).to(vocabulary.special.device), vocabulary)
-    task = MaskedTasks(FixedRate(1.0)).task(text, vocabulary, torch.Generator(vocabulary.special.device).manual_seed(0))
-    made, sure = task.answer.clone(), torch.zeros(task.asked.shape, device=task.asked.device)
-    masked, shown = task.asked, task.shown
-    for left in range(STUTTER_STEPS - 1, -1, -1):
-        hidden = bert.hidden(shown, text)
-        for some in masked.flatten().nonzero()[:, 0].split(1024):
-            best = bert.logits(hidden[some]).float().log_softmax(-1).max(-1)
-            made.view(-1)[some], sure.view(-1)[some] = best.indices.to(made.dtype), best.values
-        masked = task.asked & (text.rank(sure, task.asked) * STUTTER_STEPS < text.count(task.asked) * left)
-        shown = torch.where(masked, vocabulary.mask, torch.where(task.asked, made, task.shown))
-    both = task.asked[:, 1:] & task.asked[:, :-1] & (text.segment[:, 1:] == text.segment[:, :-1])
-    places = max(1, int(both.sum()))
-    return tuple(float((both & (ids[:, 1:] == ids[:, :-1])).sum()) / places for ids in (made, task.answer))  # type: ignore[return-value]
-
-
 class Trainer:
     """Model, optimisers and data of a run; `step(t)` makes step t."""
 
@@ -302,27 +258,24 @@ class Trainer:
     def step(self, step: int) -> StepNumbers:
         """One optimisation step."""
         with one_order(self.device):
-            return self._step(step)
-
-    def _step(self, step: int) -> StepNumbers:
-        ids = torch.from_numpy(self.plan.batch(step))
-        if self.device.type == "cuda":
-            ids = ids.pin_memory().to(self.device, non_blocking=True)
-        text = PackedText.of(ids, self.vocabulary)
-        generator = torch.Generator(self.device).manual_seed(seed_for(self.settings.seed, step, 1))
-        if self.settings.dropout:
-            torch.manual_seed(seed_for(self.settings.seed, step, 2 + self.processes.rank))
-        loss = self.loss(text, generator)
-        for optimiser in self.optimisers:
-            optimiser.zero_grad(set_to_none=True)
-        (loss * self.processes.size).backward()
-        norm = torch.nn.utils.clip_grad_norm_(self.parameters, LARGEST_NORM)
-        rate = rate_at(step, self.settings.steps, self.settings.warmup, self.settings.lr)
-        for optimiser in self.optimisers:
-            for group in optimiser.param_groups:
-                group["lr"] = rate
-            optimiser.step()
-        return StepNumbers(self.processes.total(loss.detach()), norm, round(ids.numel() * self.packed.fill))
+            ids = torch.from_numpy(self.plan.batch(step))
+            if self.device.type == "cuda":
+                ids = ids.pin_memory().to(self.device, non_blocking=True)
+            text = PackedText.of(ids, self.vocabulary)
+            generator = torch.Generator(self.device).manual_seed(seed_for(self.settings.seed, step, 1))
+            if self.settings.dropout:
+                torch.manual_seed(seed_for(self.settings.seed, step, 2 + self.processes.rank))
+            loss = self.loss(text, generator)
+            for optimiser in self.optimisers:
+                optimiser.zero_grad(set_to_none=True)
+            (loss * self.processes.size).backward()
+            norm = torch.nn.utils.clip_grad_norm_(self.parameters, LARGEST_NORM)
+            rate = rate_at(step, self.settings.steps, self.settings.warmup, self.settings.lr)
+            for optimiser in self.optimisers:
+                for group in optimiser.param_groups:
+                    group["lr"] = rate
+                optimiser.step()
+            return StepNumbers(self.processes.total(loss.detach()), norm, round(ids.numel() * self.packed.fill))
 
     def _loss(self, text: PackedText, generator: torch.Generator) -> Float[Tensor, ""]:
         """This process' part of the loss."""
@@ -350,14 +303,6 @@ class Trainer:
         objective = self.objective if self.objective.causal else None
         with one_order(self.device):
             return validate(self.bert, rows, self.vocabulary, objective, 0, batch_rows, slots, self.log_unigram, self.processes)
-
-    def figures(self, rows: PackedRows) -> Validation:
-        """The figures at the end of a run: those of `validate`, and the stutter of a masked model of pairs."""
-        figures = self.validate(rows)
-        if self.objective.causal or not self.settings.parallel:
-            return figures
-        own, reference = stutter(self.bert, rows, self.vocabulary)
-        return replace(figures, stutter=own, reference_stutter=reference)
 
     def state(self) -> dict[str, Any]:
         """Everything a resumed run needs, except the number of steps done."""

@@ -167,6 +167,7 @@ class Contexts:
             for sums, chain in zip(logs[name], chains, strict=True):
                 for term in chain:
                     readers.setdefault(term, []).append(sums)
+        add(0)
         self._pass(cells, counts, readers, add)
         found = self._parent_scores(cells, add)
         for name, values in logs.items():
@@ -361,15 +362,10 @@ def kept_scores(
     load         returns the model in a worker's process
     """
     model = contexts.model
-    whole = hashlib.sha256(np.ascontiguousarray(variants.to(torch.int32).numpy()).tobytes())
+    whole = hashlib.sha256(np.ascontiguousarray(variants.to(torch.int32).numpy()).tobytes()).hexdigest()[:16]
     names = ("parent", "sites", "scores", "alphabet", "orders", "seed", "joint")
-    settings = dict(zip(names, contexts.arguments, strict=True)) | {
-        "model": model_name,
-        "weights": model.fingerprint,
-        "dtype": str(model.dtype).removeprefix("torch."),
-        "variants": len(variants),
-        "list": whole.hexdigest()[:16],
-    }
+    settings = dict(zip(names, contexts.arguments, strict=True)) | {"model": model_name, "weights": model.fingerprint}
+    settings |= {"dtype": str(model.dtype).removeprefix("torch."), "variants": len(variants), "list": whole}
     same = {"model": "weights"}
     with RunFolder(run, KIND, settings, model=model.fingerprint, same_content=same) as folder:
         return _scores_in_folder(folder, contexts, variants, workers, load, progress)

@@ -42,13 +42,11 @@ from unmask.scoring.registry import chosen_of_variants
 from unmask.signature import checked
 from unmask.variants.contexts import Contexts, kept_scores, refuse_many
 from unmask.variants.mutants import PARQUET
-from unmask.variants.parsing import Parent, Variants, read_variants, residue_ids
+from unmask.variants.parsing import Parent, Variants, read_variants, refuse_english, residue_ids
 from unmask.variants.ranking import Ranking
 
 if TYPE_CHECKING:
     import pandas
-
-    from unmask.figures import Figure
 
 STATISTICS = {"spearman": "Spearman's rho", "auc": "area under the curve"}
 HEADS = {"spearman": "rho", "auc": "AUC"}
@@ -133,18 +131,13 @@ class Measured(Result):
         """All variants, their values and scores to a Parquet file, with the numbers of `to_dict` in its metadata."""
         write_table(answer_file("save", path, PARQUET, 1), self.to_frame(), about=self.to_dict())
 
-    def figure(self) -> Figure:
-        """Every score with its interval."""
-        return measured_figure(self)
-
     def __repr__(self) -> str:
         best = self.scores[0]
         return f"Measured({len(self):,} variants at {len(self.places)} sites, best {best['score']} {best['value']:.3f})"
 
     def _repr_html_(self) -> str:
-        table = self.table().round(3).to_html(index=False)
-        head = f"{escape(excerpt(self.sequence, [], 80).text)}<br>{len(self):,} variants, {escape(self.column)}"
-        return f"<p>{head}</p>{table}<p>{escape(self.sentence)}</p>"
+        head = f"{excerpt(self.sequence, [], 80).text}: {len(self):,} variants, {self.column}. {self.sentence}"
+        return f"<p>{escape(head)}</p>{self.table().round(3).to_html(index=False)}"
 
 
 def measure(
@@ -164,6 +157,7 @@ def measure(
         raise InputError("engine ray needs an out folder, where its workers' scores are kept: give one")
     if ranking.out is not None:
         _check_folder(ranking.out, (model, alphabet, measured))
+    refuse_english(model, [sequence])
     lm = as_model(on_device(model, "cpu") if on_ray else model)
     allowed = residue_ids(lm, alphabet)
     parent = Parent(lm, sequence, allowed)
@@ -395,21 +389,3 @@ def interval(values: Float[np.ndarray, "B s"]) -> Float[np.ndarray, "2 s"]:
     """From the 2.5 to the 97.5 percentile; NaN resamples are left out, and a column of them has no interval."""
     known = np.where(np.isnan(values).all(0), 0.0, values)
     return np.where(np.isnan(values).all(0), np.nan, np.nanpercentile(known, [2.5, 97.5], axis=0))
-
-
-def measured_figure(found: Measured) -> Figure:
-    """Every score with its interval, the best at the top."""
-    from unmask.figures import Figure
-
-    rows = found.scores[::-1]
-    figure = Figure(figsize=(6.5, min(24.0, max(3.2, 1.4 + 0.24 * len(rows)))), layout="constrained")
-    panel = figure.subplots()
-    for place, row in enumerate(rows):
-        colour = "0.3" if row["score"] == FEWER else "#0072B2"
-        panel.plot([row["low"], row["high"]], [place, place], color=colour, linewidth=2)
-        panel.plot(row["value"], place, "o", color=colour, markersize=5)
-    panel.set_yticks(range(len(rows)), [row["score"] for row in rows], fontsize=8, parse_math=False)
-    panel.axvline(0.5 if found.statistic == "auc" else 0.0, color="0.7", linewidth=1, zorder=0)
-    panel.set_xlabel(f"{STATISTICS[found.statistic]} with {found.column}", parse_math=False)
-    figure.suptitle(f"{len(found):,} variants at {len(found.places)} sites", fontsize=10)
-    return figure

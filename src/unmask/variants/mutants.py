@@ -48,7 +48,7 @@ from unmask.runs.progress import Enough, Progress
 from unmask.signature import checked
 from unmask.tables.candidates import MAX_PASSES
 from unmask.tables.unary import Tables, pass_count, tables_of
-from unmask.variants.parsing import Parent, listed, places_of, refuse_twice, residue_ids
+from unmask.variants.parsing import Parent, listed, places_of, refuse_english, refuse_twice, residue_ids
 
 if TYPE_CHECKING:
     import pandas
@@ -176,6 +176,7 @@ def scans(
         both = "neither mutations nor positions were given" if positions is None else "mutations and positions were both given"
         raise InputError(f"{both}: name mutants such as A24G+L30V, or positions to scan")
     construction = named(joint, "joint").name
+    refuse_english(model, sequences)
     names = None if mutations is None else listed(mutations)
     lm = as_model(model)
     allowed = residue_ids(lm, alphabet)
@@ -220,7 +221,10 @@ class Scan(Parent):
     def _named(self, names: Sequence[str]) -> dict[tuple[int, ...], list[tuple[int, ...]] | None]:
         sets: dict[tuple[int, ...], list[tuple[int, ...]] | None] = {}
         for name in names:
-            made = sorted(self.change(part.strip(), f"mutant {name!r}") for part in name.split("+"))
+            try:
+                made = sorted(self.change(part.strip(), f"mutant {name!r}") for part in name.split("+"))
+            except InputError as error:
+                raise InputError(f"{error}{self.offset_in_words(names)}") from None
             places = tuple(place for place, _ in made)
             refuse_twice(places, f"mutant {name!r}")
             if len(places) > MOST_CHANGES:
@@ -238,6 +242,8 @@ class Scan(Parent):
         changes: list[tuple[tuple[int, str], ...]] = []
         numbers: dict[str, list[float]] = {name: [] for name in NUMBERS}
         sets, done = list(self.sets), 0
+        if progress:
+            progress(0, self.passes, "passes of the model")
         try:
             for start in range(0, len(sets), TOGETHER):
                 self._measure(group := sets[start : start + TOGETHER], construction, changes, numbers)

@@ -8,14 +8,11 @@ occur more than once are one, with the mean of their values.
 
 from __future__ import annotations
 
-import csv
 import os
 import re
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import isfinite
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -25,10 +22,11 @@ from unmask import checks
 from unmask.answers.blanked_text import letter_ids
 from unmask.checks import one_of, shown
 from unmask.errors import InputError
+from unmask.models.load import Model, model_name
 from unmask.models.masked_lm import MaskedLM
 from unmask.models.text.text_tokenizer import refuse_hopeless
 from unmask.runs.files import user_path
-from unmask.runs.lines import STANDARD_INPUT, numbered_lines, source_name
+from unmask.runs.lines import STANDARD_INPUT, kind_of, numbered_lines, records, rows_of_frame, source_name
 from unmask.tables.candidates import SMALL_VOCABULARY
 
 NAMED = re.compile(r"(?P<old>\D+)(?P<place>\d+)(?P<new>\D+)")
@@ -41,6 +39,10 @@ WILD = {"wt", "wildtype", "wild-type", "wild type", "parent", "_wt"}
 BETWEEN = re.compile(r"[+:,;/\s]+")
 GAPS = {"-": "a gap", ".": "a gap", "*": "a stop", "X": "the unknown residue X", "x": "the unknown residue x"}
 FEWEST = 3
+
+
+class NotFinite(InputError):
+    """A cell with an infinite value."""
 
 
 class Parent:
@@ -97,6 +99,21 @@ class Parent:
             raise InputError(f"{name} changes {old} into itself: leave it out")
         return place, self.letter(new, name)
 
+    def offset_in_words(self, names: Iterable[str]) -> str:
+        """What to do if the residues that all changes name fit the sequence with one constant added to their numbers."""
+        parts = [NAMED.fullmatch(part) for name in names for part in BETWEEN.split(name.strip())]
+        named = {(int(match["place"][:9]), match["old"].strip()) for match in parts if match}
+        if len(named) < 2:
+            return ""
+        place, old = min(named)
+        known = dict(enumerate(self.residues, 1))
+        offsets = [at - place for at, residue in known.items() if residue == old]
+        fitting = [o for o in offsets if o and all(known.get(place + o) == residue for place, residue in named)]
+        if len(fitting) != 1:
+            return ""
+        (offset,) = fitting
+        return f"; all {len(named)} residues fit with {abs(offset)} {'added to' if offset > 0 else 'taken from'} their numbers"
+
     def letter(self, token: str, name: str) -> int:
         """The index of a token in the alphabet."""
         if token not in self.index:
@@ -110,6 +127,12 @@ def refuse_twice(places: Sequence[int], name: str) -> None:
         raise InputError(f"{name} changes a residue twice: change each once")
 
 
+def refuse_english(model: Model, sequences: Sequence[str]) -> None:
+    """Refuse a sequence of letters without a model: the bundled one reads English."""
+    if model_name(model) == "bundled" and not any(" " in sequence.strip() for sequence in sequences):
+        raise InputError("no model was given, and the bundled one reads English: give --model, such as a protein model")
+
+
 def residue_ids(model: MaskedLM, alphabet: str | os.PathLike[str] | Sequence[str] | None) -> list[int]:
     """Ids of the tokens allowed at a position: the alphabet's, or all regular ones of a small vocabulary."""
     letters = letter_ids(model, alphabet)
@@ -120,7 +143,7 @@ def residue_ids(model: MaskedLM, alphabet: str | os.PathLike[str] | Sequence[str
     if len(model.regular_ids) > SMALL_VOCABULARY:
         raise InputError(
             f"the model has {len(model.regular_ids):,} tokens: give the alphabet of those that may stand at a position, "
-            "such as ACDEFGHIKLMNPQRSTVWY"
+            "such as ACDEFGHIKLMNPQRSTVWY, or --model"
         )
     return list(model.regular_ids)
 
@@ -224,6 +247,7 @@ def read_variants(
             bad.append(f"{where}: {error}")
     if bad and not skip_bad:
         more = f"; {len(bad) - 1:,} more rows cannot be read" if len(bad) > 1 else ""
+        more += parent.offset_in_words(row[variant] for _, row in rows)
         raise InputError(f"{bad[0]}{more}: correct or remove them, or skip them with --skip-bad")
     for left_out, why in ((missing, f"without a value in {column!r}"), (bad, "not readable")):
         if left_out:
@@ -289,15 +313,21 @@ def number(cell: str, column: str) -> float | None:
     except ValueError:
         raise InputError(f"{column} {shown(cell)} is not a number: give one such as 7.5, or leave the cell empty") from None
     if not isfinite(value):
-        raise InputError(f"{column} {shown(cell)} is not finite: give a number such as 7.5, or leave the cell empty")
+        raise NotFinite(f"{column} {shown(cell)} is not finite: give a number such as 7.5, or leave the cell empty")
     return value
 
 
 def _is_numeric(column: str, rows: Sequence[Row]) -> bool:
-    try:
-        return any([number(row[column], column) is not None for _, row in rows])
-    except InputError:
-        return False
+    """Whether a column has numbers; infinite ones count, so that the message about them names the row."""
+    some = False
+    for _, row in rows:
+        try:
+            some |= number(row[column], column) is not None
+        except NotFinite:
+            some = True
+        except InputError:
+            return False
+    return some
 
 
 def _only_column(numeric: Sequence[str], source: str, header: Sequence[str], notes: list[str]) -> str:
@@ -330,43 +360,19 @@ def _variant_column(
 def _table(measured: Any) -> tuple[str, list[str], list[Row]]:
     """The name of the source, its columns and its rows."""
     if isinstance(measured, str | os.PathLike):
-        return _file_table(user_path(measured, "measured"))
-    records = measured.to_dict("records") if type(measured).__name__ == "DataFrame" else measured
-    if not isinstance(records, Sequence) or not all(isinstance(row, Mapping) for row in records):
+        path = user_path(measured, "measured")
+        rows = list(records(path, ".tsv" if kind_of(path) == ".tsv" else ".csv"))
+        return source_name(path), list(rows[0][1]) if rows else [], rows
+    listed = rows_of_frame(measured, "measured")
+    if not isinstance(listed, Sequence) or not all(isinstance(row, Mapping) for row in listed):
         raise InputError(f"measured {shown(measured)} has no rows: give a CSV file, a pandas frame or a list of mappings")
-    header = list(dict.fromkeys(str(key) for row in records for key in row))
+    header = list(dict.fromkeys(str(key) for row in listed for key in row))
 
     def cell(value: object) -> str:
         missing = value is None or isinstance(value, float) and value != value
         return "" if missing or str(value) in ("<NA>", "NaT") else str(value)
 
-    return "measured", header, [(f"row {i}", {name: cell(row.get(name)) for name in header}) for i, row in enumerate(records, 1)]
-
-
-def _file_table(path: Path) -> tuple[str, list[str], list[Row]]:
-    source, lines = source_name(path), numbered_lines(path)
-    _, first = next(lines, (0, ""))
-    between = max("\t;,", key=first.count)
-    header = [name.strip() for name in next(csv.reader([first], delimiter=between), [])]
-    if twice := [name for name, times in Counter(header).items() if times > 1]:
-        raise InputError(f"{source} names column {twice[0]!r} twice: rename one")
-    rows: list[Row] = []
-    reader = csv.reader((f"{line}\n" for _, line in lines), delimiter=between)
-    while True:
-        where = f"{source} line {reader.line_num + 2}"
-        try:
-            cells = next(reader, None)
-        except csv.Error as error:
-            raise InputError(f"{where}: {error}: correct the file") from None
-        if cells is None:
-            return source, header, rows
-        if any(cell.strip() for cell in cells):
-            if len(cells) != len(header):
-                raise InputError(
-                    f"{where}: {len(cells)} cells, and the header has {len(header)}: "
-                    "put variants with commas in quotes, or write A24G+L30V"
-                )
-            rows.append((where, dict(zip(header, cells, strict=True))))
+    return "measured", header, [(f"row {i}", {name: cell(row.get(name)) for name in header}) for i, row in enumerate(listed, 1)]
 
 
 def _means(read: Mapping[tuple[Change, ...], list[float]], notes: list[str]) -> dict[tuple[Change, ...], float]:

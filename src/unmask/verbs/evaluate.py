@@ -1,4 +1,4 @@
-"""`evaluate`: the paper's Table 1 for any model and any text: pairs chosen, measured or resumed, put into a table."""
+"""`evaluate`: Table 1 of Torroba Hennigen & Kim (2023) for any model and any text: pairs chosen, measured, put into a table."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def evaluate(
     workers: Workers | None = None,
     progress: Progress | None = None,
 ) -> Evaluation:
-    """Measure every construction on pairs of tokens: U-PPL, P-PPL, A-KL and G-KL, as in Table 1 of the paper.
+    """Measure every construction on pairs of tokens: U-PPL, P-PPL, A-KL and G-KL, as in Table 1 of Torroba Hennigen & Kim (2023).
 
     A pair that fails is listed in the result and left out of the table.
 

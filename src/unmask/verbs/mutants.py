@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
 from annotated_types import Interval
@@ -82,7 +83,7 @@ def mutants(
     save
         Parquet file for all mutants and their numbers.
     figure
-        Draw effects or epistasis as a heat map, or the scores of measured variants, to this file (png, pdf, svg).
+        Draw effects or epistasis as a heat map to this file (png, pdf, svg).
     force
         Go on beyond 200,000 passes or five million mutants.
     progress
@@ -93,6 +94,7 @@ def mutants(
     ['cat2dog']
     """
     of_scan = {"mutations": mutations is not None, "changes": changes != 1, "top": top != 20, "by": by != "effect"}
+    of_scan["figure"] = figure is not None
     of_ranking = {field.name: getattr(ranking, field.name) != field.default for field in fields(ranking)}
     unused, what = (of_ranking, "mutations or positions") if measured is None else (of_scan, "measured")
     for name in (name for name, used in unused.items() if used):
@@ -108,6 +110,10 @@ def mutants(
     reads = (model, mutations, alphabet, measured)
     figure_file = figure_path(figure, len(sequence), reads)
     save_file = None if save is None else answer_file("save", save, PARQUET, len(sequence), reads)
+    if save_file and figure_file and save_file.resolve() == figure_file.resolve():
+        raise InputError(f"save and figure are one file, {str(save_file)!r}: name two")
+    if save_file and ranking.out is not None and save_file.resolve().parent == Path(ranking.out).expanduser().resolve():
+        raise InputError(f"save {str(save_file)!r} is in the folder out, which has files of its own: name another")
     answers: Iterator[Mutants | Measured]
     if measured is None:
         answers = scans(sequence, model, mutations, positions, changes, joint, alphabet, top, by, force, progress)
@@ -119,4 +125,5 @@ def mutants(
         yield answer
         if save_file is not None:
             answer.write(save_file)
-        save_figure(answer.figure, figure_file)
+        if hasattr(answer, "figure"):
+            save_figure(answer.figure, figure_file)

@@ -57,7 +57,7 @@ def score(
     model
         Folder or hub name of a masked language model [default: the bundled English model].
     minimal_pairs
-        Minimal pairs instead of texts: .jsonl or .csv with sentence_good and sentence_bad, EWoK, entity tracking; or a folder.
+        Minimal pairs instead of texts: .jsonl or .csv with sentence_good and sentence_bad; or a folder.
     rows
         What a row is; nested: a text with its words and tokens.
     unit
@@ -65,8 +65,8 @@ def score(
     long
         Texts longer than the model: refuse (a row with a reason) or windows.
     field
-        The column of a table, or the key of JSON lines, that holds the text; with it, standard input has JSON lines [default:
-        text, or sentence].
+        The column of a table or frame, or the key of JSON lines, that holds the text; with it, standard input has JSON lines
+        [default: text, or sentence].
     out
         Folder of the run; the same command continues one that was stopped.
     format
@@ -85,10 +85,10 @@ def score(
     True
     """
     from unmask.runs.outputs import run_output
-    from unmask.scoring.score import KIND, RowShape, Run, check_format, score_items
+    from unmask.scoring.score import KIND, RowShape, Run, check_format, score_items, score_pairs
     from unmask.scoring.texts import items_again, pairs_of
 
-    shape = RowShape(chosen(score), rows, unit)
+    shape = RowShape(chosen(score), rows, unit, long == "windows")
     if (texts is None) == (minimal_pairs is None):
         both = "neither texts nor minimal_pairs were given" if texts is None else "texts and minimal_pairs were both given"
         raise InputError(f"{both}: give one of the two")
@@ -98,16 +98,16 @@ def score(
         raise InputError("workers was given, which engine local does not use: leave it out, or use engine ray")
     if engine == "ray" and out is None:
         raise InputError("engine ray needs an out folder, where its workers' rows are kept: give one")
-    if field is not None and not isinstance(texts, Path):
-        raise InputError(f"field {field} says how a file is read, and no file was given: leave it out")
+    if field is not None and minimal_pairs is not None:
+        raise InputError(f"field {field} names the column of texts, and pairs have two: leave it out")
     check_format(format, rows, on_stream=False)
     if out is not None and (suffix := Path(out).suffix) in (".jsonl", ".csv", ".parquet") and not Path(out).exists():
         raise InputError(
             f"out {str(out)!r} is named as a file, and is a folder with scores{suffix} in it: name it without {suffix}"
         )
     folder = run_output(KIND, out, (texts if isinstance(texts, Path) else None, minimal_pairs, model))
-    listed = None if minimal_pairs is None else list(pairs_of(minimal_pairs))
-    sentences = [sentence for pair in listed or () for sentence in (pair.good, *pair.bad)]
-    items = items_again(sentences if texts is None else texts, field, keep=out is not None)
-    run = Run(model, shape, long == "windows", folder, format, engine == "ray", workers)
-    return score_items(run, items, listed, sink, progress)
+    run = Run(model, shape, folder, format, engine == "ray", workers)
+    if minimal_pairs is not None:
+        return score_pairs(run, list(pairs_of(minimal_pairs)), progress)
+    assert texts is not None
+    return score_items(run, items_again(texts, field, keep=out is not None), sink, progress)

@@ -21,7 +21,6 @@ def serve(
     host: str = "127.0.0.1",
     port: Annotated[int, Interval(ge=0, le=65535)] = 8000,
     allow_host: Annotated[Sequence[str], Written(metavar="NAME", repeat=True)] = (),
-    runs: Annotated[Sequence[PathLike], Written(metavar="PATH", repeat=True)] = (),
     open_browser: bool = False,
     ready: Callable[[str], None] | None = None,
 ) -> None:
@@ -41,8 +40,6 @@ def serve(
         Of the page; 0 takes a free one.
     allow_host
         Another name or address of this server, for example that of a proxy in front of it; repeat for more.
-    runs
-        Folder of a finished evaluate or sample run; repeat for more.
     open_browser
         Open the page in the default browser.
     ready
@@ -65,4 +62,4 @@ def serve(
 
             webbrowser.open(address)
 
-    run_page(model, beside, host, port, allow_host, runs, opened)
+    run_page(model, beside, host, port, allow_host, opened)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from annotated_types import Interval
 
-from unmask.errors import InputError
+from unmask.errors import InputError, UnmaskWarning
 from unmask.runs.progress import Progress
 from unmask.signature import Method, Written, checked
 from unmask.training.recipe import Causal, Corpus, HeldOut, Masked, Optimisation, Shape, Side
@@ -87,15 +87,17 @@ def train(
     """
     from contextlib import ExitStack
     from dataclasses import replace
+    from warnings import warn
 
     from unmask.runs.files import user_path, write_atomically
     from unmask.runs.fingerprint import content_hash
     from unmask.runs.folder import RunFolder
     from unmask.runs.outputs import output_folder
-    from unmask.training.corpus import Held, Parallel, held_out_source, prepare, prepare_parallel, sources
+    from unmask.training.corpus import Held, Parallel, prepare, prepare_parallel, sources
     from unmask.training.encoder import Start
     from unmask.training.processes import joined
     from unmask.training.run import (
+        MORE,
         CheckpointFolder,
         RunLog,
         TrainingRun,
@@ -104,7 +106,6 @@ def train(
         refuse_mixed,
         run_steps,
         tokenizer_to_use,
-        warn_of_unlearned,
         write_model,
     )  # fmt: skip
     from unmask.training.settings import BYTES_PER_TOKEN, Data, choose, planned, refuse_what_does_not_fit, settle
@@ -128,7 +129,7 @@ def train(
         data = Data(size_in_bytes / BYTES_PER_TOKEN, pairs is not None, on.type)
         settings = choose(shape, objective, optimisation, seed, data, start)
         refuse_what_does_not_fit(settings, on, processes.size)
-        held = Held(None if held_out.valid is None else held_out_source(held_out.valid), held_out.valid_share)
+        held = Held.of(held_out.valid, held_out.valid_share)
         tokenizer = tokenizer_to_use(shape.tokenizer, start, folder if resume else None)
         with processes.in_turn():
             if pairs:
@@ -166,5 +167,6 @@ def train(
                 write_model(run, trainer.model, prepared, model_card(run, prepared, on, processes.size))
                 if run.finished:
                     checkpoints.clear()
-                    warn_of_unlearned(run)
+                if run.finished and (doubt := run.validation.doubt):
+                    warn(f"after {step:,} steps ({epochs:.3g} epochs) the model {doubt}; {MORE}", UnmaskWarning, stacklevel=3)
     return run

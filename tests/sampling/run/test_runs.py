@@ -173,6 +173,12 @@ def test_two_runs_do_not_share_a_folder(tiny, tmp_path, stop_at):
     assert [path.name for path in (tmp_path / "other").iterdir()] == ["notes.txt"]
 
 
+def test_how_much_there_is_is_reported_before_the_first_sweep(tiny):
+    reports = []
+    draw_samples(settings_of(**SMALL), tiny, progress=lambda *report: reports.append(report))
+    assert reports[0][0] == 0 and reports[0][1:] == reports[-1][1:] and reports[-1][0] == reports[-1][1]
+
+
 def test_a_run_that_never_got_to_a_checkpoint_does_not_keep_its_folder(tiny, tmp_path):
     with RunFolder(tmp_path, "sample", settings_of(**SMALL).to_dict()):
         pass

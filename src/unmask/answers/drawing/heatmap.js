@@ -16,7 +16,8 @@ export function heat({ rows, columns, shares, name, press, look, chosen = () => 
     const left = Math.max(...rows.map((head) => Math.min(room, wide(head.label, TEXT))), wide(`${corner[0]} ↓`, 11), 12) + 8 + (edges ? EDGE : 0);
     const numbered = columns.some((head) => head.number);
     const top = (letters ? 18 : Math.max(24, ...columns.map((head) => Math.min(NAME, wide(head.label, TEXT)))) + 6) + (edges ? EDGE : 0) + (numbered ? 12 : 0) + 14;
-    const per = Math.min(columns.length, Math.max(1, Math.floor((width - left) / least)));
+    const blocks = Math.ceil(columns.length / Math.max(1, Math.floor((width - left) / least)));
+    const per = Math.ceil(columns.length / blocks);
     const step = Math.min(cell[0], (width - left) / per);
     const high = top + rows.length * cell[1] + 10;
     const grid = [[null, ...columns.map(() => null)], ...rows.map(() => [null])];
@@ -55,7 +56,7 @@ export function heat({ rows, columns, shares, name, press, look, chosen = () => 
       out.append(block);
     }
     arrows(grid)(grid[1]?.[1]);
-    const bottom = Math.ceil(columns.length / per) * high;
+    const bottom = blocks * high;
     out.append(...scale(key, left > width / 2 ? 0 : 4, bottom, width));
     out.setAttribute("height", bottom + (key.edges ? 52 : 34));
     return out;

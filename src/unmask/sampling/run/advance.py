@@ -96,6 +96,7 @@ def draw_samples(
 
         def advance(folder: SampleFolder | None = None, write: Write | None = None) -> list[Keeper]:
             keepers = []
+            report(0, 0)
             runs.reverse()
             for number in range(len(sizes)):
                 run = runs.pop()  # so that the memory of a group that is done can be used again

@@ -13,6 +13,7 @@ from jaxtyping import Float, Int
 from numpy.typing import NDArray
 from torch import Tensor
 
+from unmask.answers.checking import look_at_first
 from unmask.errors import InputError
 from unmask.models.masked_lm import MaskedLM
 from unmask.models.text.blanks import alphabet_ids
@@ -70,6 +71,8 @@ def groups(
     """
     texts = settings.start.init
     starts = [torch.tensor(model.words.encode(text)) for text in texts]
+    if only is None:
+        look_at_first(model, (ids.tolist() for ids in starts))
     if settings.template is not None:
         templates = [tuple(model.cloze(settings.template).ids)]
     elif starts:

@@ -42,7 +42,7 @@ function ticks(low, high) {
 }
 
 // Curves over sweeps. series: [{x: [...], y: [...]}]; now: where the picture stands; range: [low, high] of y.
-export function trace(series, { label, now = null, range = null, last = null }) {
+export function trace(series, { label, now = null, range = null, last = null, unit = "sweep" }) {
   const [ys, xs] = [series.flatMap((s) => s.y).filter(Number.isFinite), series.flatMap((s) => s.x)];
   let [low, high] = range ?? (ys.length ? [Math.min(...ys), Math.max(...ys)] : [0, 1]);
   if (high - low < 1e-9) [low, high] = [low - 1, high + 1];
@@ -56,7 +56,7 @@ export function trace(series, { label, now = null, range = null, last = null }) 
     };
     return svg("svg", { class: "trace", width, height: HEIGHT, role: "img", "aria-label": label },
       ticks(low, high).map(([value, text]) => [svg("line", { class: "grid", x1: LEFT, x2: width - 10, y1: y(value), y2: y(value) }), svg("text", { class: "axis", x: LEFT - 6, y: y(value) + 4, "text-anchor": "end" }, text)]),
-      svg("text", { class: "axis", x: LEFT, y: HEIGHT - 6 }, "0"), svg("text", { class: "axis", x: width - 10, y: HEIGHT - 6, "text-anchor": "end" }, `${end} sweeps`),
+      svg("text", { class: "axis", x: LEFT, y: HEIGHT - 6 }, "0"), svg("text", { class: "axis", x: width - 10, y: HEIGHT - 6, "text-anchor": "end" }, `${end} ${unit}${end === 1 ? "" : "s"}`),
       series.map(curve), now === null ? null : svg("line", { class: "now", x1: x(now), x2: x(now), y1: TOP, y2: HEIGHT - BOTTOM }));
   }, label);
 }

@@ -8,11 +8,10 @@ import * as batch from "./views/batch.js";
 import * as dependence from "./views/dependence.js";
 import * as fill from "./views/fill.js";
 import * as mutants from "./views/mutants.js";
-import * as runs from "./views/runs.js";
 import * as sample from "./views/sample.js";
 import * as score from "./views/score.js";
 
-const VIEWS = { fill, mutants, dependence, sample, score, batch, runs };
+const VIEWS = { fill, mutants, dependence, sample, score, batch };
 const root = document.getElementById("view");
 const abouts = new Map();
 let leave = null;
@@ -60,7 +59,7 @@ async function show() {
     document.title = `${document.querySelector(`nav a[data-view=${view}]`).textContent} – unmask`;
     root.replaceChildren();
     const open = (pane, of, some) => VIEWS[view].open(pane, of, some) ?? (() => {});
-    leave = second && view !== "runs" ? new Beside(root, view, [first, { ...second, second: true, examples: first.examples }], values, open).leave : open(root, first, values);
+    leave = second ? new Beside(root, view, [first, { ...second, second: true, examples: first.examples }], values, open).leave : open(root, first, values);
     if (current !== null && current !== view) root.focus({ preventScroll: true });
     current = view;
   } catch (error) {

@@ -33,7 +33,7 @@ export function open(root, about, values) {
     } });
 
   const names = () => sentence.chosen.map((i, n) => (about.by_character ? `residue ${i + 1}` : `blank ${n + 1}`));
-  const planned = () => ({ text: sentence.template(), joint: state.joint || null, candidates: /^\d+$/.test(state.size) ? Number(state.size) : null, exact: state.size === "exact" });
+  const planned = () => (sentence.several ? { text: sentence.template() } : { text: sentence.template(), joint: state.joint || null, candidates: /^\d+$/.test(state.size) ? Number(state.size) : null, exact: state.size === "exact" });
   const body = () => ({ ...planned(), top: TOP, cells: CELLS, pin: sentence.pinned ? { blank: sentence.pinned.blank, token: sentence.pinned.token } : null });
   const of = () => [`“${answer.text}”`, `${about.model}, joint ${answer.joint ?? "of one blank"}`];
 

@@ -75,7 +75,7 @@ export function open(root, about, values) {
     const readout = h("p", { class: "readout", "aria-live": "polite" }, "Point at a cell for its mutant; a click chooses the residue.");
     const head = (label, n) => ({ id: n, label, number: n === 0 || (n + 1) % 10 === 0 ? String(n + 1) : "", pressed: sentence.pressed.has(n) });
     keeping(single, () => single.replaceChildren(card({ title: "Every single mutant", name: "singles", rows: rowsOf(singles), data: () => singles, of, part },
-      cells({ rows: alphabet.map((label, id) => ({ id, label })), columns: wild.map(head), value: (i, j) => effects.get(named(i, j)) ?? null, name: named, press: (i, j) => sentence.list.querySelectorAll("button.word")[j].click(), label: "effects of single changes", corner: ["new residue", "residue of the sequence"], readout, cell: [16, 14], least: 9, part: (j) => !done.has(j) }),
+      cells({ rows: alphabet.map((label, id) => ({ id, label })), columns: wild.map(head), value: (i, j) => effects.get(named(i, j)) ?? null, name: named, press: (i, j) => sentence.list.querySelectorAll("button.word")[j].click(), label: "effects of single changes", corner: ["new residue", "residue of the sequence"], readout, cell: [16, 14], least: 8.5, part: (j) => !done.has(j) }),
       readout, h("p", { class: "note" }, "The effect of one change, all else as in the sequence: its log-probability minus that of the residue there."))));
   }
 

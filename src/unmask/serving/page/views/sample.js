@@ -12,7 +12,7 @@ const SPEEDS = [["2", "slow"], ["8", "a few steps a second"], ["30", "fast"], ["
 
 export function open(root, about, values) {
   const [word, example] = [about.by_character ? "residue" : "word", about.examples.sample ?? { text: "", blanks: "" }];
-  const address = new Address(about, "sample", values, { text: example.text, blanks: example.blanks, pin: "", start: "sentence", kernel: "mh", energy: "norm", temperature: 1, chains: 2, sweeps: 20, texts: 2, seed: 0, speed: "8", at: "" },
+  const address = new Address(about, "sample", values, { text: example.text, blanks: example.blanks, pin: "", start: "sentence", kernel: "mh", energy: "norm", temperature: 1, chains: 2, sweeps: 10, texts: 2, seed: 0, speed: "8", at: "" },
     { kernel: about.kernels.map((one) => one.name), energy: ["norm", "raw"], start: ["sentence", "blanks"], speed: SPEEDS.map(([speed]) => speed) });
   const { state } = address;
   const [controls, stage, said] = [h("div", { class: "controls" }), h("div", { class: "stack" }), h("p", { class: "note" })];
@@ -94,7 +94,7 @@ export function open(root, about, values) {
     return next;
   }
 
-  const button = (label, text, act) => h("button", { type: "button", "aria-label": label, onclick: act }, text);
+  const button = (label, text, act) => h("button", { type: "button", "aria-label": label, "data-key": `play:${text}`, onclick: act }, text);
   const play = button("Pause", "❚❚ Pause", () => { if (player.playing) return stay(player.at); state.at = ""; address.save("quiet"); player.play(); return undefined; });
   const scrub = h("input", { type: "range", min: 0, max: 0, value: 0, "aria-label": "step of the chain", oninput: () => stay(Number(scrub.value)) });
   const where = h("output", {});
@@ -128,14 +128,13 @@ export function open(root, about, values) {
     const now = swept[frame.swept] ?? swept[0];
     const fact = (name, value) => h("div", {}, h("dt", {}, name), h("dd", {}, value));
     facts.replaceChildren(
-      fact("accepted", now.acceptance === null ? "–" : percent(now.acceptance)), fact("novel", now.novelty === null ? "–" : percent(now.novelty)),
-      fact("R-hat of the energy", now.r_hat === null ? "–" : now.r_hat.toFixed(2)), fact("mean energy", now.energies.length ? (now.energies.reduce((a, b) => a + b, 0) / now.energies.length).toFixed(1) : "–"));
+      ...(entry().decodes ? [] : [fact("accepted", now.acceptance === null ? "–" : percent(now.acceptance)), fact("novel", now.novelty === null ? "–" : percent(now.novelty)), fact("R-hat of the energy", now.r_hat === null ? "–" : now.r_hat.toFixed(2))]), fact("mean energy", now.energies.length ? (now.energies.reduce((a, b) => a + b, 0) / now.energies.length).toFixed(1) : "–"));
     const stamp = swept.length * 1e6 + frame.swept;
     if (stamp === drawn) return;
     drawn = stamp;
     const past = swept.filter((s) => s.energies.length);
     const series = frame.tokens.map((_, chain) => ({ x: past.map((s) => s.sweep), y: past.map((s) => s.energies[chain]) }));
-    energyBox.replaceChildren(trace(series, { label: "energy of each chain over sweeps", now: now.sweep, last: asked.sweeps }));
+    energyBox.replaceChildren(trace(series, { label: "energy of each chain over sweeps", now: now.sweep, last: asked.sweeps, unit: unit() }));
     const shares = swept.filter((s) => s.acceptance !== null);
     rates.hidden = entry().decodes;
     rateBox.replaceChildren(trace(["acceptance", "novelty"].map((name) => ({ x: shares.map((s) => s.sweep), y: shares.map((s) => s[name]) })), { label: "acceptance and novelty over sweeps", now: now.sweep, range: [0, 1], last: asked.sweeps }));
@@ -170,7 +169,7 @@ export function open(root, about, values) {
       h("button", { type: "button", class: "main", "data-key": "run", onclick: () => change("seed")(state.seed + 1) }, "Run another")].filter(Boolean)));
     said.textContent = `${entry().label}: ${entry().step}. It leaves invariant: ${entry().invariant}.`;
     const signs = entry().decodes
-      ? [["", "the darker, the surer the model was of it"], ["ring", "filled in this step"], ...(state.kernel === "verified" ? [["struck", "struck out: drafted, and rejected"]] : [])]
+      ? [["", "the stronger the colour, the surer the model was of it"], ["box", "filled in this step"], ...(state.kernel === "verified" ? [["struck", "struck out: drafted, and rejected"]] : [])]
       : [["less", `novel: another ${word} was taken`], ["ring", `refused: another ${word} was offered`], ["", `redrawn, the same ${word}`]];
     key.replaceChildren(...signs.map(([kind, text]) => h("span", { class: kind }, text)));
   }

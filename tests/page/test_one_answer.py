@@ -1,0 +1,253 @@
+"""One card, one question: every number of a card is of one answer, and of the one that was asked last."""
+
+from __future__ import annotations
+
+import csv
+import json
+import re
+from io import StringIO
+from pathlib import Path
+
+import pytest
+
+pytestmark = pytest.mark.page
+TWO = "#/fill?text=A+man+is+riding+a+horse.&blanks=3,5&size=64"
+PAIRS = "#/dependence?text=She+drank+a+cup+of+coffee.&candidates=8"
+
+
+def settled(page, ready="svg.heat"):
+    page.tab.wait_for_selector(ready)
+    page.until("document.querySelector('.status .said').textContent === ''")
+
+
+def saved(page, card, kind):
+    """The name and the content of a file of a card."""
+    box = page.tab.locator("section.card").filter(has=page.tab.locator(f"h2:text-is('{card}')"))
+    box.locator("summary").click()
+    with page.tab.expect_download() as wait:
+        box.locator("details.take").get_by_role("button", name=kind, exact=True).click()
+    return wait.value.suggested_filename, Path(wait.value.path()).read_text()
+
+
+@pytest.mark.parametrize("others", ["text", "masked"])
+def test_the_numbers_of_a_pair_do_not_contradict_each_other(page, others):
+    page.open(f"{PAIRS}&others={others}")
+    page.tab.wait_for_selector("[aria-label='the chosen pair'] svg.heat")
+    for row in page.tab.locator("[aria-label='strongest pairs'] tbody tr").all()[:4]:
+        listed = float(row.locator("td.n").first.inner_text())
+        row.locator("button").click()
+        said = page.tab.get_by_label("the chosen pair", exact=True).inner_text()
+        assert f"{listed:.3f} nats" in said
+        assert float(re.search(r"([\d.]+) nats of mutual information", said)[1]) == pytest.approx(listed, abs=0.0051)
+    assert page.tab.locator("[aria-label='the chosen pair'] svg.heat").count() == 1
+
+
+def test_a_stopped_measurement_says_how_much_there_is_in_card_and_files(page):
+    page.open("#/dependence?text=The+doctor+told+her+patient+to+drink+less+coffee+and+more+water.&candidates=64")
+    page.until("/[1-9][\\d,]* of [\\d,]+ passes/.test(document.querySelector('.status')?.innerText ?? '')")
+    page.tab.get_by_role("button", name="Stop").click()
+    page.tab.wait_for_selector(".part")
+    measured, count = map(int, re.match(r"(\d+) of (\d+) pairs", page.tab.locator(".part").first.inner_text()).groups())
+    assert 0 < measured < count == 78
+    assert f"{measured} of 78 pairs were measured" in page.tab.locator(".held").inner_text()
+    name, text = saved(page, "Mutual information", "JSON")
+    assert name == f"unmask-dependence-{measured}-of-78-pairs.json"
+    found = json.loads(text)
+    assert (found["measured"], found["count"]) == (measured, 78)
+    name, text = saved(page, "Strongest pairs", "CSV")
+    assert "-of-78-pairs" in name and len(list(csv.DictReader(StringIO(text)))) == measured
+    assert f"{measured} of 78 pairs" in saved(page, "Mutual information", "SVG")[1]
+
+
+def test_the_box_names_the_joint_that_is_computed(page):
+    page.open("#/fill?text=A+man+is+riding+a+horse.&blanks=1,3,5&size=64")
+    settled(page, "[aria-label='best completions']")
+    box = page.tab.get_by_label("Joint", exact=True).locator("option:checked")
+    assert box.inner_text() == "restarted (default)"
+    assert page.tab.locator("[aria-label='best completions'] th").first.inner_text() == "restarted"
+    sizes = (
+        page.tab.get_by_label("Words considered", exact=True).locator("option").evaluate_all("(all) => all.map((o) => o.value)")
+    )
+    assert sizes == ["auto", "64", "128"], "256 and exact would be refused"
+
+
+@pytest.mark.parametrize(
+    ("hash", "ready", "change"),
+    [
+        (TWO, "svg.heat", ("Words considered", "128")),
+        (PAIRS, "svg.arcs", ("Joint", "mrf")),
+        ("#/sample?text=The+old+man+slept.&blanks=1,2&sweeps=2&speed=240", ".chain", ("Energy", "raw")),
+        ("#/score?text=It+rains.&scores=pll", "svg.profile", ("Unit", "bits")),
+    ],
+)
+def test_what_is_shown_is_dimmed_while_another_question_runs(page, hash, ready, change):
+    page.open(hash)
+    settled(page, ready)
+    assert page.tab.locator(".stale").count() == 0
+    waiting, holding = [], [True]
+    for path in ("**/events", "**/api/sample"):
+        page.tab.route(path, lambda route: waiting.append(route) if holding else route.continue_())
+    page.tab.get_by_label(change[0], exact=True).select_option(change[1])
+    page.until(f"document.querySelector('{ready}')?.closest('.stale')")
+    assert page.tab.locator("[aria-busy=true]").count() > 0
+    holding.clear()
+    for route in waiting:
+        route.continue_()
+    page.until("document.querySelectorAll('.stale, [aria-busy=true]').length === 0")
+
+
+def test_a_server_that_comes_back_is_asked_again(page):
+    page.open("#/score?text=It+rains.&scores=pll")
+    settled(page, "svg.profile")
+    page.tab.route("**/api/**", lambda route: route.abort())
+    page.tab.get_by_label("Unit").select_option("bits")
+    page.tab.wait_for_selector(".error button:text-is('Retry')")
+    assert page.tab.locator("svg.profile").first.evaluate("(one) => one.closest('.stale') !== null")
+    page.tab.get_by_role("navigation").get_by_role("link", name="Dependence").click()
+    page.tab.wait_for_selector("h1:text-is('Which words depend on each other?')")
+    assert page.tab.locator("svg.profile").count() == 0, "no content of the old view under the new name"
+    page.tab.wait_for_selector(".error button:text-is('Retry')")
+    page.tab.unroute_all()
+    page.tab.wait_for_selector("svg.arcs")
+    assert page.tab.locator(".error").count() == 0
+    page.console.clear()
+
+
+def test_stop_leaves_the_keyboard_and_a_way_on(page):
+    page.open(TWO.replace("&size=64", "&size=exact"))
+    page.tab.wait_for_selector(".status progress:not([hidden])")
+    page.tab.get_by_role("button", name="Stop").focus()
+    page.tab.keyboard.press("Enter")
+    page.tab.wait_for_selector("button:text-is('Ask again')")
+    assert page.tab.evaluate("document.activeElement.textContent") == "Ask again"
+    assert page.tab.locator(".status .said").inner_text() == "Stopped."
+    page.tab.get_by_label("Words considered", exact=True).select_option("64")
+    settled(page)
+
+
+def test_printed_the_map_bars_and_scale_are_there(page):
+    page.open(TWO)
+    settled(page)
+    page.tab.emulate_media(media="print")
+    colours = page.tab.evaluate(
+        "() => [...new Set([...document.querySelectorAll('svg.heat .cell')].map((c) => getComputedStyle(c).fill))].length"
+    )
+    assert colours > 20
+    for part in ("svg.heat .tick", "svg.heat .rise", ".bar i"):
+        assert page.tab.locator(part).first.is_visible()
+    assert page.tab.locator(".bar i").first.evaluate("(one) => getComputedStyle(one).printColorAdjust") == "exact"
+    assert not page.tab.locator("nav").is_visible() and not page.tab.locator(".copying").is_visible()
+
+
+def test_the_first_load_is_small_and_the_next_one_cached(page):
+    session = page.context.new_cdp_session(page.tab)
+    session.send("Network.enable")
+    sizes, cached = [], []
+    session.on("Network.loadingFinished", lambda event: sizes.append(event["encodedDataLength"]))
+    session.on("Network.requestServedFromCache", lambda event: cached.append(event["requestId"]))
+    page.tab.goto(page.address + "#/batch")
+    page.tab.wait_for_selector("table.data")
+    first = sum(sizes)
+    assert 20_000 < first <= 60_000, "all files and answers, with their headers"
+    sizes.clear()
+    page.tab.goto("about:blank")
+    page.tab.goto(page.address + "#/batch")
+    page.tab.wait_for_selector("table.data")
+    assert sum(sizes) < first / 4
+
+
+def test_a_menu_closes_when_another_thing_is_pressed(page):
+    page.open(TWO)
+    settled(page)
+    page.tab.locator("details.take summary").first.click()
+    assert page.tab.locator("details.take[open]").count() == 1
+    page.tab.locator("h1").click()
+    page.until("document.querySelectorAll('details[open]').length === 0")
+
+
+@pytest.mark.parametrize("view", ["fill", "dependence", "score"])
+def test_a_word_of_400_letters_does_not_overflow(page, view):
+    for width in (1440, 390):
+        page.tab.set_viewport_size({"width": width, "height": 844})
+        page.open(f"#/{view}?text=" + "ab" * 200 + "+rains.&blanks=&candidates=8")
+        page.tab.wait_for_selector(".words button.word")
+        page.tab.wait_for_timeout(500)
+        assert page.tab.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0
+
+
+def test_an_address_with_a_value_that_is_none_shows_the_default(page):
+    page.open(TWO + "&colour=foo")
+    settled(page)
+    assert page.tab.get_by_role("button", name="Joint", exact=True).get_attribute("aria-pressed") == "true"
+    page.open("#/sample?kernel=foo&sweeps=1")
+    page.tab.wait_for_selector(".chain")
+
+
+def test_a_word_that_is_blanked_is_not_called_unknown(page):
+    page.open("#/fill?text=I+see+你+there.&blanks=2")
+    settled(page, "[aria-label='best completions']")
+    assert page.tab.locator(".unsaid").is_hidden()
+
+
+def test_what_a_button_says_is_in_its_name(page):
+    """WCAG 2.5.3: a person who speaks to the browser says what is written."""
+    for hash, ready in ((TWO, "svg.heat"), ("#/sample?sweeps=1", ".chain")):
+        page.open(hash)
+        page.tab.wait_for_selector(ready)
+        named = page.tab.evaluate(
+            "() => [...document.querySelectorAll('button[aria-label], summary[aria-label]')].map((b) => "
+            "[b.textContent.replace(/[^\\p{L} ]/gu, '').trim().toLowerCase(), b.ariaLabel.toLowerCase()])"
+        )
+        assert [(text, name) for text, name in named if text not in name] == []
+
+
+def test_curves_are_readable_on_a_phone(page):
+    page.tab.set_viewport_size({"width": 390, "height": 844})
+    page.open("#/sample?text=It+rains.&sweeps=2")
+    page.tab.wait_for_selector("svg.trace")
+    heights = page.tab.evaluate(
+        "() => [...document.querySelectorAll('svg.trace text')].map((t) => t.getBoundingClientRect().height)"
+    )
+    assert min(heights) >= 10
+
+
+@pytest.mark.parametrize("kernel", ["confidence", "verified"])
+def test_a_decoder_is_played_with_its_confidence_and_its_drafts(page, kernel):
+    page.open(f"#/sample?text=The+old+man+walked+his+dog+along+the+river.&kernel={kernel}&chains=4&texts=2&speed=240")
+    page.tab.wait_for_selector(".stack[data-passes]")
+    scrub = page.tab.get_by_label("step of the chain")
+    last = int(scrub.get_attribute("max"))
+    assert last > 4, "blanks are filled in several steps"
+    scrub.fill("0")
+    assert page.tab.locator(".chain .blank").count() > page.tab.locator(".chain .sure").count() == 0
+    scrub.fill("2")
+    assert page.tab.locator(".chain .blank").count() > 0 < page.tab.locator(".chain .sure.new").count()
+    drafts = 0
+    for step in range(last + 1):
+        scrub.fill(str(step))
+        drafts += page.tab.locator(".chain s.draft").count()
+    assert (drafts > 0) == (kernel == "verified")
+    assert page.tab.locator(".chain .blank").count() == 0
+    shares = [float(one.get_attribute("style").split(":")[1].strip(" ;")) for one in page.tab.locator(".chain .sure").all()]
+    assert len(shares) == 40 and all(0 < share <= 1 for share in shares)
+
+
+def test_dependence_and_sample_open_on_an_answer(page):
+    page.open("#/dependence")
+    page.tab.wait_for_selector("[aria-label='the chosen pair'] svg.heat")
+    first, second = page.tab.locator("[aria-label='the chosen pair'] h2").inner_text().split(" – ")
+    heads = page.tab.locator("[aria-label='the chosen pair'] svg.heat .head title").all_text_contents()
+    assert first in heads and second in heads, "what stands there is on the map"
+    page.open("#/sample")
+    page.tab.wait_for_selector(".chain")
+
+
+def test_a_completion_is_put_into_the_blanks_by_a_click(page):
+    page.open(TWO)
+    settled(page)
+    row = page.tab.locator("[aria-label='best completions'] button.put").nth(1)
+    words = row.locator("mark").all_inner_texts()
+    row.click()
+    assert page.tab.locator(".words button.filled").all_inner_texts() == words
+    page.tab.get_by_role("button", name="Keep these words").click()
+    page.until("(text) => document.querySelector('.sentence input').value === text", f"A man is {words[0]} a {words[1]}.")
