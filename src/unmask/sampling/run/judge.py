@@ -54,9 +54,9 @@ class CausalJudge:
         bare = [self.words(text, add_special_tokens=False)["input_ids"] for text in texts]
         ids = [i for tokens in bare for i in tokens]
         if any(text.strip() for text in texts) and 2 * (unknown := ids.count(self.words.unk_token_id)) >= len(ids):
+            what = f"{unknown:,} of {len(ids):,} tokens are unknown" if ids else "they have no token"
             raise InputError(
-                f"judge {self.name!r} cannot read the texts ({unknown:,} of {len(ids):,} tokens are unknown): give a causal "
-                "model of their kind, with its own tokenizer"
+                f"judge {self.name!r} cannot read the texts ({what}): give a causal model of their kind, with its own tokenizer"
             )
         longest, positions = max(map(len, bare), default=0), getattr(self.network.config, "max_position_embeddings", None)
         if positions is not None and longest > (most := positions - len(self.before) - len(self.after)):
