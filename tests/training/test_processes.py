@@ -238,7 +238,7 @@ def test_a_process_that_torchrun_stops_says_one_line(
     monkeypatch: pytest.MonkeyPatch, capfd: Any, tmp_path: Path, rank: str
 ) -> None:
     """Also if an error of a lost connection was on its way: nothing after the signal would print."""
-    monkeypatch.setattr(process._Interrupt, "heard", None)
+    monkeypatch.setattr(process._State, "heard", None)
     for name, value in {"RANK": rank, "WORLD_SIZE": "2"}.items():
         monkeypatch.setenv(name, value)
     with pytest.raises(KeyboardInterrupt), process.reported("train", tmp_path / "model"):

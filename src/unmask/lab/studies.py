@@ -739,12 +739,6 @@ def stutter(*, out: Out = None, progress: Watch = None) -> Study:
                 ("slots", "repeated", "missing", "once (right)", "TC, nats"),
                 [[row[name] for name in ("slots", "repeated", "missing", "once", "total_correlation")] for row in by_slots],
             ),
-            Table(
-                f"{REPAIR_SLOTS} slots, {NOISE:g} of noise: samplers in the long run",
-                ("step", "repeated", "missing", "TV(stationary law, p)", "t_mix"),
-                [list(row.values()) for row in long_run],
-                "Only the joint draw of two slots has the right law and finds it soon.",
-            ),
         ],
         lambda: _draw_stutter(pair.p, product, by_slots, repair),
         {
@@ -819,8 +813,8 @@ def schedule(model: SpinModel = PATH, *, orders: Orders = 200, seed: Seed = 0, o
     average = sum(masked_cross_entropy(spins, k) / k for k in range(1, sites + 1))
     two, (near, far) = rows[1], (rows[end][f"KL, {SUREST}"] for end in (0, -1))
     wide, narrow = (rows[end][f"entropy, {SUREST}"] for end in (0, -1))
+    best_groups = " → ".join(" ".join(str(site + 1) for site in group) for group in two["best schedule"])
     as_good = next((row["steps"] for row in rows if row[FIXED[0]] <= two["best possible"] + 1e-12), sites)
-    redrawn = (f"KL, {SUREST}", f"entropy, {SUREST}", f"KL, {REMASKED}")
     return Study(
         "schedule",
         "Unmasking schedules: what few steps cost",
@@ -831,7 +825,7 @@ def schedule(model: SpinModel = PATH, *, orders: Orders = 200, seed: Seed = 0, o
             f"as a sum of conditional total correlations agree to {max(row['identity_error'] for row in rows):.0e}.",
             "**How sites are grouped matters more than how many steps there are.** With 2 steps, neighbours together cost "
             f"{two['neighbours together']:.3f} nats and the best grouping {two['best possible']:.3f} "
-            f"({_spell(two['best schedule'])}); neighbours together get there in {as_good} steps. The rule: draw together what "
+            f"({best_groups}); neighbours together get there in {as_good} steps. The rule: draw together what "
             "depends least on each other.",
             "**Keeping the surest *tokens* does not sample p**: an order that looks at the values drawn, as confidence-based "
             f"decoders do, is {near:.2f} nats from p in one step and {far:.2f} in {sites}, and the entropy of its samples goes "
@@ -846,12 +840,6 @@ def schedule(model: SpinModel = PATH, *, orders: Orders = 200, seed: Seed = 0, o
                 ("steps", *FIXED, "worst possible"),
                 [(row["steps"], *(without_rounding(row[name]) for name in (*FIXED, "worst possible"))) for row in rows],
                 f"Exact conditionals at every step; even groups. Random order: mean of {orders}.",
-            ),
-            Table(
-                "Orders that redraw or look at the values drawn",
-                ("steps", f"{SUREST}: KL", "entropy", f"{REMASKED}: KL", "best fixed schedule"),
-                [(row["steps"], *(row[name] for name in redrawn), _spell(row["best schedule"])) for row in rows],
-                f"H(p) = {entropy:.3f} nats. Sites are numbered from 1.",
             ),
         ],
         lambda: _draw_schedule(rows, sites, entropy),
@@ -892,10 +880,6 @@ def _schedules(model: LabModel, steps: int, orders: int, generator: np.random.Ge
         f"entropy, {REMASKED}": float(entr(redrawn).sum()),
         "identity_error": max(abs(costs[name] - divergences[name]) for name in fixed),
     }
-
-
-def _spell(groups: list[list[int]]) -> str:
-    return " → ".join(" ".join(str(site + 1) for site in group) for group in groups)
 
 
 def _draw_schedule(rows: Points, sites: int, entropy: float) -> Figure:

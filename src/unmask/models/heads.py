@@ -41,6 +41,18 @@ MANY = 2048
 """Rows from which a bias within the product is faster than one that is added."""
 WEIGHT_READERS = ("mobilebert",)
 """Types whose head multiplies by the output layer's weight itself, which keeps its number format."""
+PROBES, PROBE_TOKENS = 4, 5
+HASH_SEED = 0
+"""Reformer's seed, if config.json has no hash_seed."""
+EXPECTED = {
+    "layoutlm": "the box of each token on its page (bbox)",
+    "modernvbert": "images (pixel_values)",
+    "neomme": "images (pixel_values)",
+    "roc_bert": "the shape and the pronunciation of each character (input_shape_ids, input_pronunciation_ids)",
+    "tapas": "a table, with the row and column of each token (token_type_ids)",
+    "ultravbert": "images (pixel_values)",
+}
+"""Inputs that a text does not have, by type."""
 
 
 def head_of(network: nn.Module, name: str, shift: bool = False) -> Any:
@@ -228,19 +240,6 @@ def widened(logits: Tensor) -> Tensor:
     return logits.float() if logits.dtype in HALF_TYPES else logits
 
 
-HASH_SEED = 0
-"""Reformer's seed, if config.json has no hash_seed."""
-EXPECTED = {
-    "layoutlm": "the box of each token on its page (bbox)",
-    "modernvbert": "images (pixel_values)",
-    "neomme": "images (pixel_values)",
-    "roc_bert": "the shape and the pronunciation of each character (input_shape_ids, input_pronunciation_ids)",
-    "tapas": "a table, with the row and column of each token (token_type_ids)",
-    "ultravbert": "images (pixel_values)",
-}
-"""Inputs that a text does not have, by type."""
-
-
 def refuse_type(config: Any, name: str) -> None:
     """Raise for a type, or a setting of it, that transformers does not compute right."""
     kind, why = getattr(config, "model_type", None), ""
@@ -302,9 +301,6 @@ class FreshPass:
         devices = [self.device] if self.device.type == "cuda" else []
         with torch.random.fork_rng(devices, enabled=bool(self.hashing)):  # Reformer sets the seed of the whole process
             yield
-
-
-PROBES, PROBE_TOKENS = 4, 5
 
 
 class FunctionNetwork(nn.Module):

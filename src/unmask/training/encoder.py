@@ -236,12 +236,7 @@ def embed(
 
 
 def encoder_layer(
-    x: Float[Tensor, "R L D"],
-    bias: Float[Tensor, "R 1 L L"],
-    w: LayerWeights,
-    heads: int,
-    eps: float,
-    dropout: float = 0.0,
+    x: Float[Tensor, "R L D"], bias: Float[Tensor, "R 1 L L"], w: LayerWeights, heads: int, eps: float, dropout: float = 0.0
 ) -> Float[Tensor, "R L D"]:
     """One post-norm layer; `dropout` acts on what the layer adds to its input."""
     rows, length, width = x.shape

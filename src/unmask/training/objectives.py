@@ -38,7 +38,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from math import ceil, inf, sqrt
-from typing import Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -48,6 +48,9 @@ from unmask.checks import numbers
 from unmask.errors import InputError
 from unmask.training.encoder import Slots
 from unmask.training.packing import PackedText, Vocabulary
+
+if TYPE_CHECKING:
+    from unmask.training.settings import TrainSettings
 
 
 class Moments(NamedTuple):
@@ -289,6 +292,14 @@ class CausalTasks:
 
 
 Objective = MaskedTasks | CausalTasks
+
+
+def objective_of(settings: TrainSettings) -> Objective:
+    """The objective that a run trains."""
+    if settings.objective == "causal":
+        return CausalTasks()
+    scheme, replacement = parse_scheme(settings.masking), parse_replacement(settings.replacement)
+    return MaskedTasks(scheme, replacement, settings.loss, settings.mask_source)
 
 
 @torch.no_grad()

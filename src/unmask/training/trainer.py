@@ -35,16 +35,7 @@ from torch.optim import AdamW, Muon, Optimizer
 
 from unmask.training.corpus import Prepared
 from unmask.training.encoder import PackedBert, Slots, Start, new_model, one_order
-from unmask.training.objectives import (
-    CausalTasks,
-    FixedRate,
-    MaskedTasks,
-    Objective,
-    Task,
-    filled_in,
-    parse_replacement,
-    parse_scheme,
-)
+from unmask.training.objectives import FixedRate, MaskedTasks, Objective, Task, filled_in, objective_of
 from unmask.training.packing import BatchPlan, PackedRows, PackedText, Vocabulary, seed_for
 from unmask.training.processes import ALONE, Processes
 from unmask.training.settings import TrainSettings
@@ -119,14 +110,6 @@ class StepNumbers(NamedTuple):
     loss: Float[Tensor, ""]
     norm: Float[Tensor, ""]
     tokens: int
-
-
-def objective_of(settings: TrainSettings) -> Objective:
-    """The objective that a run trains."""
-    if settings.objective == "causal":
-        return CausalTasks()
-    scheme, replacement = parse_scheme(settings.masking), parse_replacement(settings.replacement)
-    return MaskedTasks(scheme, replacement, settings.loss, settings.mask_source)
 
 
 @dataclass(frozen=True)

@@ -31,6 +31,11 @@ FUSED_TYPES = (torch.float32, torch.bfloat16)
 HALF_TYPES = (torch.float16, torch.bfloat16)
 MANY = 2**14
 """Rows from which a program of ours is faster on a GPU than two operations."""
+KINDS = (16, 32, 64)
+SHORT = KINDS[-1]
+"""Texts of at most SHORT tokens have their own attention on a GPU; KINDS: the lengths that it is compiled for."""
+HEAD_WIDTHS = (16, 32, 64, 128)
+"""The widths of a head for which it works."""
 
 
 class Rows(NamedTuple):
@@ -123,13 +128,6 @@ def _fusible(weight: Tensor, x: Tensor) -> bool:
         and hasattr(torch.ops.mkldnn, "_linear_pointwise")
         and (x.dtype != torch.bfloat16 or torch.ops.mkldnn._is_mkldnn_bf16_supported())
     )
-
-
-KINDS = (16, 32, 64)
-SHORT = KINDS[-1]
-"""Texts of at most SHORT tokens have their own attention on a GPU; KINDS: the lengths that it is compiled for."""
-HEAD_WIDTHS = (16, 32, 64, 128)
-"""The widths of a head for which it works."""
 
 
 class Stream(NamedTuple):
