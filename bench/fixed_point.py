@@ -2,6 +2,7 @@
 
     PYTHONPATH=src python bench/fixed_point.py [--data texts.txt --pairs 8] [--tokens 1024 | --exact] [--members 0,0 0.5,0.25]
                                 [--accuracy 1e-3] [--most 1000] [--eigen]
+    PYTHONPATH=src python bench/fixed_point.py --check --data texts.txt --pairs 1000 [--model DIR] [--tokens 512 | --exact]
 
 Four ways: eq. 5 from uniform marginals (the published one) and from those of the product joint, the sweeps of
 `unmask.joints.sweeps` alone, and what the constructions do by default, stopped by its own estimate at that accuracy.
@@ -14,12 +15,20 @@ eigen-solver's, or with restarts a linear solver's, in float64.
 
 By default the sentences below on the bundled model, over 1,024 tokens of each blank: half the likeliest, half drawn from
 the rest, so that the tail is there too; `--exact` takes the vocabulary whole.
+
+`--check` asks instead whether `arnold_gokhale` and `restarted` converge on real text, half of the pairs contiguous, half random,
+over the likeliest `--tokens` of each blank. The marginals of each joint are summed from its cells in float64, and both maps that
+have the fixed point (eq. 5 and the sweep) are applied to them once, over tables in float64. A pair fails if a map moves a
+marginal by more than the solver's tolerance in total variation or raises one by more than its bound on growth, or if the solver
+says that it has not converged.
 """
 
 from __future__ import annotations
 
 import argparse
+import warnings
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from math import exp, log
 from pathlib import Path
 
@@ -28,12 +37,18 @@ from torch import Tensor
 
 from unmask.checks import numbers
 from unmask.cloze import Cloze
+from unmask.errors import UnmaskWarning
 from unmask.evaluation.pairs import choose_pairs, read_texts
-from unmask.joints.arnold_gokhale import TOLERANCE, family, plain_step
+from unmask.joints.arnold_gokhale import TOLERANCE, FamilyRule, family, plain_step
 from unmask.joints.closed_forms import chain_weights
-from unmask.joints.registry import Member, member
+from unmask.joints.deriving import derive_all
+from unmask.joints.joint import Joint
+from unmask.joints.metrics import read_rules
+from unmask.joints.registry import Member, member, named
+from unmask.joints.solver import GROWS, Standing, standings
 from unmask.joints.sweeps import Marginals, Members, flat, start, sweep, unflat
 from unmask.models.masked_lm import MaskedLM
+from unmask.tables.candidates import choose_candidates
 from unmask.tables.revealing import regular_tokens
 from unmask.tables.unary import Tables, unary_tables
 
@@ -129,6 +144,36 @@ def tokens_of(model: MaskedLM, cloze: Cloze, tokens: int) -> list[Tensor]:
     return sets
 
 
+def standing(joint: Joint) -> Standing:
+    """How far both maps move and raise the joint's own marginals, in float64."""
+    tables = replace(joint.tables, log_q=tuple(q.double().log_softmax(t) for t, q in enumerate(joint.tables.log_q)))
+    one = named(joint.name).member or Member(0.0)
+    cells = joint.dense().double()
+    marginals = (cells.logsumexp(0, keepdim=True), cells.logsumexp(1, keepdim=True))
+    reading = read_rules([(tables, [FamilyRule.at(tables, marginals, one)])])[0]
+    return standings(Members.of([tables], [one]), [marginals], reading)[0]
+
+
+def check(model: MaskedLM, every: Iterator[Cloze], tokens: int | None) -> None:
+    """Derive both constructions for each pair; print every failure, and the counts after every ten pairs and at the end."""
+    warnings.simplefilter("ignore", UnmaskWarning)
+    names = ("arnold_gokhale", "restarted")
+    failed, steps, worst, count = dict.fromkeys(names, 0), dict.fromkeys(names, 0), Standing(0.0, 0.0), 0
+    for count, cloze in enumerate(every, 1):
+        for joint in derive_all(unary_tables(model, cloze, choose_candidates(model, cloze, tokens, exact=tokens is None)), names):
+            found = standing(joint)
+            steps[joint.name] = max(steps[joint.name], int(str(joint.report["steps"])))
+            worst = Standing(max(worst.moved, found.moved), max(worst.growth, found.growth))
+            if not (joint.report["converged"] and found.moved < TOLERANCE and found.growth < GROWS):
+                failed[joint.name] += 1
+                print(
+                    f"{joint.name} fails at {cloze.block} of {model.decode(cloze.ids)}: {found}, {dict(joint.report)}", flush=True
+                )
+        if count % 10 == 0:
+            print(f"{count} pairs: failed {failed}", flush=True)
+    print(f"{count} pairs: failed {failed}, most steps {steps}, largest {worst}")
+
+
 def main() -> None:
     """Print one row per pair, and the summary of each member."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -142,9 +187,13 @@ def main() -> None:
     parser.add_argument("--accuracy", type=float, default=1e-3)
     parser.add_argument("--most", type=int, default=1000, help="plain steps to give up after; 0 leaves them out")
     parser.add_argument("--eigen", action="store_true")
+    parser.add_argument("--check", action="store_true", help="whether the solver converges")
     parser.add_argument("--device", default="auto")
     options = parser.parse_args()
     model = MaskedLM.load(options.model, device=options.device) if options.model else MaskedLM.load(device=options.device)
+    every = clozes(model, options.data, options.pairs, options.seed)
+    if options.check:
+        return check(model, every, None if options.exact else options.tokens)
     asked = [member(*numbers("members", given, float)).member or Member(0.0) for given in options.members]
     print(f"reads of the tables to {options.accuracy:g} in total variation")
     print("| member | blanks | eq. 5, uniform | eq. 5, masked | sweeps | default | ratio | stops after | then off by | log gap |")
@@ -152,7 +201,7 @@ def main() -> None:
     ratios: dict[Member, list[float]] = {one: [] for one in asked}
     stops: dict[Member, list[float]] = {one: [] for one in asked}
     worst = dict.fromkeys(asked, 0.0)
-    for cloze in clozes(model, options.data, options.pairs, options.seed):
+    for cloze in every:
         tables = unary_tables(model, cloze, None if options.exact else tokens_of(model, cloze, options.tokens))
         blanks = "_".join(model.decode(cloze.gold or ())) if options.data is None else f"{cloze.block} of {len(cloze.ids)}"
         for one in asked:

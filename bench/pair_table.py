@@ -30,8 +30,7 @@ from torch import Tensor
 from transformers import AutoModelForMaskedLM
 
 from unmask.cloze import Cloze
-from unmask.joints import derive_all
-from unmask.joints.deriving import derive
+from unmask.joints.deriving import derive, derive_all
 from unmask.joints.metrics import BlockMetrics, JointMetrics, block_metrics
 from unmask.models.conditional_model import ConditionalModel
 from unmask.models.masked_lm import MaskedLM

@@ -82,11 +82,6 @@ def test_a_setting_that_no_shape_gives_away_is_doubted(copied, changes):
     assert f"with {name} {right} instead of {value} the texts are likelier" in told
 
 
-def test_without_texts_it_cannot_be_seen(copied):
-    reconfigure(copied, hidden_act="relu")
-    assert unmask.check(copied).concerns == ()
-
-
 def test_a_tokenizer_of_other_ids_shows_in_the_accuracy(copied):
     """The vocabulary turned round: every token is another one's."""
     path = copied / "tokenizer.json"

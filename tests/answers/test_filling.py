@@ -82,8 +82,8 @@ def test_json_warns_where_the_joint_did_not_converge(tiny, monkeypatch):
     assert "warning" not in found.to_dict() and "warning" not in compared.to_dict()
     monkeypatch.setitem(found.joint.report, "converged", False)
     monkeypatch.setitem(compared.joints["balanced"].report, "converged", False)
-    assert found.to_dict()["warning"].startswith("restarted did not converge, and the probabilities are approximate: ")
-    assert compared.to_dict()["warning"].startswith("balanced did not converge, and the probabilities are approximate: ")
+    assert found.to_dict()["warning"].startswith("restarted did not converge, and the probabilities are approximate")
+    assert compared.to_dict()["warning"].startswith("balanced did not converge, and the probabilities are approximate")
 
 
 def test_html_escapes_what_the_user_typed(tiny):

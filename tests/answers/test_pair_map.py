@@ -10,7 +10,7 @@ from numpy.testing import assert_allclose
 import unmask
 from unmask.answers.plots import dependence_in_words, pair_map
 from unmask.cloze import Cloze
-from unmask.joints import derive
+from unmask.joints.deriving import derive
 from unmask.models.tabular import TabularMLM
 from unmask.tables.unary import unary_tables
 

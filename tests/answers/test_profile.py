@@ -143,3 +143,10 @@ def test_a_profile_of_other_weights_in_the_folder_is_refused(tiny_folder, tmp_pa
     model = unmask.MaskedLM.load(folder, device="cpu")
     with pytest.raises(InputError, match="the profile was measured on model other"):
         unmask.Profile.of(model)
+
+
+def test_a_profile_of_one_candidate_is_refused(tmp_path):
+    """With one token at i nothing varies: every information would be 0."""
+    with pytest.raises(InputError, match="candidates 1 lets no token vary"):
+        unmask.dependence(profile=["The cat sat on the mat."], candidates=1, save=tmp_path / "profile.json")
+    assert not (tmp_path / "profile.json").exists()

@@ -43,13 +43,6 @@ def test_a_list_is_a_dataset_too(monkeypatch, tmp_path):
     assert [t.text for t in read_texts("~/texts.txt")] == ["At home."]
 
 
-def test_conllu_carries_its_parse(tmp_path):
-    path = tmp_path / "one.conllu"
-    path.write_text("# text = Go on\n1\tGo\t_\t_\t_\t_\t0\t_\t_\t_\n2\ton\t_\t_\t_\t_\t1\t_\t_\t_\n\n")
-    (text,) = read_texts(str(path))
-    assert text.text == "Go on" and text.parse is not None and text.parse.heads == (-1, 0)
-
-
 def test_bad_files_are_refused(tmp_path):
     with pytest.raises(InputError, match="neither a file nor a known name"):
         read_texts(str(tmp_path / "absent.txt"))
@@ -133,11 +126,6 @@ def test_a_contraction_that_is_not_its_words_is_shared_by_them():
 def test_without_a_text_line_the_words_spell_it():
     text, _ = read([line for line in SENTENCE if not line.startswith("#")])
     assert text == "I don't like Anna's cats."
-
-
-def test_several_sentences():
-    lines = [word("1", "Yes", "0"), " ", "", "# text = No", word("1", "No", "0")]
-    assert [text for text, _ in read_conllu(enumerate(lines, 1), "file")] == ["Yes", "No"]
 
 
 @pytest.mark.parametrize(

@@ -369,10 +369,3 @@ def test_a_wrong_request_is_refused_before_the_model_is_loaded(corpus, tmp_path,
     with pytest.raises(InputError, match=message) as error:
         unmask.evaluate(**asked | change)
     assert "\n" not in str(error.value) and not (tmp_path / "run").exists()
-
-
-def test_numpy_integers_are_integers(asked, finished):
-    before = numbers(finished), [everything(finished)[str(part.relative_to(finished))] for part in parts(finished)]
-    found = unmask.evaluate(**asked | {"pairs": np.int64(12), "seed": np.uint8(1)}, out=finished)
-    assert [(type(found.settings[name]), found.settings[name]) for name in ("pairs", "seed")] == [(int, 12), (int, 1)]
-    assert (numbers(finished), [everything(finished)[str(part.relative_to(finished))] for part in parts(finished)]) == before

@@ -44,10 +44,6 @@ def test_the_figure_shows_means_and_counts_and_the_difference_from_the_product(r
     assert below.get_ylim()[0] <= (expected - product).min()
 
 
-def test_without_the_product_nothing_is_subtracted(rows):
-    assert len(distance_figure(rows[rows["construction"] == "hcb"], "token_distance").axes) == 2
-
-
 @pytest.mark.parametrize(("name", "label", "other"), [("hcb", "HCB", "MLM (product)"), ("product", "MLM (product)", "HCB")])
 def test_a_pair_that_a_construction_rules_out_leaves_the_figure_drawn(rows, tmp_path, name, label, other):
     rows.loc[(rows["construction"] == name) & (rows["token_distance"] == 0), "pair_nll"] = np.inf
@@ -64,9 +60,3 @@ def test_a_pair_that_a_construction_rules_out_leaves_the_figure_drawn(rows, tmp_
 
 def test_there_is_a_figure_only_where_distances_are_known(rows):
     assert distance_figure(rows, "syntactic_distance") is None
-
-
-def test_the_title_is_text(rows, tmp_path):
-    figure = distance_figure(rows, "token_distance", "pairs of a$_{$ file")
-    figure.savefig(tmp_path / "x.svg")
-    assert "pairs of a$_{$ file" in (tmp_path / "x.svg").read_text()

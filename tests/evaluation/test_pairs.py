@@ -82,11 +82,6 @@ def test_pairs_are_uniform(scheme):
     assert sum((found[c] - expected) ** 2 / expected for c in cells) < chi2.ppf(0.999, len(cells) - 1)
 
 
-def test_one_pair_a_text_before_a_second():
-    chosen, _ = choose(["abcd", "abcd", "abcd"], "random", 5)
-    assert sorted(pair.text_index for pair in chosen[:3]) == [0, 1, 2]
-
-
 def test_texts_that_cannot_give_a_pair_are_skipped_and_counted():
     chosen, _ = choose(["a", "ax", "abcdefgh", "ab", "b!a", "axb"], "contiguous", 1, max_tokens=8)
     assert [pair.text for pair in chosen] == ["ab"]

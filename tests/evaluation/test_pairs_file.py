@@ -78,11 +78,6 @@ def test_every_problem_names_its_line(tmp_path, line, message):
         read(tmp_path / "pairs.jsonl", ['{"text": "abc", "block": [1, 2]}', line])
 
 
-def test_an_empty_file_is_refused(tmp_path):
-    with pytest.raises(InputError, match="holds no pair"):
-        read(tmp_path / "pairs.jsonl", [""])
-
-
 def test_files_that_are_no_text_are_refused_with_their_line(tmp_path):
     good = b'{"text": "abc", "block": [1, 2]}\n'
     (tmp_path / "pairs.jsonl").write_bytes(good + b'{"text": "\xff"}')

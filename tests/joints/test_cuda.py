@@ -3,8 +3,7 @@
 import pytest
 import torch
 
-from unmask.joints import derive_all
-from unmask.joints.deriving import derive_blocks
+from unmask.joints.deriving import derive_all, derive_blocks
 from unmask.joints.metrics import block_metrics, metrics_of_blocks
 from unmask.joints.rules import triton_serves
 from unmask.tables.unary import Tables

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from joint_cases import accelerated, distance, random_tables, seeds, swept, tables_from, without
 
-from unmask.joints.arnold_gokhale import FamilyRule, family, members_of
+from unmask.joints.arnold_gokhale import FamilyRule, family
 from unmask.joints.likely_tokens import LikelyTokens
 from unmask.joints.registry import Member
 from unmask.joints.sweeps import Members, flat, start, unflat
@@ -161,26 +161,3 @@ def test_sweeps_alone_find_the_same_fixed_point_on_easy_tables():
     expected = without(family(tables, 0.5, tolerance=1e-9).dense().exp())
     for found, truth in zip(unflat(end.log_p, tables.shape), expected, strict=True):
         assert distance(found.exp(), truth) < 1e-8
-
-
-def test_members_side_by_side_are_the_members_alone():
-    tables = random_tables((2, 40), 5)
-    asked = {"a": Member(0.0), "b": Member(0.25), "c": Member(1.0), "d": Member(0.5, 0.1), "e": Member(1.0, 0.3)}
-    for joint, member in zip(members_of([tables], asked, tolerance=1e-9)[0], asked.values(), strict=True):
-        alone = family(tables, *member, tolerance=1e-9)
-        assert joint.report["converged"] and (joint.report["alpha"], joint.report["restart"]) == member
-        assert distance(joint.dense().exp(), alone.dense().exp()) < 1e-8
-        assert distance(joint.dense().exp(), family(tables, 0.5, tolerance=1e-9).dense().exp()) > 1e-4
-
-
-def test_several_members_by_several_threads():
-    """A batch of large systems on two threads: each as it is alone."""
-    tables, threads = tables_of_large(4), torch.get_num_threads()
-    together, at = LikelyTokens(Members.of([tables], SQUARE)), flat(start(tables))
-    torch.set_num_threads(2)
-    try:
-        found = together.solve(at.expand(len(SQUARE), -1).clone())
-    finally:
-        torch.set_num_threads(threads)
-    for row, member in zip(found, SQUARE, strict=True):
-        torch.testing.assert_close(row, likely_of(tables, member).solve(at[None, :])[0], rtol=1e-9, atol=1e-9)

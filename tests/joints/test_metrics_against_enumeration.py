@@ -2,6 +2,7 @@
 
 from itertools import product
 from math import exp, inf, isfinite, log
+from unittest import mock
 
 import pytest
 import torch
@@ -11,11 +12,12 @@ from joint_cases import tables_from
 
 from unmask.cloze import Cloze
 from unmask.errors import InputError
-from unmask.joints import CONSTRUCTIONS, Joint
 from unmask.joints.closed_forms import chain, hcb, mrf, mrf_logit
 from unmask.joints.closed_forms import product as product_joint
 from unmask.joints.deriving import derive
+from unmask.joints.joint import Joint
 from unmask.joints.metrics import JointMetrics, block_metrics, compatibility, read_joints
+from unmask.joints.registry import CONSTRUCTIONS
 from unmask.models.tabular import TabularMLM
 from unmask.tables.unary import unary_tables
 
@@ -78,9 +80,13 @@ def enumerated(joint, gold):
     return JointMetrics(joint.name, tuple(unary), minus_log(float(mu[places])), sum(averages) / k, sum(gold_kl) / k, objective)
 
 
-def hold_to_their_sums(joints, gold, tile_cells):
+def in_tiles_of(cells):
+    return mock.patch("unmask.joints.rules.CELLS_ON_CPU", cells)
+
+
+def hold_to_their_sums(joints, gold):
     """Every metric of these joints is the sum over cells that defines it."""
-    for joint, found in zip(joints, block_metrics(joints, gold, tile_cells).joints, strict=True):
+    for joint, found in zip(joints, block_metrics(joints, gold).joints, strict=True):
         expected = enumerated(joint, gold)
         assert found.construction == expected.construction
         assert found.unary_nll == pytest.approx(expected.unary_nll, rel=1e-9, abs=1e-11)
@@ -91,9 +97,10 @@ def hold_to_their_sums(joints, gold, tile_cells):
 @settings(max_examples=40, deadline=None)
 @given(blocks(), st.integers(1, 40))
 def test_every_metric_of_every_construction_equals_its_sum_over_cells(case, tile_cells):
-    joints = all_joints(tables_of(case))
-    assert [joint.name for joint in joints] == list(CONSTRUCTIONS)
-    hold_to_their_sums(joints, case[1].gold, tile_cells)
+    with in_tiles_of(tile_cells):
+        joints = all_joints(tables_of(case))
+        assert [joint.name for joint in joints] == list(CONSTRUCTIONS)
+        hold_to_their_sums(joints, case[1].gold)
 
 
 places = st.tuples(st.integers(0, 3), st.integers(0, 2))
@@ -129,9 +136,10 @@ def has_probabilities(joint):
 )
 def test_tokens_that_the_model_rules_out_add_nothing_to_a_divergence(seed, ruled_out, everywhere, tile_cells, gold):
     tables = tables_with_zeros(seed, ruled_out, everywhere)
-    joints = [joint for joint in all_joints(tables) if has_probabilities(joint)]
-    assert {"product", "mrf", "arnold_gokhale", "pseudo_gibbs", "chain"} - {joint.name for joint in joints} == set()
-    hold_to_their_sums(joints, gold, tile_cells)
+    with in_tiles_of(tile_cells):
+        joints = [joint for joint in all_joints(tables) if has_probabilities(joint)]
+        assert {"product", "mrf", "arnold_gokhale", "pseudo_gibbs", "chain"} - {joint.name for joint in joints} == set()
+        hold_to_their_sums(joints, gold)
 
 
 def test_a_joint_that_rules_out_more_than_the_model_is_infinitely_far():
@@ -160,8 +168,10 @@ def test_compatibility_is_that_of_the_cells_that_both_tables_allow():
 @given(blocks(), st.integers(1, 40))
 def test_a_reading_holds_the_normaliser_and_the_marginals(case, tile_cells):
     tables = tables_of(case)
-    joints = all_joints(tables)
-    for joint, reading in zip(joints, read_joints(joints, tile_cells), strict=True):
+    with in_tiles_of(tile_cells):
+        joints = all_joints(tables)
+        readings = read_joints(joints)
+    for joint, reading in zip(joints, readings, strict=True):
         cells = joint.rule(tuple(slice(0, n) for n in joint.shape)).expand(joint.shape)
         assert reading.log_z == pytest.approx(float(cells.logsumexp(tuple(range(joint.sites)))), abs=1e-11)
         for t, marginal in enumerate(reading.log_marginals):
@@ -231,5 +241,3 @@ def test_a_joint_is_read_once():
     again, fresh = read_joints([joint, other])
     assert again is first and len(reads) == 1
     torch.testing.assert_close(fresh.kl[0], first.kl[0])
-    read_joints([joint], tile_cells=3)
-    assert len(reads) == 1 + 3

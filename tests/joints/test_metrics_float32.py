@@ -5,9 +5,9 @@ from dataclasses import replace
 import pytest
 import torch
 
-from unmask.joints import Joint
 from unmask.joints.arnold_gokhale import FamilyRule
 from unmask.joints.closed_forms import chain, hcb, mrf, mrf_logit, product
+from unmask.joints.joint import Joint
 from unmask.joints.metrics import block_metrics, read_joints
 from unmask.joints.registry import Member
 from unmask.tables.unary import Tables

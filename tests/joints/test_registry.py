@@ -5,8 +5,8 @@ import torch
 from joint_cases import random_tables
 
 from unmask.errors import InputError
-from unmask.joints import CONSTRUCTIONS, DEFAULT, derive, derive_all
-from unmask.joints.registry import all_named, named
+from unmask.joints.deriving import derive, derive_all
+from unmask.joints.registry import CONSTRUCTIONS, DEFAULT, all_named, named
 
 
 @pytest.mark.parametrize("name", CONSTRUCTIONS)

@@ -10,8 +10,7 @@ import pytest
 import torch
 
 from launch_kinds import compilations, record
-from unmask.joints import derive_all
-from unmask.joints.deriving import derive_blocks
+from unmask.joints.deriving import derive_all, derive_blocks
 from unmask.joints.metrics import metrics_of_blocks
 from unmask.joints.rehearsal import launches, random_pair, rehearse
 from unmask.models import batching

@@ -14,9 +14,10 @@ if not os.environ.get("TRITON_INTERPRET"):
     pytest.skip("compiled here, and held by test_cuda.py beside this file", allow_module_level=True)
 
 
-from unmask.joints import CONSTRUCTIONS, Joint, derive, derive_all
+from unmask.joints.deriving import derive, derive_all
+from unmask.joints.joint import Joint
 from unmask.joints.metrics import block_metrics, read_joints
-from unmask.joints.registry import Member
+from unmask.joints.registry import CONSTRUCTIONS, Member
 from unmask.joints.rules import Linear, PairForm, SumRule, pair_form, triton_serves
 from unmask.joints.sweeps import Members, flat, start, sweep
 from unmask.models import batching

@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 
 from unmask.cloze import Cloze
 from unmask.errors import InputError
-from unmask.joints import derive
+from unmask.joints.deriving import derive
 from unmask.models.tabular import TabularMLM
 from unmask.scoring.batch import TextBatch, score_batch
-from unmask.scoring.registry import LAWS, SCORES, AnyOrder, DecoderLaw, chosen, passes_of
+from unmask.scoring.registry import LAWS, SCORES, chosen, passes_of
 from unmask.tables.unary import unary_tables
 
 ENUMERATED = [*(name for name in SCORES if name != "log_prob"), *LAWS, *(f"{name}@2" for name in LAWS)]
@@ -183,15 +183,6 @@ def test_pairs_are_joints_over_shared_marginals():
     assert float(found.values[0]) == pytest.approx(whole - shared, abs=1e-9)
 
 
-def test_pairs_of_independent_tokens_are_their_law():
-    marginals = torch.tensor([[0.2, 0.3, 0.5], [0.6, 0.3, 0.1], [0.1, 0.8, 0.1]], dtype=torch.float64)
-    model = TabularMLM.from_joint(torch.einsum("a,b,c->abc", *marginals))
-    texts = torch.tensor(list(product(range(3), repeat=3)))
-    law = sum(marginals[t][texts[:, t]].log() for t in range(3))
-    for name in ("pair", "pll", "any_order"):
-        assert torch.allclose(scores(model, texts.tolist(), [name]).values, law, atol=1e-6)
-
-
 def test_a_pair_of_two_tokens_is_the_joint_itself():
     model = TabularMLM.random(3, 2, seed=6)
     texts = list(product(range(3), repeat=2))
@@ -219,19 +210,6 @@ def test_log_of_the_mean_lies_between_the_bounds():
     mean, lower = found["any_order"].values, found["any_order"].extra["mean_log"]
     assert bool((found["order_bounds"].extra["worst"] <= lower).all() and (lower <= mean).all())
     assert bool((mean <= found["order_bounds"].values).all())
-
-
-def test_passes_do_not_depend_on_the_order_of_the_names():
-    """Ten sites: 1,023 passes over all orders for both of its scores, 1,280 for the pairs, 10 for each masked range."""
-    for names, passes in (
-        (("pair", "any_order"), 2303),
-        (("any_order", "order_bounds"), 1023),
-        (("pll", "left_to_right"), 20),
-        (("order_bounds", "pll", "pair", "any_order"), 2313),
-    ):
-        for order in permutations(names):
-            assert passes_of(10, chosen(order)) == passes
-    assert passes_of(20, [AnyOrder(orders=8)]) == 160
 
 
 class CountingMLM(TabularMLM):
@@ -298,11 +276,3 @@ def test_random_sets_have_one_order_for_all_texts_which_the_seed_draws():
 def test_names_of_laws_are_checked(name, wrong):
     with pytest.raises(InputError, match=wrong):
         chosen(name)
-
-
-def test_definitions_of_laws_say_what_a_pass_reveals():
-    four = DecoderLaw("interleaved", 4)
-    assert chosen("decoder:interleaved@4") == (four,)
-    assert "every m-th blank" in four.definition and "4 passes" in four.definition
-    assert "the default gamma" in DecoderLaw("entropy-bound").definition
-    assert passes_of(16, [four]) == 4 and passes_of(3, [four]) == 3

@@ -137,13 +137,6 @@ def test_passes_are_shared_between_fillings_that_reveal_the_same_tokens():
     torch.testing.assert_close(shared.log_mean, alone, rtol=0, atol=1e-12)
 
 
-def test_one_text_of_k_sites_takes_two_to_the_k_minus_one_passes():
-    model = Counting.random(2, 5, seed=3)
-    conditionals = Conditionals(model)
-    lattice(conditionals, torch.tensor([[0, 1, 1, 0, 1]]), torch.arange(5)[None])
-    assert conditionals.passes == len(set(model.seen)) == 31
-
-
 def test_sampled_orders_are_unbiased_and_their_error_is_the_spread_of_the_estimate():
     model = TabularMLM.random(3, 4, seed=8, scale=2.0)
     text, sites = torch.tensor([[2, 0, 1, 1]]), torch.arange(4)[None]

@@ -31,12 +31,6 @@ def test_conditionals_of_one_joint_give_it_back(seed, rows, columns):
         assert unmask.derive(tables, name).dense().exp().numpy() == pytest.approx(joint, abs=1e-4), name
 
 
-def test_conditionals_of_two_joints_give_neither_back():
-    joint = np.array([[0.6, 0.1], [0.1, 0.2]])
-    tables = unmask.Tables.from_conditionals(conditionals(joint)[0], conditionals(joint[::-1])[1])
-    assert np.abs(unmask.derive(tables, "arnold_gokhale").dense().exp().numpy() - joint).max() > 0.01
-
-
 @settings(max_examples=20)
 @given(st.integers(0, 10**6))
 def test_without_masked_the_chain_is_pseudo_gibbs(seed):

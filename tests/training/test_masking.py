@@ -163,7 +163,21 @@ def test_short_names(spec: str, scheme: MaskingScheme) -> None:
 
 
 @pytest.mark.parametrize(
-    "spec", ["", "fixed", "fixed:2", "uniform:0.5-0.1", "uniform:0.5", "k:0", "k:1.5", "k:inf", "fixed:nan", "0.5*k:1+0.5*k:2"]
+    "spec",
+    [
+        "",
+        "fixed",
+        "fixed:2",
+        "uniform:0.5-0.1",
+        "uniform:0.5",
+        "k:0",
+        "k:1.5",
+        "k:inf",
+        f"k:{'9' * 400}",
+        "k:99999999999999999999",
+        "fixed:nan",
+        "0.5*k:1+0.5*k:2",
+    ],
 )
 def test_unknown_names_say_what_is_known(spec: str) -> None:
     with pytest.raises(InputError, match="masking .* is unknown: give fixed:RATE"):

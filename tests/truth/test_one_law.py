@@ -11,10 +11,10 @@ import torch
 
 from unmask.cloze import Cloze
 from unmask.evaluation.measure import measure_pairs
-from unmask.joints import derive
 from unmask.joints.arnold_gokhale import family
 from unmask.joints.chain_search import search_fillings
 from unmask.joints.closed_forms import chain
+from unmask.joints.deriving import derive
 from unmask.models.tabular import TabularMLM
 from unmask.sampling.decoders.decoder import Ancestral
 from unmask.sampling.engine.passes import Passes

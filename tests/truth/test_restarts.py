@@ -6,11 +6,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from joint_cases import distance, random_joint, random_scan_step, random_tables, seeds, settled, sizes, tables_of, without
 
-from unmask.joints import CONSTRUCTIONS, derive
 from unmask.joints.arnold_gokhale import FamilyRule, family
 from unmask.joints.closed_forms import chain
+from unmask.joints.deriving import derive
 from unmask.joints.joint import Joint
-from unmask.joints.registry import Member
+from unmask.joints.registry import CONSTRUCTIONS, Member
 from unmask.joints.sweeps import start
 
 EXACT = 1e-10

@@ -6,8 +6,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from unmask.cloze import Cloze
-from unmask.joints import CONSTRUCTIONS, Joint, derive
+from unmask.joints.deriving import derive
+from unmask.joints.joint import Joint
 from unmask.joints.metrics import block_metrics, compatibility, read_joints
+from unmask.joints.registry import CONSTRUCTIONS
 from unmask.models.tabular import TabularMLM
 from unmask.tables.unary import unary_tables
 

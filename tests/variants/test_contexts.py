@@ -145,11 +145,6 @@ def test_many_sites_have_keys_too(monkeypatch):
     test_any_orders_share_prefixes()
 
 
-def test_no_variants_no_numbers():
-    found = variant_scores(TabularMLM.random(2, 3, 1), [0] * 3, [0, 1], torch.empty((0, 2), dtype=torch.long), ALL, [0, 1])
-    assert {len(values) for values in found.values()} == {0}
-
-
 @pytest.mark.parametrize(
     ("names", "message"),
     [
@@ -200,11 +195,3 @@ def test_batches_do_not_change_the_numbers(letters_folder, enough, monkeypatch):
                     logits = model.network(input_ids=torch.tensor([text])).logits[0, site, allowed]
                 sums[name] += float(logits.log_softmax(-1)[place[x[t]]])
         assert {name: float(values[row]) for name, values in found.items()} == pytest.approx(sums, abs=1e-10)
-
-
-def test_progress_counts_variants():
-    seen = []
-    variants = everything([0, 1, 2], 3)
-    model = TabularMLM.random(3, 3, 1)
-    variant_scores(model, [0] * 3, [0, 1, 2], variants, "all", [0, 1, 2], progress=lambda *report: seen.append(report))
-    assert seen[-1] == (27, 27, "variants") and [done for done, _, _ in seen] == sorted(done for done, _, _ in seen)

@@ -179,14 +179,6 @@ def test_folders_and_workers_that_cannot_be_are_refused(tmp_path, letters):
     assert [path.name for path in tmp_path.iterdir()] == ["notes.txt"]
 
 
-def test_mutants_refuse_too_many_passes(letters, monkeypatch):
-    monkeypatch.setattr(streaming, "MAX_PASSES", 50)
-    with pytest.raises(InputError, match=r"the scores of 37 variants need \d+ passes of the model \(limit 50\)"):
-        unmask.mutants(SEQUENCE, measured=ROWS, model=letters, ranking=unmask.Ranking(scores=NAMES))
-    found = unmask.mutants(SEQUENCE, measured=ROWS, model=letters, ranking=unmask.Ranking(scores=NAMES), force=True)
-    assert len(found) == 36
-
-
 @pytest.mark.slow
 def test_mutants_on_ray_give_the_same_table(ray_here, tmp_path, letters_folder):
     model = partial(unmask.load, letters_folder, device="cpu", dtype="float64")

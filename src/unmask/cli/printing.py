@@ -310,6 +310,9 @@ def check(options: dict[str, Any]) -> None:
 def evaluate(options: dict[str, Any]) -> int:
     """Print the table, and what was left out; 1 if pairs failed."""
     out = options.get("out")
+    if options.get("paper") and options.get("scheme") is None:
+        places = {scheme: {} if out is None else {"out": Path(out) / scheme} for scheme in ("random", "contiguous")}
+        return max(evaluate({**options, "scheme": scheme, **place}) for scheme, place in places.items())
     result: Evaluation = answered("evaluate", options, partial(_show_evaluation, out=out))
     _print_skipped(result)
     if not result.failed:
@@ -333,7 +336,7 @@ def _show_evaluation(evaluation: Evaluation, out: Any) -> None:
         difference = cell(row["difference"], "difference") if "difference" in row else ""
         rows.append([named(row["construction"]).label, *(written(row[m]["value"], m) for m in HEADINGS), difference])
     heads = [*HEADINGS.values(), "P-NLL per token\nminus product"]
-    print_table(terminal.console(), heads, rows, first=f"{pairs:,} pairs")
+    print_table(terminal.console(), heads, rows, first=f"{pairs:,} {evaluation.settings.get('scheme') or 'given'} pairs")
     _print_place("intervals, rows and figures", out)
 
 

@@ -26,6 +26,7 @@ import logging
 import math
 import os
 import time
+import warnings
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -39,16 +40,8 @@ import torch
 from unmask.answers.checking import look_at_first
 from unmask.checks import memory
 from unmask.cloze import Cloze
-from unmask.errors import InputError, UnmaskError
-from unmask.evaluation.pairs import (
-    Parse,
-    PositionPair,
-    choose_pairs,
-    is_pairs_file,
-    pairs_as_lines,
-    read_pairs,
-    read_texts,
-)
+from unmask.errors import InputError, UnmaskError, UnmaskWarning
+from unmask.evaluation.pairs import Parse, PositionPair, choose_pairs, is_pairs_file, pairs_as_lines, read_pairs, read_texts
 from unmask.evaluation.table import Evaluation
 from unmask.joints.deriving import derive_blocks
 from unmask.joints.likely_tokens import LIKELY
@@ -64,7 +57,8 @@ from unmask.runs.engine import Workers, each
 from unmask.runs.files import as_json, read_bytes, write_atomically, writing
 from unmask.runs.fingerprint import content_hash
 from unmask.runs.folder import RunFolder, read_rows
-from unmask.runs.progress import Progress
+from unmask.runs.progress import Progress, in_words
+from unmask.tables.candidates import SPEED
 from unmask.tables.unary import tables_of
 
 if TYPE_CHECKING:
@@ -74,28 +68,12 @@ if TYPE_CHECKING:
 KIND = "evaluate"
 MOST_ROWS_PER_PART = 4096
 COLUMNS: dict[str, str] = {
-    "pair": "int64",
-    "text_index": "int64",
-    "text": "string",
-    "first": "int64",
-    "second": "int64",
-    "first_token": "string",
-    "second_token": "string",
-    "tokens": "int64",
-    "token_distance": "int64",
-    "syntactic_distance": "int64",
-    "construction": "string",
-    "unary_nll_first": "float64",
-    "unary_nll_second": "float64",
-    "pair_nll": "float64",
-    "a_kl": "float64",
-    "g_kl": "float64",
-    "compatibility": "float64",
-    "objective": "float64",
-    "steps": "int64",
-    "converged": "bool",
-    "seconds": "float64",
-}
+    "pair": "int64", "text_index": "int64", "text": "string", "first": "int64", "second": "int64", "first_token": "string",
+    "second_token": "string", "tokens": "int64", "token_distance": "int64", "syntactic_distance": "int64",
+    "construction": "string", "unary_nll_first": "float64", "unary_nll_second": "float64", "pair_nll": "float64",
+    "a_kl": "float64", "g_kl": "float64", "compatibility": "float64", "objective": "float64",
+    "steps": "int64", "converged": "bool", "seconds": "float64",
+}  # fmt: skip
 """Column: Arrow type. NLL and KL are in nats at the gold tokens; `seconds` is the time of the whole pair,
 or its share of that of the pairs that were measured with it."""
 
@@ -132,7 +110,6 @@ class Measurer:
 
     def _launches(self) -> Iterator[Launch]:
         """The launches of passes and tables, beside those of the joints."""
-
         from unmask.tables import triton_cells
 
         yield partial(first_pass, self.model)
@@ -214,19 +191,12 @@ def measure_pairs(
 
 def about_pair(pair: PositionPair, tokens: Sequence[str]) -> Row:
     """The columns that all rows of a pair share: all except the numbers of a construction."""
+    first, second = pair.block
     return {
-        "pair": pair.index,
-        "text_index": pair.text_index,
-        "text": pair.text,
-        "first": pair.block[0],
-        "second": pair.block[1],
-        "first_token": tokens[0],
-        "second_token": tokens[1],
-        "tokens": len(pair.ids),
-        "token_distance": pair.token_distance,
-        "syntactic_distance": pair.syntactic_distance,
-        **pair.extra,
-    }
+        "pair": pair.index, "text_index": pair.text_index, "text": pair.text, "first": first, "second": second,
+        "first_token": tokens[0], "second_token": tokens[1], "tokens": len(pair.ids),
+        "token_distance": pair.token_distance, "syntactic_distance": pair.syntactic_distance, **pair.extra,
+    }  # fmt: skip
 
 
 def schema(pairs: Iterable[PositionPair]) -> pyarrow.Schema:
@@ -411,7 +381,7 @@ def evaluated(
     data: Data,
     model: Model,
     settings: Mapping[str, Any],
-    choice: tuple[str, int, int],
+    choice: tuple[str, int | None, int],
     budget: str | float | None = None,
     folder: Path | None = None,
     on_ray: bool = False,
@@ -421,7 +391,7 @@ def evaluated(
     """Load the model, choose the pairs, measure those that the folder does not hold yet.
 
     settings   constructions, arnold_gokhale_steps, support, alphabet
-    choice     scheme, number and seed of the pairs
+    choice     scheme, number (None: `usual_pairs`) and seed of the pairs
     """
     if budget is not None:
         memory("memory", budget, 1)
@@ -433,7 +403,16 @@ def evaluated(
     measurer = Measurer(lm, *measured)
     if workers is None:
         measurer.rehearse()
-    plan = make_plan(data, lm, regular, *choice)
+    scheme, pairs, seed = choice
+    plan = make_plan(data, lm, regular, scheme, pairs or usual_pairs(lm, measurer.tokens, on_ray), seed)
+    seconds = len(plan.pairs) * seconds_per_pair(lm, measurer.tokens)
+    if pairs is None and len(plan.pairs) < MOST_USUAL and not on_ray and "scheme" in plan.settings:
+        warnings.warn(
+            f"{len(plan.pairs)} pairs, about {in_words(seconds)} on two cores, are a first try: numbers to report take "
+            f"{MOST_USUAL:,} (--pairs {MOST_USUAL}), best on a GPU",
+            UnmaskWarning,
+            stacklevel=3,
+        )
     about = {
         "dtype": str(lm.dtype).removeprefix("torch."),
         "device": lm.device.type if workers is None else workers.device,
@@ -445,6 +424,25 @@ def evaluated(
     if workers is None or load is None:
         return measure_plan(plan, InBatches(measurer, budget, longest), folder, progress)
     return measure_plan(plan, partial(measured_on_ray, workers, load, (*measured, budget, longest)), folder, progress)
+
+
+MOST_USUAL, FEWEST_USUAL = 1000, 2
+FIRST_TRY = 70.0
+"""Pairs of a run that is not told how many, and the seconds that it may take on a CPU."""
+SECONDS_PER_CELL = 8e-8
+USUAL_TOKENS = 12
+
+
+def seconds_per_pair(model: MaskedLM, tokens: int) -> float:
+    """About how long a pair over this many tokens takes on two cores, by the size of model and tables alone."""
+    return tokens * (2 * (model.multiplications(USUAL_TOKENS) or 0) / SPEED + tokens * SECONDS_PER_CELL)
+
+
+def usual_pairs(model: MaskedLM, tokens: int, on_ray: bool) -> int:
+    """How many pairs a first try has: about a minute's on two cores, which is a function of the model alone."""
+    if on_ray or model.device.type == "cuda":
+        return MOST_USUAL
+    return max(FEWEST_USUAL, min(MOST_USUAL, int(FIRST_TRY / max(seconds_per_pair(model, tokens), 1e-3))))
 
 
 def make_plan(data: Data, model: MaskedLM, regular: Sequence[int], scheme: str, count: int, seed: int) -> Plan:

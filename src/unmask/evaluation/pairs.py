@@ -144,48 +144,42 @@ Surface = list[tuple[str, int, int, bool]]
 
 def read_conllu(lines: Iterable[tuple[int, str]], name: str) -> Iterator[tuple[str, Parse]]:
     """(text, parse) of each sentence, from lines with their numbers; `name` is used in errors."""
-    for is_blank, some in groupby(lines, lambda line: not line[1].strip()):
-        if not is_blank:
-            yield from _sentence(some, name)
+    for _, some in groupby(lines, lambda line: not line[1].strip()):
+        sentence = [(number, line) for number, line in some if line.strip()]
+        words = [(number, line.split("\t")) for number, line in sentence if not line.startswith("#")]
+        if words:
+            text = next((line.removeprefix("# text = ") for _, line in sentence if line.startswith("# text = ")), None)
+            yield _sentence(text, words, name)
 
 
-def _sentence(lines: Iterable[tuple[int, str]], name: str) -> Iterator[tuple[str, Parse]]:
-    """The sentence of these lines; nothing if they have no word."""
-    text, first_line = None, 0
-    forms, heads, surface = list[str](), list[int](), Surface()
-    for number, line in lines:
-        if line.startswith("#"):
-            text = line.removeprefix("# text = ") if line.startswith("# text = ") else text
-            continue
-        columns = line.split("\t")
+def _sentence(text: str | None, rows: Iterable[tuple[int, list[str]]], name: str) -> tuple[str, Parse]:
+    """The sentence of these rows of columns; without a `text` its words spell it."""
+    forms, heads, surface, first_line = list[str](), list[int](), Surface(), 0
+    for number, columns in rows:
         if len(columns) != 10:
             raise InputError(f"{name} line {number}: {len(columns)} tab-separated columns: a CoNLL-U word has 10")
         identifier, form, head, misc = columns[0], columns[1], columns[6], columns[9]
-        space, first_line = "SpaceAfter=No" not in misc.split("|"), first_line or number
+        first_line, several = first_line or number, "-" in identifier
+        if "." in identifier:
+            continue
         try:
-            if "." in identifier:
-                continue
-            if "-" in identifier:
-                first, last = (int(i) for i in identifier.split("-"))
-                surface.append((form, first, last, space))
-                continue
-            word = int(identifier)
-            heads.append(int(head))
+            first, last = (int(i) for i in (identifier.split("-") if several else (identifier, identifier)))
+            heads += [] if several else [int(head)]
         except ValueError:
             raise InputError(
                 f"{name} line {number}: id {identifier!r} and head {head!r} should be numbers: give a basic dependency tree"
             ) from None
-        if word != len(forms) + 1:
-            raise InputError(f"{name} line {number}: word {word} follows word {len(forms)}: number the words 1, 2, 3, ...")
-        forms.append(form)
-        if not (surface and surface[-1][1] <= word <= surface[-1][2]):
-            surface.append((form, word, word, space))
-    if forms:
-        where = f"{name}, sentence at line {first_line}"
-        _check_tree(heads, where)
-        if text is None:
-            text = "".join(form + " " * space for form, _, _, space in surface).rstrip()
-        yield text, Parse(_spans(text, forms, surface, where), tuple(h - 1 for h in heads))
+        if not several:
+            if first != len(forms) + 1:
+                raise InputError(f"{name} line {number}: word {first} follows word {len(forms)}: number the words 1, 2, 3, ...")
+            forms.append(form)
+            if surface and surface[-1][1] <= first <= surface[-1][2]:
+                continue
+        surface.append((form, first, last, "SpaceAfter=No" not in misc.split("|")))
+    where = f"{name}, sentence at line {first_line}"
+    _check_tree(heads, where)
+    text = text if text is not None else "".join(form + " " * space for form, _, _, space in surface).rstrip()
+    return text, Parse(_spans(text, forms, surface, where), tuple(h - 1 for h in heads))
 
 
 def _spans(text: str, forms: Sequence[str], surface: Surface, where: str) -> tuple[tuple[int, int], ...]:

@@ -18,7 +18,7 @@ estimate too, and no place is certain.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from heapq import nlargest
 from math import exp, fsum, log
 
@@ -144,7 +144,8 @@ def search_fillings(
     At the end, those that `also` names for the `top` best and for the wanted ones are scored too, beyond `passes`.
     `seed`: of the sampled orders beyond EXACT_SITES, of which there are as many as let `top` fillings be scored.
     """
-    run = _Run(conditionals, variants, top, passes, accept, also, rounding, progress)
+    states = Exploration(conditionals, variants, max(MOST_LISTED, 2 * top), rounding)
+    run = _Run(states, top, passes, accept, also, progress)
     sites = max(variant.sites for variant in variants)
     if sites > EXACT_SITES and top * (2**sites - 1) > passes:
         return run.by_sampled_orders(wanted, torch.Generator().manual_seed(seed))
@@ -163,26 +164,22 @@ def log_mean_over_orders(
     return float(log_prob), float(error)
 
 
+@dataclass
 class _Run:
-    def __init__(
-        self,
-        conditionals: Conditionals,
-        variants: Sequence[Variant],
-        top: int,
-        budget: int,
-        accept: Accept | None,
-        also: Also | None,
-        rounding: Rounding | None,
-        progress: Progress | None,
-    ) -> None:
-        self.conditionals, self.top, self.budget = conditionals, top, budget
-        self.accept, self.also, self.progress = accept, also, progress
-        self.before = conditionals.passes
-        self.states = Exploration(conditionals, variants, max(MOST_LISTED, 2 * top), rounding)
-        self.found: dict[int, float] = {}
-        self.agreed: set[int] = set()
-        self.refused: set[int] = set()
-        self.begun: dict[int, None] = {}
+    states: Exploration
+    top: int
+    budget: int
+    accept: Accept | None
+    also: Also | None
+    progress: Progress | None
+    found: dict[int, float] = field(default_factory=dict)
+    agreed: set[int] = field(default_factory=set)
+    refused: set[int] = field(default_factory=set)
+    begun: dict[int, None] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.conditionals = self.states.conditionals
+        self.before = self.conditionals.passes
 
     @property
     def passes(self) -> int:
@@ -310,10 +307,7 @@ class _Run:
     def _settle(self) -> None:
         """Exact probabilities of the fillings that have become complete."""
         reached = [x for x in self.states.reached_by_all() if x not in self.found and self._accepted(x)]
-        self._score([x for x in [*reached, *self.begun, *self._candidates()] if not self._missing(x)])
-
-    def _missing(self, x: int) -> bool:
-        return bool(self.states.missing(self.states.states[x]))
+        self._score([x for x in [*reached, *self.begun, *self._candidates()] if not self.states.missing(self.states.states[x])])
 
     def _complete(self, fillings: Sequence[State]) -> None:
         """Exact probabilities of these fillings, whatever passes they take."""

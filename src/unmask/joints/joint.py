@@ -263,11 +263,15 @@ class Joint:
 
 
 def not_converged(joints: Iterable[Joint]) -> str:
-    """A sentence that names the constructions which iterate and did not converge; empty if all did."""
-    missed = {joint.name: joint.report.get("next_change") for joint in joints if joint.report.get("converged") is False}
+    """A sentence that names the constructions which iterate and did not converge; empty if all did.
+
+    It bounds what one more step of eq. 5 changes, which is computed, and gives the solver's estimate of what all further ones do.
+    """
+    missed = {joint.name: joint.report for joint in joints if joint.report.get("converged") is False}
     if not missed:
         return ""
-    changes = [change for change in missed.values() if isinstance(change, float)]
-    bound = f" (one more step changes none by more than {percent_at_most(max(changes))})" if changes else ""
+    change, error = ([v for r in missed.values() if isinstance(v := r.get(k), float)] for k in ("next_change", "error"))
+    bound = f" (one more step changes none by more than {percent_at_most(max(change))}" if change else ""
+    bound += f"; all further ones by an estimated {max(error):.1g})" if change and isfinite(max(error)) else ")" if change else ""
     remedy = "use another construction, or fewer candidates"
     return f"{', '.join(missed)} did not converge, and the probabilities are approximate{bound}: {remedy}"

@@ -26,6 +26,7 @@ from collections.abc import Sequence
 from copy import copy
 from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -119,8 +120,7 @@ def _padded(chosen: Sequence[Tensor], places: int, nothing: int) -> Tensor:
     return torch.stack([functional.pad(tokens, (0, places - len(tokens)), value=nothing) for tokens in chosen])
 
 
-@dataclass(frozen=True)
-class _Factors:
+class _Factors(NamedTuple):
     """Of each row's Jacobian J = [[-diag, P], [Q, -diag]], its rows over `out`: what solving J s = -excess takes."""
 
     own_u: Float[Tensor, "m x"]
@@ -136,16 +136,14 @@ class _Factors:
 
     def room(self, rows: int) -> _Factors:
         """Empty factors of this many rows."""
-        every = (self.own_u, self.p, self.q, self.inverse_schur)
-        own_u, p, q, inverse_schur = (x.new_zeros((rows, *x.shape[1:])) for x in every)
-        return _Factors(own_u, p, q, inverse_schur)
+        return _Factors(*(x.new_zeros((rows, *x.shape[1:])) for x in self))
 
     def rows(self, which: Tensor | slice) -> _Factors:
-        return _Factors(*(x[which] for x in (self.own_u, self.p, self.q, self.inverse_schur)))
+        return _Factors(*(x[which] for x in self))
 
     def put(self, which: Tensor, new: _Factors) -> None:
-        for name in ("own_u", "p", "q", "inverse_schur"):
-            getattr(self, name)[which] = getattr(new, name)
+        for own, of_rows in zip(self, new, strict=True):
+            own[which] = of_rows
 
 
 class LikelyTokens:
@@ -260,9 +258,10 @@ class LikelyTokens:
             flows = flows[0].rows(at), flows[1].rows(at)
         which = torch.tensor(list(rows), device=device)
         new = _factorised(*flows, (self.members.restart[which] == 0) if self.whole else None)
-        if self.factors is None or len(rows) == len(self.factorised):
-            self.factors = new if len(rows) == len(self.factorised) else new.room(len(self.factorised))
-        if self.factors is not new:
+        if len(rows) == len(self.factorised):
+            self.factors = new
+        else:
+            self.factors = self.factors or new.room(len(self.factorised))
             self.factors.put(which, new)
         for row in rows:
             self.factorised[row] = True

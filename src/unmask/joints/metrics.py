@@ -1,18 +1,4 @@
-"""How far the conditionals of joints lie from the model's, for all joints over the same tables in one read of them.
-
-For a joint mu proportional to exp(r), and each site t and context x_{-t} (the block's other tokens),
-
-    KL_t(x_{-t}) = sum_{x_t} q_t (log q_t - log mu(x) + log mu_{-t}),     mu_{-t} = mu with site t summed out
-                 = sum q_t log q_t  -  sum q_t r  +  (sum q_t) log R_{-t},    R_{-t} = sum_{x_t} exp r
-
-(J(t, w') in eq. 4 of Torroba Hennigen & Kim 2023). These are four sums of each site: q_t and q_t log q_t, which all joints
-over the tables share and which are kept with them, and q_t r and exp r of each joint. A table that is normalised to
-rounding only (sum q_t = 1 +- 1e-6) leaves no trace, since log R is weighted by the sum.
-
-A token that the model rules out, q_t = 0, adds nothing, whatever the joint gives it. A token that the joint alone rules out
-makes the divergence infinite, also in a context that the joint rules out altogether.
-
-How good a joint is, and how faithful to the model: Table 1 of Torroba Hennigen & Kim 2023 (section 3).
+"""How good a joint is, and how faithful to the model: Table 1 of Torroba Hennigen & Kim 2023 (section 3).
 
 For N blocks with gold tokens w, k sites each (2 in the paper), and a joint mu whose conditionals are mu_t:
 
@@ -23,23 +9,31 @@ For N blocks with gold tokens w, k sites each (2 in the paper), and a joint mu w
     objective      sum over t and x_{-t} of the same divergence, for one block (eq. 4)
     compatibility  of the tables alone, whatever the joint
 
-The U-PPL of the product is that of the model's own unary conditionals q_t, as in the paper; its A-KL and G-KL compare
-the product's conditionals (its factors) with q_t. Over candidate sets everything is given that the block lies in them.
+The U-PPL of the product is that of the model's own unary conditionals q_t, as in the paper; its A-KL and G-KL compare the
+product's conditionals (its factors) with q_t. Over candidate sets everything is given that the block lies in them.
 
-Where a model rules tokens out (q_t = 0), a divergence is infinite if the joint rules out more, and a token's probability given a
-context that the joint rules out counts as 0.
+One read of the tables gives the divergences of all joints over them. For mu proportional to exp(r) and mu_{-t} = mu with t
+summed out,
+
+    KL_t(x_{-t}) = sum_{x_t} q_t (log q_t - log mu(x) + log mu_{-t})
+                 = sum q_t log q_t  -  sum q_t r  +  (sum q_t) log R_{-t},    R_{-t} = sum_{x_t} exp r.
+
+Two of these four sums, q_t and q_t log q_t, are shared by all joints over the tables and cached. A table that is normalised to
+rounding only (sum q_t = 1 +- 1e-6) leaves no trace, since log R is weighted by the sum. A token that the model rules out, q_t =
+0, adds nothing. A token that the joint alone rules out makes the divergence infinite, also in a context that the joint rules out
+altogether; a token's probability given such a context counts as 0.
 
 Compatibility: whether the tables can be the conditionals of one joint at all. With L = log A - log B for a pair, and lse_x,
 lse_y, lse its log-sums over x, over y and over both,
 
     compatibility = mean over all (x, y) of (L + lse - lse_x - lse_y)^2,
 
-zero if and only if the tables are compatible (Arnold & Press 1989): then A/B = mu_a(x) / mu_b(y), a product, and the
-bracket is the pointwise mutual information of the distribution proportional to A/B. Swapping the positions turns A/B
-into B/A, so that incompatible tables have one value in each order. For k > 2 sites the mean runs over all pairs of
-sites too, in the block's order, the other tokens held fixed. That is zero if and only if all k tables are compatible:
-log-ratios along the axes then add up to zero around every square of cells, hence around every closed path. Cells that a table
-rules out (probability 0) are left out of the sums and of the mean: tables are compared where both allow a token.
+zero if and only if the tables are compatible (Arnold & Press 1989): then A/B = mu_a(x) / mu_b(y), a product, and the bracket is
+the pointwise mutual information of the distribution proportional to A/B. Swapping the positions turns A/B into B/A, so that
+incompatible tables have one value in each order. For k > 2 sites the mean runs over all pairs of sites too, in the block's
+order, the other tokens held fixed. That is zero if and only if all k tables are compatible: log-ratios along the axes then add
+up to zero around every square of cells, hence around every closed path. Cells that a table rules out (probability 0) are left
+out of sums and mean.
 """
 
 from __future__ import annotations
@@ -49,13 +43,12 @@ from dataclasses import dataclass
 from functools import reduce
 from itertools import combinations
 from math import exp, isfinite, nan
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 from weakref import WeakKeyDictionary
 
 import torch
 from torch import Tensor
 
-from unmask import checks
 from unmask.errors import InputError
 from unmask.joints.joint import Joint
 from unmask.joints.registry import CONSTRUCTIONS
@@ -102,25 +95,22 @@ class JointReading:
     objective: float
 
 
-def read_joints(joints: Sequence[Joint], tile_cells: int | None = None) -> list[JointReading]:
-    """One read of the tables for all `joints` that were not read before; they must be rules over the same tables.
-
-    `tile_cells`: read all of them now, this many cells at a time.
-    """
+def read_joints(joints: Sequence[Joint]) -> list[JointReading]:
+    """One read of the tables for all `joints` that were not read before; they must be rules over the same tables."""
     if any(joint.tables is not joints[0].tables for joint in joints):
         raise InputError("these joints are rules over different tables: read the joints of each block by themselves")
-    return read_rules([(joints[0].tables, [joint.rule for joint in joints])], tile_cells)[0]
+    return read_rules([(joints[0].tables, [joint.rule for joint in joints])])[0]
 
 
-def read_rules(blocks: Sequence[tuple[Tables, Sequence[Rule]]], tile_cells: int | None = None) -> list[list[JointReading]]:
+def read_rules(blocks: Sequence[tuple[Tables, Sequence[Rule]]]) -> list[list[JointReading]]:
     """The same for rules over the tables of several blocks of one shape; on a GPU the blocks share their launches."""
-    unread = [(tables, [rule for rule in rules if rule not in _READ or tile_cells is not None]) for tables, rules in blocks]
-    if tile_cells is None and triton_serves(*(tables for tables, _ in blocks)):
-        asked = [(tables, rule, pair_form(tables, rule)) for tables, rules in unread for rule in rules]
-        _READ.update(_read_by_triton([_Job(tables, rule, form) for tables, rule, form in asked if form is not None]))
+    unread = [(tables, [rule for rule in rules if rule not in _READ]) for tables, rules in blocks]
+    if triton_serves(*(tables for tables, _ in blocks)):
+        forms = ((tables, rule, pair_form(tables, rule)) for tables, rules in unread for rule in rules)
+        _READ.update(_read_by_triton([_Job(tables, rule, form) for tables, rule, form in forms if form is not None]))
     for tables, rules in unread:
-        if left := [rule for rule in rules if rule not in _READ or tile_cells is not None]:
-            _READ.update(zip(left, _read_by_tiles(tables, left, tile_cells), strict=True))
+        if left := [rule for rule in rules if rule not in _READ]:
+            _READ.update(zip(left, _read_by_tiles(tables, left), strict=True))
     return [[_READ[rule] for rule in rules] for _, rules in blocks]
 
 
@@ -128,7 +118,7 @@ _READ: WeakKeyDictionary[Rule, JointReading] = WeakKeyDictionary()
 """A rule never changes, so it is read once, by the solver that found it or by the metrics."""
 
 
-def _read_by_tiles(tables: Tables, rules: Sequence[Rule], tile_cells: int | None) -> list[JointReading]:
+def _read_by_tiles(tables: Tables, rules: Sequence[Rule]) -> list[JointReading]:
     def read(part: Sequence[Tile]) -> list[_Sums]:
         sums = [_Sums(tables, rule) for rule in rules]
         for index in part:
@@ -137,12 +127,11 @@ def _read_by_tiles(tables: Tables, rules: Sequence[Rule], tile_cells: int | None
                 of_rule.add(index, q)
         return sums
 
-    parts = by_threads(tables.log_q[0], read, tile_cells)
+    parts = by_threads(tables.log_q[0], read)
     return [reduce(_Sums.join, of_rule).reading() for of_rule in zip(*parts, strict=True)]
 
 
-@dataclass(frozen=True)
-class _OwnSums:
+class _OwnSums(NamedTuple):
     """sum q_t and sum q_t log q_t of every context, which no joint enters."""
 
     weight: tuple[Tensor, ...]
@@ -184,8 +173,7 @@ def _own_by_triton(blocks: Sequence[Tables]) -> list[_OwnSums]:
     ]
 
 
-@dataclass(frozen=True)
-class _Job:
+class _Job(NamedTuple):
     """A rule over the tables of a pair, in the form that a GPU reads."""
 
     tables: Tables
@@ -368,28 +356,20 @@ class BlockMetrics:
         """One row per construction."""
         import pandas
 
-        rows = [
-            {
-                "construction": m.construction,
-                **{f"unary_nll_{t + 1}": nll for t, nll in enumerate(m.unary_nll)},
-                "joint_nll": m.joint_nll,
-                "a_kl": m.a_kl,
-                "g_kl": m.g_kl,
-                "objective": m.objective,
-                "compatibility": self.compatibility,
-            }
-            for m in self.joints
-        ]
+        rows = []
+        for m in self.joints:
+            unary = {f"unary_nll_{t + 1}": nll for t, nll in enumerate(m.unary_nll)}
+            own = {name: getattr(m, name) for name in ("joint_nll", "a_kl", "g_kl", "objective")}
+            rows.append({"construction": m.construction, **unary, **own, "compatibility": self.compatibility})
         return pandas.DataFrame(rows)
 
 
 @checked
-def block_metrics(joints: Sequence[Joint], gold: Sequence[int], tile_cells: int | None = None) -> BlockMetrics:
+def block_metrics(joints: Sequence[Joint], gold: Sequence[int]) -> BlockMetrics:
     """The metrics of several joints of one block, as `unmask evaluate` has them: U-NLL, P-NLL, A-KL and G-KL.
 
-    joints       rules over the same tables
-    gold         the token ids that stood in the blanks
-    tile_cells   how many cells of a joint are read at once [default: as many as fit]
+    joints   rules over the same tables
+    gold     the token ids that stood in the blanks
 
     >>> tables = unmask.fill("The [MASK] [MASK] at the casino.", candidates=16).joint.tables
     >>> gold = [int(ids[0]) for ids in tables.candidates]
@@ -398,18 +378,14 @@ def block_metrics(joints: Sequence[Joint], gold: Sequence[int], tile_cells: int 
     """
     if not joints or any(joint.tables is not joints[0].tables for joint in joints):
         raise InputError(f"the {len(joints)} joints are not rules over the same tables: give joints of one block, one or more")
-    if tile_cells is not None:
-        checks.whole("tile_cells", tile_cells, 1, 2**40)
-    return metrics_of_blocks([joints], [gold], tile_cells)[0]
+    return metrics_of_blocks([joints], [gold])[0]
 
 
-def metrics_of_blocks(
-    blocks: Sequence[Sequence[Joint]], golds: Sequence[Sequence[int]], tile_cells: int | None = None
-) -> list[BlockMetrics]:
+def metrics_of_blocks(blocks: Sequence[Sequence[Joint]], golds: Sequence[Sequence[int]]) -> list[BlockMetrics]:
     """The same for the joints of several blocks of one shape, which share launches and transfers on a GPU."""
     tables = [joints[0].tables for joints in blocks]
     places = _places(tables, golds)
-    readings = read_rules([(joints[0].tables, [joint.rule for joint in joints]) for joints in blocks], tile_cells)
+    readings = read_rules([(joints[0].tables, [joint.rule for joint in joints]) for joints in blocks])
     numbers = iter(_numbers([(joint, at_gold) for joints, at_gold in zip(blocks, places, strict=True) for joint in joints]))
     measured = [
         tuple(_joint_metrics(joint, reading, next(numbers)) for joint, reading in zip(joints, of_block, strict=True))

@@ -90,12 +90,7 @@ CONSTRUCTIONS: dict[str, Construction] = {
     construction.name: construction
     for construction in (
         Construction(
-            "product",
-            "MLM (product)",
-            f"{CLOSED}:product",
-            Style("#000000", "o", "-"),
-            own_unary=False,
-            heading="prod-\nuct",
+            "product", "MLM (product)", f"{CLOSED}:product", Style("#000000", "o", "-"), own_unary=False, heading="prod-\nuct"
         ),
         Construction("mrf_logit", "MRF (logit)", f"{CLOSED}:mrf_logit", Style("#CC79A7", "v", "--")),
         Construction("mrf", "MRF", f"{CLOSED}:mrf", Style("#D55E00", "^", "--")),
@@ -130,6 +125,8 @@ INDEPENDENT = "product"
 """The blanks taken as independent: what the others are compared with."""
 SEARCHED = next(name for name, construction in CONSTRUCTIONS.items() if construction.searched)
 """From three blanks on the default, and the law of every search."""
+PUBLISHED = ("product", "mrf_logit", "mrf", "hcb", "arnold_gokhale")
+"""The rows of Table 1 of Torroba Hennigen & Kim 2023."""
 PUBLISHED_STEPS = "arnold_gokhale"
 """The construction that the paper stops after a number of steps."""
 FORMS = (*CONSTRUCTIONS, "family:ALPHA,LAMBDA")

@@ -61,13 +61,13 @@ def tiles(shape: Sequence[int], cells: int) -> Iterator[Tile]:
         yield (slice(start, min(start + rows, shape[0])), *rest)
 
 
-def by_threads(table: Tensor, work: Callable[[Sequence[Tile]], Result], cells: int | None = None) -> list[Result]:
+def by_threads(table: Tensor, work: Callable[[Sequence[Tile]], Result]) -> list[Result]:
     """`work` on the tiles of consecutive parts of a table, one part per thread of a processor; the results in order.
 
     A tile is too small to be shared: the operations on it would spend more time waiting for each other than computing.
     """
     on_cpu, threads = table.device.type == "cpu", torch.get_num_threads()
-    every = list(tiles(table.shape, cells or (CELLS_ON_CPU if on_cpu else CELLS_ON_GPU)))
+    every = list(tiles(table.shape, CELLS_ON_CPU if on_cpu else CELLS_ON_GPU))
     count = min(threads, len(every)) if on_cpu else 1
     if count == 1:
         return [work(every)]

@@ -9,11 +9,10 @@ is a probability over the V^k texts too, exact in 2^k - 1 passes. The same recur
 mean of log p_o, a lower bound of log p; with the largest or smallest term, the best and worst order, which look at hidden
 values and so are not probabilities. Beyond MOST_SITES orders are sampled: the mean of p_o over sampled orders is unbiased.
 
-The part of the lattice of revealed sets that passes have explored, for all fillings of a text at once.
-
-A state (S, x_S) is a set of revealed sites and their tokens; a pass over it gives q(. | x_S) at its h hidden sites. The chain
-rule in a random order moves from state to state: it picks a hidden site i uniformly, and a token from q. It ends in the
-filling x with probability p(x), the mean over all orders (see `unmask.tables.lattice`). From the states passed so far:
+An `Exploration` holds the part of the lattice that passes have seen, for all fillings of a text at once. A state (S, x_S) is a
+set of revealed sites and their tokens; a pass over it gives q(. | x_S) at its h hidden sites. The chain rule in a random order
+moves from state to state: it picks a hidden site i uniformly, and a token from q. It ends in the filling x with
+probability p(x). From the states passed so far:
 
 - flow(S, x_S), the probability of coming there through passed states alone; at a filling, a lower bound of p(x).
   cover is the share of orders that do so, so flow / cover is the mean of p_o over the orders known.

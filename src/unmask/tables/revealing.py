@@ -17,8 +17,6 @@ fit of a reading is
 
 and its weight is its share of the sum over the readings. A text without such neighbours, or with impossible ones in every
 reading, gives equal weights.
-
-Results that follow from one object, a block's tables or a sampler's target: computed once, and kept while that lives.
 """
 
 from __future__ import annotations
@@ -180,12 +178,12 @@ Rest = ParamSpec("Rest")
 
 
 def kept_with_first(compute: Callable[Concatenate[Owner, Rest], Result]) -> Callable[Concatenate[Owner, Rest], Result]:
-    """`compute`, whose results are kept as long as its first argument lives, which they must not hold themselves."""
-    kept: WeakKeyDictionary[Any, dict[Any, Result]] = WeakKeyDictionary()
+    """`compute`, whose results are cached while its first argument lives, which they must not hold themselves."""
+    cache: WeakKeyDictionary[Any, dict[Any, Result]] = WeakKeyDictionary()
 
     @wraps(compute)
     def once(owner: Owner, /, *rest: Rest.args, **named: Rest.kwargs) -> Result:
-        known, key = kept.setdefault(owner, {}), (rest, tuple(sorted(named.items())))
+        known, key = cache.setdefault(owner, {}), (rest, tuple(sorted(named.items())))
         if key not in known:
             known[key] = compute(owner, *rest, **named)
         return known[key]

@@ -37,14 +37,15 @@ for the right ones. What is drawn carries no gradient.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from math import ceil, inf, sqrt
+from math import ceil, sqrt
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Generator, Tensor
 
-from unmask.checks import numbers
+from unmask.checks import MOST_TOKENS, numbers
+from unmask.checks import shown as as_shown
 from unmask.errors import InputError
 from unmask.training.encoder import Slots
 from unmask.training.packing import PackedText, Vocabulary
@@ -204,14 +205,15 @@ def parse_scheme(spec: str) -> MaskingScheme:
         low, high = (float(part) for part in (value.split("-") if kind == "uniform" else (value, value)))
         if kind == "uniform" and 0 <= low <= high <= 1 and high > 0:
             return UniformRate(low, high)
-        if kind == "k" and 1 <= low < inf and low == int(low):
+        if kind == "k" and 1 <= low <= MOST_TOKENS and low == int(low):
             return ExactlyK(int(low))
         if kind in ("fixed", "span", "words") and 0 < low <= 1:
             return {"fixed": FixedRate, "span": Spans, "words": WholeWords}[kind](low)
     except ValueError:
         pass
     raise InputError(
-        f"masking {spec!r} is unknown: give fixed:RATE, uniform:LOW-HIGH, k:NUMBER, span:RATE or words:RATE, rates up to 1"
+        f"masking {as_shown(spec)} is unknown: give fixed:RATE, uniform:LOW-HIGH, k:NUMBER, span:RATE or words:RATE, rates "
+        "up to 1"
     )
 
 
