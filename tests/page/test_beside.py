@@ -45,9 +45,9 @@ def differences(page):
 def test_fill_shows_both_maps_and_their_differences(page, folders):
     import unmask
 
-    page.open(f"#/fill?text={SEQUENCE}&blanks=2,4")
+    page.open(f"#/fill?text={SEQUENCE}&blanks=2,4&beside=1")
     page.until("document.querySelectorAll('svg.heat').length === 2")
-    known = [{c.text: c.log_prob for c in unmask.fill(MASKED, str(f), top=10).completions} for f in folders]
+    known = [{c.text: c.log_prob for c in unmask.fill(MASKED, str(f), top=12).completions} for f in folders]
     found = differences(page)
     assert set(found) <= set(known[0]) | set(known[1])
     for text, (first, second, apart) in found.items():
@@ -67,18 +67,18 @@ def test_fill_shows_both_maps_and_their_differences(page, folders):
 def test_every_view_follows(page, folders):
     import unmask
 
-    page.open(f"#/score?text={SEQUENCE}&second=EVQLVESGGA&scores=pll")
+    page.open(f"#/score?text={SEQUENCE}&second=EVQLVESGGA&scores=pll&beside=1")
     known = [unmask.score([SEQUENCE, "EVQLVESGGA"], "pll", model=str(folder)).rows for folder in folders]
     found = differences(page)
     for n in (0, 1):
-        first, second, apart = found[f"pll, sentence {n + 1}"]
+        first, second, apart = found[f"pll, sequence {n + 1}"]
         assert first == pytest.approx(known[0][n]["pll"], abs=6e-4) and second == pytest.approx(known[1][n]["pll"], abs=6e-4)
         assert apart == pytest.approx(first - second, abs=1.1e-3)
-    page.open(f"#/dependence?text={SEQUENCE}&blanks=2,4,6")
+    page.open(f"#/dependence?text={SEQUENCE}&blanks=2,4,6&beside=1")
     assert len(differences(page)) == 3
-    page.open(f"#/sample?text={SEQUENCE}&blanks=2,4&chains=2&sweeps=2&speed=240")
+    page.open(f"#/sample?text={SEQUENCE}&blanks=2,4&chains=2&sweeps=2&speed=240&beside=1")
     assert {"accepted", "energy of chain 1"} <= set(differences(page))
-    page.open(f"#/mutants?text={SEQUENCE}&blanks=2,4")
+    page.open(f"#/mutants?text={SEQUENCE}&blanks=2,4&beside=1")
     assert all(values[2] is not None for values in differences(page).values())
     assert page.tab.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0
 
@@ -88,3 +88,18 @@ def test_one_model_has_one_pane(open_page):
     page.open("#/batch")
     page.tab.wait_for_selector("h1")
     assert page.tab.locator(".panes, .pane").count() == 0
+
+
+def test_the_head_lists_the_models(page, folders):
+    import unmask
+
+    page.open(f"#/score?text={SEQUENCE}&second=&scores=pll")
+    page.tab.wait_for_selector("svg.profile")
+    assert page.tab.locator(".panes").count() == 0
+    page.tab.get_by_label("Model", exact=True).select_option("1")
+    page.until("location.hash.includes('model=1')")
+    known = unmask.score([SEQUENCE], "pll", model=str(folders[1])).rows[0]["pll"]
+    page.until("(n) => document.querySelector('[aria-label=scores] td.n')?.textContent === n", f"{known:.2f}")
+    page.tab.get_by_label("Beside", exact=True).select_option("0")
+    page.until("document.querySelectorAll('.panes svg.profile').length === 2")
+    assert page.tab.locator(".panes h2").first.inner_text() == folders[1].name

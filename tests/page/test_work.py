@@ -108,8 +108,8 @@ def test_the_map_says_what_its_axes_and_colours_are(page):
     page.tab.get_by_role("button", name="Difference").click()
     ticks = page.tab.locator(".map .tick").all_text_contents()
     assert len(ticks) == 3 and ticks[0].startswith("−") and ticks[1] == "0" and ticks[2].startswith("+")
-    for button in page.tab.locator("[aria-label='constructions'] tbody button").all():
-        assert (button.get_attribute("title") or "").endswith("."), "what it is, in one sentence"
+    for meaning in page.tab.locator("dl.meanings dd").all_inner_texts():
+        assert meaning.endswith("."), "what it is, in one sentence"
 
 
 def test_dependence_says_how_much_its_candidates_hold(page):

@@ -85,6 +85,9 @@ export function wide(text, size = 13) {
   return pen.measureText(text).width;
 }
 
+// The data-key of what had the keyboard, while its figure is not drawn yet.
+export const waiting = { key: null };
+
 // A figure that is drawn again when its place becomes wider or narrower: draw(width) gives an SVG.
 export function figure(draw, label) {
   const box = h("div", { class: "figure", role: "group", "aria-label": label });
@@ -93,10 +96,11 @@ export function figure(draw, label) {
     const width = Math.floor(box.clientWidth);
     if (!width || width === before) return;
     before = width;
-    const at = box.contains(document.activeElement) ? document.activeElement.dataset.key : null;
+    const at = box.contains(document.activeElement) ? document.activeElement.dataset.key : document.activeElement === document.body ? waiting.key : null;
     box.replaceChildren(draw(width));
     box.tabIndex = box.scrollWidth > box.clientWidth + 1 ? 0 : -1;
-    if (at) box.querySelector(`[data-key="${CSS.escape(at)}"]`)?.focus({ preventScroll: true });
+    const to = at && box.querySelector(`[data-key="${CSS.escape(at)}"]`);
+    if (to) { to.focus({ preventScroll: true }); waiting.key = null; }
   }).observe(box);
   return box;
 }

@@ -1,5 +1,5 @@
 // Questions to a model: requests, progress, Stop, what is stale, and what to do when the server is away.
-import { h } from "./drawing/dom.js";
+import { h, waiting } from "./drawing/dom.js";
 
 const [SOON, AGAIN] = [3, 1500];
 const ROOT = new URL("../", import.meta.url);
@@ -173,4 +173,5 @@ export function keeping(box, draw) {
   const kind = key.slice(0, key.lastIndexOf(":") + 1);
   const to = box.querySelector(`[data-key="${CSS.escape(key)}"]`) ?? (kind ? box.querySelector(`[data-key^="${CSS.escape(kind)}"]`) : null);
   to?.focus({ preventScroll: true });
+  waiting.key = to ? null : key;
 }

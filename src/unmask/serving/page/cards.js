@@ -96,7 +96,7 @@ function menu(name, made, { rows, data, of, part = "" }) {
 export function card({ title, name, label, kind = "", tools = [], ...files }, ...body) {
   const made = h("section", { class: `card ${kind}`.trim(), "aria-label": label ?? title },
     h("header", {}, h("h2", {}, title), tools.length ? h("div", { class: "tools" }, tools) : null, files.rows || files.data ? menu(name, () => made, files) : null),
-    files.part ? h("p", { class: "part" }, `${files.part}: the rest was stopped.`) : null, ...body);
+    files.part ? h("p", { class: "part" }, `${files.part}; stopped before the rest.`) : null, ...body);
   return made;
 }
 

@@ -67,7 +67,7 @@ export function profile(columns, { label, most, letters = false, rtl = false, nu
   const [size, bar] = letters ? [13, 34] : [15, 30];
   const below = columns.some((column) => column.value < 0) ? bar : 0;
   const lines = columns[0]?.texts.length ?? 1;
-  const high = bar + below + lines * (size + 5) + (letters ? 30 : 26);
+  const high = bar + below + lines * (size + 5) + (letters ? 30 : 36);
   return figure((width) => {
     const room = (column) => (letters ? 13 : Math.min(width - 8, Math.max(...column.texts.map((text) => wide(text, size)), wide(column.written, 11)) + 10));
     const rows = [[]];

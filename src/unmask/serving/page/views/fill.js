@@ -139,8 +139,9 @@ export function open(root, about, values) {
     return card({ title: "Every construction", name: "constructions", kind: "later", rows: () => [["construction", "dependence", "entropy", "unfaithful", "best", "log_prob"], ...rows.map((row) => [row.name, row.total_correlation, row.entropy, row.a_kl, row.best.text, row.best.log_prob])], data: () => rows },
       h("p", { class: "note" }, "A masked model gives conditionals, not a joint; each rule derives one. Dependence and entropy are in nats. Unfaithful: how far a joint’s conditionals lie from the model’s, in nats."),
       table("constructions", ["construction", "#dependence", "#entropy", "#unfaithful", "its best", "#probability"], rows.map((row) => [
-        [{}, h("button", { type: "button", "aria-pressed": String(row.name === answer.joint), title: meanings[row.name], "data-key": `construction:${row.name}`, onclick: () => choose(row.name) }, row.label)],
-        nats(row.total_correlation), nats(row.entropy), nats(row.a_kl, 3), row.best.tokens.map(shown).join(" … "), percent(probability(row.best.log_prob))])));
+        [{}, h("button", { type: "button", "aria-pressed": String(row.name === answer.joint), "data-key": `construction:${row.name}`, onclick: () => choose(row.name) }, row.label)],
+        nats(row.total_correlation), nats(row.entropy), nats(row.a_kl, 3), row.best.tokens.map(shown).join(" … "), percent(probability(row.best.log_prob))])),
+      h("dl", { class: "meanings" }, rows.map((row) => [h("dt", {}, row.label), h("dd", {}, meanings[row.name])])));
   }
 
   function pinned(pin) {
