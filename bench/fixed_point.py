@@ -16,10 +16,11 @@ eigen-solver's, or with restarts a linear solver's, in float64.
 By default the sentences below on the bundled model, over 1,024 tokens of each blank: half the likeliest, half drawn from
 the rest, so that the tail is there too; `--exact` takes the vocabulary whole.
 
-`--check` asks instead whether `arnold_gokhale` and `restarted` converge on real text, half of the pairs contiguous, half random.
-The marginals of each joint are summed from its cells in float64, and both maps that have the fixed point (eq. 5 and the sweep)
-are applied to them once, over tables in float64. A pair fails if a map moves a marginal by more than the solver's tolerance in
-total variation or raises one by more than its bound on growth, or if the solver says that it has not converged.
+`--check` asks instead whether `arnold_gokhale` and `restarted` converge on real text, half of the pairs contiguous, half random,
+over the likeliest `--tokens` of each blank. The marginals of each joint are summed from its cells in float64, and both maps that
+have the fixed point (eq. 5 and the sweep) are applied to them once, over tables in float64. A pair fails if a map moves a
+marginal by more than the solver's tolerance in total variation or raises one by more than its bound on growth, or if the solver
+says that it has not converged.
 """
 
 from __future__ import annotations
@@ -47,6 +48,7 @@ from unmask.joints.registry import Member, member, named
 from unmask.joints.solver import GROWS, Standing, standings
 from unmask.joints.sweeps import Marginals, Members, flat, start, sweep, unflat
 from unmask.models.masked_lm import MaskedLM
+from unmask.tables.candidates import choose_candidates
 from unmask.tables.revealing import regular_tokens
 from unmask.tables.unary import Tables, unary_tables
 
@@ -158,7 +160,7 @@ def check(model: MaskedLM, every: Iterator[Cloze], tokens: int | None) -> None:
     names = ("arnold_gokhale", "restarted")
     failed, steps, worst, count = dict.fromkeys(names, 0), dict.fromkeys(names, 0), Standing(0.0, 0.0), 0
     for count, cloze in enumerate(every, 1):
-        for joint in derive_all(unary_tables(model, cloze, None if tokens is None else tokens_of(model, cloze, tokens)), names):
+        for joint in derive_all(unary_tables(model, cloze, choose_candidates(model, cloze, tokens, exact=tokens is None)), names):
             found = standing(joint)
             steps[joint.name] = max(steps[joint.name], int(str(joint.report["steps"])))
             worst = Standing(max(worst.moved, found.moved), max(worst.growth, found.growth))
