@@ -30,7 +30,7 @@ from torch import Tensor
 from unmask.models.masked_lm import MaskedLM
 from unmask.sampling.decoders.decoder import Ancestral, decode
 from unmask.sampling.engine.passes import Passes
-from unmask.sampling.engine.randomness import ChainStreams, Proposal, StepStreams
+from unmask.sampling.engine.randomness import ChainStreams, Proposal, Randomness
 from unmask.sampling.kernels.kernel import SweepPlan
 from unmask.sampling.kernels.metropolis import Acceptance, MetropolisHastings
 from unmask.sampling.run.diagnostics import FEWEST_DRAWS, measure
@@ -63,7 +63,7 @@ class Naive:
         logits = self.passes.logits(masked_alone(rows, where, self.target.model.mask_id), where.unsqueeze(1))[:, 0]
         return self.target.energy.term(logits, rows.gather(1, where.unsqueeze(1)).squeeze(1)).reshape(n, -1).sum(-1)
 
-    def step(self, ids: Tensor, rng: StepStreams, sites: Tensor) -> Tensor:
+    def step(self, ids: Tensor, rng: Randomness, sites: Tensor) -> Tensor:
         """One proposal for each chain."""
         rows, site = torch.arange(len(ids), device=ids.device), sites[:, 0]
         where = self.target.free_positions[site]
@@ -79,7 +79,7 @@ class Naive:
 
 
 def run(
-    ids: Tensor, step: Callable[[StepStreams, Tensor], Tensor], passes: Passes, steps: range, sites: int,
+    ids: Tensor, step: Callable[[Randomness, Tensor], Tensor], passes: Passes, steps: range, sites: int,
     energy: Callable[[], Tensor] | None = None,
 ) -> Cost:  # fmt: skip
     """Steps of `step`, timed; a sweep is as many as there are sites, and its energies are kept."""
@@ -109,7 +109,7 @@ def run_kernel(kernel: MetropolisHastings, ids: Tensor, steps: range) -> Cost:
     """Steps of one of our kernels; the start's T passes are not counted, as naive's are not either."""
     state, _ = kernel.init(ids)
 
-    def step(rng: StepStreams, sites: Tensor) -> Tensor:
+    def step(rng: Randomness, sites: Tensor) -> Tensor:
         kernel.step(state, rng, sites)
         return state.ids
 
@@ -120,7 +120,7 @@ def run_naive(target: Target, passes: Passes, ids: Tensor, steps: range) -> Cost
     """Steps of the algorithm as written."""
     naive, texts = Naive(target, passes), ids.clone()
 
-    def step(rng: StepStreams, sites: Tensor) -> Tensor:
+    def step(rng: Randomness, sites: Tensor) -> Tensor:
         nonlocal texts
         texts = naive.step(texts, rng, sites)
         return texts

@@ -172,9 +172,16 @@ def law_table(found: Sequence[Mapping[str, Any]], seed: int) -> str:
     """Nats per token, with intervals paired by text against the best order of one token per pass."""
     points = against_best(found, np.array([line["each"]["nats"] for line in found]), seed)
     best = next(point["decoder"] for point in points if point["best"])
-    rows = [["decoder", "given", "passes", "nats per token", f"minus {best}", "entropy per token"]]
+    rows = [["decoder", "given", "rounds", "rows", "nats per token", f"minus {best}", "entropy per token"]]
     for point in points:
-        rows.append([point["decoder"], point["asked"] or "", *cells(point), f"{point['entropy']:.3f}"])
+        rows.append(
+            [
+                point["decoder"],
+                point["asked"] or "",
+                *cells({"rounds": point["passes"], "rows": point["passes"], **point}),
+                f"{point['entropy']:.3f}",
+            ]
+        )
     return table(rows)
 
 

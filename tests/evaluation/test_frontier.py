@@ -69,7 +69,7 @@ def test_differences_are_paired_by_text():
     draw = np.random.default_rng(0)
     texts = draw.normal(30, 5, 40)
     rows = [
-        {"decoder": name, "asked": asked, "text": i, "passes": 10, "nats": nats + more}
+        {"decoder": name, "asked": asked, "text": i, "passes": 10, "rounds": 10, "rows": 10, "nats": nats + more}
         for name, asked, more in (("random", 2, 1.0), ("surest first", None, 0.0))
         for i, nats in enumerate(texts)
     ]
@@ -146,3 +146,20 @@ def test_what_is_refused(tmp_path):
             unmask.frontier(TEXTS, **{"length": 7, **given})
         assert "\n" not in str(caught.value)
     assert "mask-predict" not in with_law() and math.isclose(len(set(with_law())), len(with_law()))
+
+
+def test_a_profile_that_no_decoder_reads_is_refused(tmp_path):
+    with pytest.raises(
+        InputError, match="profile was given, which random, interleaved does not use: leave it out, or add least-d"
+    ):
+        unmask.frontier(["Two men are in a park."], decoders=["random", "interleaved"], length=7, profile=tmp_path / "other.json")
+
+
+def test_rounds_and_rows_stand_beside_passes():
+    texts = ["Two men are in a park.", "A girl sat on the chair."]
+    found = unmask.frontier(texts, decoders=["interleaved", "verified"], passes=[2], length=7)
+    points = {point["decoder"]: point for point in found.points}
+    assert points["interleaved"]["rounds"] == points["interleaved"]["rows"] == points["interleaved"]["passes"] == 2
+    verified = points["verified"]
+    assert verified["passes"] == 7 and 2 <= verified["rounds"] < 14 and verified["rows"] >= verified["rounds"]
+    assert "| rounds | rows |" in found.to_markdown() and found.figure().axes[0].get_xlabel() == "rounds per text"

@@ -33,7 +33,7 @@ def saved(page, card, kind):
 def test_the_numbers_of_a_pair_do_not_contradict_each_other(page, others):
     page.open(f"{PAIRS}&others={others}")
     page.tab.wait_for_selector("[aria-label='the chosen pair'] svg.heat")
-    for row in page.tab.locator("[aria-label='strongest pairs'] tbody tr").all()[:4]:
+    for row in page.tab.locator("[aria-label='pairs by mutual information'] tbody tr").all()[:4]:
         listed = float(row.locator("td.n").first.inner_text())
         row.locator("button").click()
         said = page.tab.get_by_label("the chosen pair", exact=True).inner_text()

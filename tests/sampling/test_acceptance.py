@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from sampling_cases import of, small_target
 
 from unmask.sampling.engine.passes import Passes
-from unmask.sampling.engine.randomness import StepStreams
+from unmask.sampling.engine.randomness import Randomness
 from unmask.sampling.enumeration import all_texts
 from unmask.sampling.kernels.metropolis import Acceptance, MetropolisHastings, energy_allowed, log_acceptance
 from unmask.sampling.target import energies
@@ -50,7 +50,7 @@ def test_impossible_texts_are_rejected():
     assert not bool(vector(-0.1) < log_acceptance(infinite, infinite, vector(1.0))), "from one forbidden text to another"
 
 
-class Given(StepStreams):
+class Given(Randomness):
     """Uniforms as they were drawn."""
 
     def __init__(self, log_u):

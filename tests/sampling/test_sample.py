@@ -1,5 +1,6 @@
 """`unmask.sample` and `unmask.diagnose` from Python: what they return, and that they leave what the commands leave."""
 
+import inspect
 import json
 from functools import partial
 
@@ -158,3 +159,9 @@ def test_starts_of_a_fasta_file_are_its_sequences(tmp_path):
     start = unmask.Start(init=tmp_path / "starts.fa")
     assert start.init == ("MKTLL", "EVQL")
     assert unmask.SampleSettings(start=start, chains=1).start.init == ("MKTLL",)
+
+
+def test_a_first_try_is_small():
+    """About a minute on two cores: the bundled model takes some 4 passes per token of a sweep."""
+    defaults = {name: one.default for name, one in inspect.signature(unmask.sample).parameters.items()}
+    assert defaults["chains"] * defaults["sweeps"] * 12 * 4 < 20_000

@@ -20,6 +20,8 @@ from command_runner import invoke
 from unmask.errors import InputError, UnmaskError, UnmaskWarning
 from unmask.models.encoder.bert import BertMaskedLM
 from unmask.models.masked_lm import MaskedLM
+from unmask.sampling.decoders.revealing import RevealingDecoder
+from unmask.sampling.decoders.verified import Verified, VerifiedState
 from unmask.sampling.registry import KERNELS
 from unmask.sampling.target import energy_terms
 from unmask.translation.translators import Draft, Drafting, PairModel
@@ -207,8 +209,8 @@ def test_the_command_writes_one_line_per_source_and_keeps_empty_ones(masked: Pat
         ({"kernel": "mask-predct"}, "did you mean mask-predict"),
         ({"kernel": "mh", "gamma": 1.0}, "gamma was given, which kernel mh does not use"),
         (
-            {"kernel": "mask-predict", "decoding_temperature": 0.5},
-            "decoding_temperature 0.5 was given, and decoders translate at 0",
+            {"kernel": "mask-predict", "decoding_temperature": -0.5},
+            "decoding_temperature -0.5 is out of range",
         ),
         ({"reference": ["one"]}, "24 sources and 1 references"),
         ({"choose": "best"}, "choose 'best' is unknown"),
@@ -363,3 +365,54 @@ def test_training_refuses_what_is_no_parallel_corpus(tmp_path: Path, masked: Pat
         sources, targets = pairs(200, words=6)
         options = {**SMALL, "steps": 1}
         flat.train(parallel=(sources + long, targets + long), out=tmp_path / "some", **options)
+
+
+def test_a_temperature_that_is_given_is_the_temperature(masked: Path) -> None:
+    usual = translated(masked, lengths=2, seed=1)
+    assert usual.settings.to_dict()["decoding_temperature"] == 0.0
+    hot = [translated(masked, kernel="mask-predict", decoding_temperature=t, lengths=2, seed=1) for t in (0.0, 1.0, 3.0)]
+    assert [found.settings.to_dict()["decoding_temperature"] for found in hot] == [0.0, 1.0, 3.0]
+    assert hot[0].rows == usual.rows and hot[2].texts != usual.texts
+
+
+def test_verified_drafts_translate_as_one_token_per_pass_does_in_fewer_rounds(
+    masked: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Temperature 0: a draft is accepted if it is the likeliest token given all before it, so that the texts are the same."""
+    states: list[VerifiedState] = []
+
+    def recorded(self: Verified, n: int, rng: Any) -> VerifiedState:
+        states.append(init(self, n, rng))
+        return states[-1]
+
+    init = Verified.init
+    monkeypatch.setattr(Verified, "init", recorded)
+    found = translated(masked, kernel="verified", passes=2, sets="interleaved", lengths=2)
+    rounds, tokens = sum(int(state.rounds.sum()) for state in states), sum(state.order.numel() for state in states)
+    monkeypatch.setattr(Verified, "step", RevealingDecoder.step)
+    one_by_one = translated(masked, kernel="verified", passes=2, sets="interleaved", lengths=2)
+    assert found.texts == one_by_one.texts and share_right(found.texts, TARGETS) > 0.6
+    assert rounds < 0.8 * tokens, "one token per pass has as many rounds as tokens"
+
+
+@pytest.mark.parametrize("options", [{"kernel": "mh", "sweeps": 2}, {"kernel": "beam"}])
+def test_a_run_that_was_stopped_goes_on_from_its_folder(
+    masked: Path, causal: Path, tmp_path: Path, options: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("unmask.translation.translators.SOURCES", {"cpu": 2})
+    monkeypatch.setattr("unmask.translation.beam_search.ROWS", {"cpu": 40})
+    model, seen = causal if "beam" in options.values() else masked, []
+    whole = translated(model, reference=TARGETS, **options)
+
+    def stop(done: int, total: int, what: str = "") -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        translated(model, out=tmp_path / "run", progress=stop, **options)
+    assert len(list((tmp_path / "run" / "parts").iterdir())) == 1
+    report = lambda done, total, what="": seen.append(done)  # noqa: E731
+    found = translated(model, out=tmp_path / "run", reference=TARGETS, progress=report, **options)
+    assert found.rows == whole.rows and found.moves == whole.moves and len(seen) == 2
+    assert (tmp_path / "run" / "translations.jsonl").read_text() == whole.lines()
+    with pytest.raises(InputError, match="holds a run with .* not "):
+        translated(model, out=tmp_path / "run", kernel="greedy" if model == causal else "gibbs")

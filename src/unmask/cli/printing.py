@@ -345,12 +345,12 @@ def frontier(options: dict[str, Any]) -> None:
     out = options.get("out")
 
     def show(result: Frontier) -> None:
-        from unmask.evaluation.frontier import cells
+        from unmask.evaluation.frontier import cells, name_of
 
         console = terminal.console(at_least=terminal.USUAL)
         console.print(result.headline, soft_wrap=True)
-        rows = ([point["decoder"], *cells(point)] for point in result.points)
-        print_table(console, ["passes", "nats per token", f"minus {result.best}"], rows, first="decoder")
+        rows = ([name_of(point), *cells(point)] for point in result.points)
+        print_table(console, ["rounds", "rows", "nats per token", f"minus {result.best}"], rows, first="decoder")
         _print_place("rows, table and figure", out)
 
     _print_skipped(answered("frontier", options, show))
@@ -380,10 +380,11 @@ def translate(options: dict[str, Any]) -> None:
 
     with terminal.progress() as report:
         translations = unmask.translate(**options, progress=report)
-    if "save" not in options:
+    quiet = bool({"save", "out"} & set(options))
+    if not quiet:
         print(translations.lines(), end="")
     if translations.figures is not None:
-        screen = terminal.console() if "save" in options else terminal.messages()
+        screen = terminal.console() if quiet else terminal.messages()
         screen.print(str(translations.figures), soft_wrap=True)
 
 
@@ -437,8 +438,6 @@ def _show_diagnosis(diagnosis: Diagnosis) -> None:
     if diagnosis.scoring_passes:
         rates.append(f"{diagnosis.scoring_passes:,} more to score the samples")
     console.print("; ".join(rates))
-    for line in position_lines(diagnosis):
-        console.print(line)
     if diagnosis.functionals:
         columns = {"mean": 2, "sd": 2, "r_hat": 3, "ess_bulk": 0, "ess_tail": 0, "ess_per_1000_passes": 2}
         rows = []
@@ -456,18 +455,6 @@ def _show_diagnosis(diagnosis: Diagnosis) -> None:
         )
     for sentence in diagnosis.verdict:
         console.print(f"- {sentence}")
-
-
-def position_lines(diagnosis: Diagnosis) -> list[str]:
-    """Acceptance and novelty along the positions, in per cent; two lines for each length."""
-    lines = []
-    for length in dict.fromkeys(p.length for p in diagnosis.positions):
-        here = [p for p in diagnosis.positions if p.length == length]
-        first, last = here[0].position, here[-1].position
-        places = f"{first} to {last}" if len(here) == last - first + 1 else ", ".join(str(p.position) for p in here)
-        for word, share in (("accepted", "accepted"), ("changed ", "changed")):
-            lines.append(f"{word} at positions {places}, %: " + " ".join(f"{100 * getattr(p, share):3.0f}" for p in here))
-    return lines
 
 
 # ---- score ----

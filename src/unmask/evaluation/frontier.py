@@ -6,6 +6,9 @@ Texts have L tokens, all masked at the start, and q runs over the regular tokens
 texts of L tokens: the numbers are computed, not estimated, and comparable. References fill one token per pass: the lowest entropy
 first ("surest first"), in a random order (drawn for each text from the seed), from left to right. Differences are from the best
 of them, text by text.
+
+Rounds are calls of the network that wait for each other, rows the texts that they see. A pass is one round of one row. Verified
+drafts need fewer rounds than their law has passes, and more rows: both are counted while texts are drawn.
 """
 
 from __future__ import annotations
@@ -33,8 +36,9 @@ from unmask.runs.files import write_atomically, write_json, write_table
 from unmask.runs.fingerprint import content_hash, provenance
 from unmask.runs.folder import RunFolder
 from unmask.runs.progress import Progress
-from unmask.sampling.decoders.decoder import lowest
+from unmask.sampling.decoders.decoder import decode, lowest
 from unmask.sampling.decoders.revealing import LowestEntropy, RandomSets, RevealingDecoder, Seen, law
+from unmask.sampling.decoders.verified import Verified, VerifiedState
 from unmask.sampling.engine.passes import Passes
 from unmask.sampling.engine.randomness import ChainStreams
 from unmask.sampling.registry import KERNELS
@@ -52,6 +56,9 @@ if TYPE_CHECKING:
 KIND = "frontier"
 SAME_CONTENT = {"model": "weights", "data": "data_sha256"}
 RESAMPLES = 2000
+DRAWN = 64
+"""Texts that are drawn to count the rounds of a decoder that verifies."""
+COUNTED = ("passes", "rounds", "rows")
 FILES = ("frontier.md", "frontier.json", "frontier.png", "results.parquet")
 
 
@@ -195,21 +202,35 @@ def _rows(
         for start in range(0, len(pending), at_once):
             some = pending[start : start + at_once]
             laws = law(decoder, ids[some], ChainStreams(seed, some, model.device).at(0, 0))
-            numbers = zip(some, (-laws.log_q.sum(1)).tolist(), laws.passes.tolist(), strict=True)
-            yield [
-                {"decoder": point.decoder, "asked": point.passes, "text": text, "passes": taken, "nats": nats}
-                for text, nats, taken in numbers
-            ]
+            rounds = rows = laws.passes.tolist()
+            if isinstance(decoder, Verified):
+                rounds, rows = _drawn(decoder, some, seed)
+            columns = (some, laws.passes.tolist(), rounds, rows, (-laws.log_q.sum(1)).tolist())
+            names = ("text", "passes", "rounds", "rows", "nats")
+            same = {"decoder": point.decoder, "asked": point.passes}
+            yield [{**same, **dict(zip(names, row, strict=True))} for row in zip(*columns, strict=True)]
             made += len(some) * (point.passes or length)
             if progress:
                 progress(made, total, "passes")
+
+
+def _drawn(decoder: Verified, texts: Sequence[int], seed: int) -> tuple[list[int | None], list[int | None]]:
+    """Rounds and rows of texts that are drawn in the place of the first of `texts`, None for the others."""
+    some = [text for text in texts if text < DRAWN]
+    rest: list[int | None] = [None] * (len(texts) - len(some))
+    if not some:
+        return rest, rest
+    state, rows = decode(decoder, len(some), ChainStreams(seed, some, decoder.target.device).at(0, 1))
+    assert isinstance(state, VerifiedState)
+    return [*state.rounds.tolist(), *rest], [*rows.tolist(), *rest]
 
 
 def _columns() -> pyarrow.Schema:
     import pyarrow
 
     kinds = {"decoder": pyarrow.string(), "asked": pyarrow.int64(), "text": pyarrow.int64()}
-    return pyarrow.schema({**kinds, "passes": pyarrow.int64(), "nats": pyarrow.float64()})
+    counts = dict.fromkeys(("passes", "rounds", "rows"), pyarrow.int64())
+    return pyarrow.schema({**kinds, **counts, "nats": pyarrow.float64()})
 
 
 def _frame(rows: Sequence[Mapping[str, Any]]) -> pandas.DataFrame:
@@ -224,7 +245,8 @@ class Frontier(Result):
     """Nats per token of every decoder at every number of passes.
 
     settings   what was asked, with the model's fingerprint and a hash of the data
-    rows       one row per text and decoder: decoder, asked (passes asked for; missing: one token per pass), text, passes, nats
+    rows       one row per text and decoder: decoder, asked (passes asked for; missing: one token per pass), text, passes of its
+               law, rounds and rows of a text that is drawn (of verified for the first 64 texts), nats
     skipped    how many texts were left out, by reason
     about      when, where and with which versions it was made
 
@@ -240,14 +262,14 @@ class Frontier(Result):
 
     @cached_property
     def points(self) -> list[dict[str, Any]]:
-        """{decoder, asked, passes, nats, difference}: means over texts; nats per token and its difference from `best` have 95 %
-        bootstrap intervals over texts, {"value", "low", "high"}."""
+        """{decoder, asked, passes, rounds, rows, nats, difference}: means over texts; nats per token and its difference from
+        `best` have 95 % bootstrap intervals over texts, {"value", "low", "high"}."""
         length, seed = self.settings["length"], self.settings["seed"]
         points, values = list[dict[str, Any]](), []
         for (decoder, asked), group in self.rows.groupby(["decoder", "asked"], dropna=False, sort=False):
             ordered = group.sort_values("text")
-            passes = float(ordered["passes"].mean())
-            points.append({"decoder": decoder, "asked": None if np.isnan(asked) else int(asked), "passes": passes})
+            means = {name: float(ordered[name].mean()) for name in COUNTED}
+            points.append({"decoder": decoder, "asked": None if np.isnan(asked) else int(asked), **means})
             values.append(ordered["nats"].to_numpy(float) / length)
         return against_best(points, np.array(values), seed)
 
@@ -267,7 +289,7 @@ class Frontier(Result):
 
         rows = []
         for point in self.points:
-            row = {name: point[name] for name in ("decoder", "asked", "passes")}
+            row = {name: point[name] for name in ("decoder", "asked", *COUNTED)}
             for name in ("nats", "difference"):
                 row |= interval_columns(name, point[name])
             rows.append(row)
@@ -286,10 +308,10 @@ class Frontier(Result):
 
     def to_markdown(self) -> str:
         """The table for people."""
-        head = ["decoder", "passes", "nats per token", f"minus {self.best}"]
-        lines = [self.headline + ".", "", line(head), line(["---", "---:", "---:", "---:"])]
+        head = ["decoder", "rounds", "rows", "nats per token", f"minus {self.best}"]
+        lines = [self.headline + ".", "", line(head), line(["---", *["---:"] * 4])]
         for point in self.points:
-            lines.append(line([point["decoder"], *cells(point)]))
+            lines.append(line([name_of(point), *cells(point)]))
         lines += ["", "In brackets: 95 % bootstrap intervals over texts; differences are paired by text. Lower is better."]
         return "\n".join(lines) + "\n"
 
@@ -300,27 +322,27 @@ class Frontier(Result):
         return f"{texts} of {self.settings['length']} tokens of {source}, model {self.settings['model']}"
 
     def figure(self) -> Figure:
-        """Nats per token against passes; bars are the intervals of the differences."""
+        """Nats per token against rounds; bars are the intervals of the differences."""
         from unmask.figures import Figure
 
         figure = Figure(figsize=(9, 4.8), layout="constrained")
         axes = figure.subplots()
         for name in dict.fromkeys(point["decoder"] for point in self.points):
-            mine = sorted((point for point in self.points if point["decoder"] == name), key=lambda point: point["passes"])
+            mine = sorted((point for point in self.points if point["decoder"] == name), key=lambda point: point["rounds"])
             if mine[0]["asked"] is None:
-                label = f"{name}, {mine[0]['passes']:g} passes"
+                label = f"{name}, {mine[0]['passes']:g} rounds"
                 colour, dashes = LINES[name]
                 axes.axhline(mine[0]["nats"]["value"], color=colour, linestyle=dashes, linewidth=1.2, label=label)
                 continue
-            passes, nats = ([point["passes"] for point in mine], [point["nats"]["value"] for point in mine])
+            rounds, nats = ([point["rounds"] for point in mine], [point["nats"]["value"] for point in mine])
             apart = [[_reach(point["difference"], end) for point in mine] for end in ("low", "high")]
             style: dict[str, Any] = {"marker": "o", "markersize": 4, "linewidth": 1.5, "capsize": 2}
-            axes.errorbar(passes, nats, apart, label=KERNELS[name].label, color=KERNELS[name].colour, **style)
+            axes.errorbar(rounds, nats, apart, label=KERNELS[name].label, color=KERNELS[name].colour, **style)
         axes.set_xscale("log", base=2)
         ticks = sorted({point["asked"] for point in self.points if point["asked"]})
         axes.set_xticks(ticks, [str(tick) for tick in ticks])
         axes.minorticks_off()
-        axes.set(xlabel="passes per text", ylabel="nats per token")
+        axes.set(xlabel="rounds per text", ylabel="nats per token")
         axes.set_title(self.headline, fontsize=9, parse_math=False)
         axes.spines[["top", "right"]].set_visible(False)
         if ticks:
@@ -349,9 +371,16 @@ def against_best(points: Sequence[Mapping[str, Any]], nats: Float[np.ndarray, "p
     return [{**point, "nats": own, "difference": apart, "best": i == best} for i, (point, own, apart) in enumerate(both)]
 
 
+def name_of(point: Mapping[str, Any]) -> str:
+    """The decoder of a point; of verified also how many sets, which its rounds do not say."""
+    sets = point["asked"] is not None and KERNELS[point["decoder"]].one_by_one
+    return f"{point['decoder']}, {point['asked']} sets" if sets else str(point["decoder"])
+
+
 def cells(point: Mapping[str, Any]) -> list[str]:
-    """Passes, nats and difference of a point, as text."""
-    numbers = [f"{point['passes']:.1f}".removesuffix(".0"), cell(point["nats"], "nats")]
+    """Rounds, rows, nats and difference of a point, as text."""
+    counts = [f"{point[name]:.1f}".removesuffix(".0") for name in ("rounds", "rows")]
+    numbers = [*counts, cell(point["nats"], "nats")]
     return [*numbers, "0" if point["best"] else cell(point["difference"], "difference")]
 
 

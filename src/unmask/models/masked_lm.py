@@ -319,7 +319,10 @@ def refuse_tokenizer(tokenizer: Any, masked: bool = True) -> None:
 
 def refuse_outside(ids: Tensor, positions: Tensor, input_size: int) -> None:
     """Raise for token ids and positions that are not there; those on a GPU are not looked at, since that would wait for it."""
-    for name, what, rows, size in (("ids", "token id", ids, input_size), ("positions", "position", positions, ids.shape[-1])):
+    for name, what, rows, size in (
+        ("ids", "token id", ids, input_size),
+        ("positions", "position", positions, ids.shape[-1:].numel()),
+    ):
         if rows.dim() != 2 or rows.is_floating_point() or rows.is_complex() or rows.dtype == torch.bool:
             raise InputError(f"{name} {checks.shown(rows)} are not rows of whole numbers: give a tensor such as [[3, 4]]")
         for value in rows.aminmax() if rows.device.type == "cpu" and rows.numel() else ():

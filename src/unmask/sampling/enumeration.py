@@ -18,7 +18,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from unmask.errors import InputError
-from unmask.sampling.engine.randomness import Conditionals, Drawn
+from unmask.sampling.engine.randomness import Conditionals, Drawn, Randomness
 from unmask.sampling.kernels.kernel import Kernel
 from unmask.sampling.target import Target, energy_terms
 
@@ -97,8 +97,8 @@ def transition_matrix(kernel: Kernel, sites: Int[Tensor, " k"]) -> Float[Tensor,
     return matrix
 
 
-class ScriptedChoices:
-    """Plays given outcomes; satisfies `Randomness`. Where a script ends, `open` has the outcomes that are possible next."""
+class ScriptedChoices(Randomness):
+    """Plays given outcomes. Where a script ends, `open` has the outcomes that are possible next."""
 
     def __init__(self, scripts: list[list[int]], log_u: Float[Tensor, "r q"]) -> None:
         longest = max(len(script) for script in scripts)

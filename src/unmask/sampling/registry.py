@@ -245,13 +245,18 @@ class Decoding(Method):
     Parameters
     ----------
     decoding_temperature
-        Of the predicted tokens; 0 takes the likeliest.
+        Of the predicted tokens; 0 takes the likeliest [default: 1; translate: 0].
     """
 
     invariant = "nothing named"
     verdict = "Decoded texts, independent of each other; they are samples of no named distribution."
     decodes, mixes = True, False
-    decoding_temperature: Annotated[float, Interval(ge=0, le=HOTTEST)] = 1.0
+    decoding_temperature: Annotated[float, Interval(ge=0, le=HOTTEST)] | None = None
+
+    @property
+    def heat(self) -> float:
+        """The temperature, or the usual one."""
+        return 1.0 if self.decoding_temperature is None else self.decoding_temperature
 
 
 @settings

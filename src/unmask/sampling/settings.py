@@ -126,8 +126,8 @@ class SampleSettings:
     energy: EnergyKind = "norm"
     template: str | None = None
     length: tuple[Lengths, ...] = (12,)
-    chains: Chains = 64
-    sweeps: Sweeps = 100
+    chains: Chains = 16
+    sweeps: Sweeps = 20
     seed: Seed = 0
     burn_in: Annotated[int, Interval(ge=0, le=MOST_SWEEPS)] = 0
     thin: Sweeps = 1
@@ -145,6 +145,8 @@ class SampleSettings:
             raise InputError(
                 f"{name} was given, which kernel {self.kernel.name} does not use: leave it out, or use a Markov kernel"
             )
+        if getattr(self.kernel, "decoding_temperature", 0) is None:  # settings that are written say every number
+            object.__setattr__(self, "kernel", replace(self.kernel, decoding_temperature=1.0))  # type: ignore[call-arg]
         if len(self.start.init) > self.chains:
             object.__setattr__(self, "start", replace(self.start, init=self.start.init[: self.chains]))
 

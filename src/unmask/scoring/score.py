@@ -318,9 +318,11 @@ class RowShape:
 
     def with_columns(self, first: Item) -> RowShape:
         """The same with the other columns of the first text's record; a name that is one of ours is left out."""
+        if not first.columns:
+            return self
         own = {*replace(self, given=()).columns.names, *columns_of(self.scores), "text", "length", "unknown"}
         types = {bool: "bool", int: "int64", float: "double"}
-        others = {name: types.get(type(value), "string") for name, value in (first.columns or {}).items() if name not in own}
+        others = {name: types.get(type(value), "string") for name, value in first.columns.items() if name not in own}
         return replace(self, given=tuple(others.items()))
 
     @cached_property

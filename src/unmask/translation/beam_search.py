@@ -28,6 +28,7 @@ from unmask.models.encoder.bert import BertMaskedLM, KeyCache
 from unmask.models.loading import read_own_bert
 from unmask.models.source import Source
 from unmask.models.text.vocabulary import Spelling
+from unmask.runs.fingerprint import fingerprint
 from unmask.runs.progress import Progress
 from unmask.translation.pairs import PairLayout, read_layout
 from unmask.translation.recipe import PairTranslator
@@ -48,6 +49,11 @@ class CausalPairs(PairTranslator):
         excluded[special] = True
         excluded[layout.end] = False
         self.excluded = excluded.to(self.device)
+
+    @property
+    def fingerprint(self) -> str:
+        """Of the weights."""
+        return fingerprint(self.network.state_dict())
 
     @torch.no_grad()
     def read(self, rooms: Int[Tensor, "n W"]) -> tuple[KeyCache, Float[Tensor, "n V"]]:

@@ -192,8 +192,6 @@ def starting(start: str | None) -> Method | None:
 
 
 def likeliest(decoder: Method) -> Method:
-    """The decoder at temperature 0: translations take the likeliest tokens, unless the decoder draws by its nature."""
-    temperature = getattr(decoder, "decoding_temperature", None)
-    if temperature not in (None, 0.0, 1.0):
-        raise InputError(f"decoding_temperature {temperature:g} was given, and decoders translate at 0: leave it out")
-    return decoder if temperature is None else replace(decoder, decoding_temperature=0.0)  # type: ignore[call-arg]
+    """The decoder at temperature 0, unless another one was given or the decoder has none (ancestral)."""
+    unset = getattr(decoder, "decoding_temperature", 0.0) is None
+    return replace(decoder, decoding_temperature=0.0) if unset else decoder  # type: ignore[call-arg]

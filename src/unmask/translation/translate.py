@@ -27,7 +27,7 @@ from unmask.translation.pairs import PairLayout
 from unmask.translation.recipe import TranslateSettings
 from unmask.translation.translators import Translation
 
-SHOWN = 10
+KIND = "translate"
 BEGINNING = (b'{"text": ',)
 """How files of translations begin."""
 Texts = str | os.PathLike[str] | Sequence[str]

@@ -11,12 +11,11 @@ import os
 import time
 import warnings
 from array import array
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 from zlib import crc32
 
 import torch
@@ -32,6 +31,7 @@ from unmask.models.source import Source as Folder
 from unmask.models.text.vocabulary import Spelling
 from unmask.runs.engine import Workers, each
 from unmask.runs.files import user_path
+from unmask.runs.folder import RunFolder
 from unmask.runs.progress import Progress
 from unmask.sampling.decoders.decoder import Ancestral
 from unmask.sampling.engine.passes import CPU_BYTES, Passes, chain_cost
@@ -46,6 +46,9 @@ from unmask.translation.beam_search import CausalPairs, beam_search, load_causal
 from unmask.translation.pairs import LengthHead, PairLayout, is_causal_pair_model, pooled_states, read_layout
 from unmask.translation.recipe import Beam, Choice, PairTranslator, TranslateSettings, Translator, in_worker
 
+if TYPE_CHECKING:
+    import pyarrow
+
 GPU_ROWS, CPU_ROWS = 128, 4
 """Of a call: on a GPU drafts of one length are tens or hundreds, on a CPU a few; what a call has too few of is computed for
 nothing."""
@@ -54,9 +57,9 @@ ROOMS = 8
 SOURCES = {"cpu": 32, "cuda": 1024}
 """Sources of an item on Ray, by device: those of a worker that dies are translated again by another."""
 SHARES = 4
-"""Items of each worker, at least."""
+"""Items of each worker, at least; and how much larger the items of a single process are, which are kept when they are done."""
 STREAMS = 2**24
-"""Streams of random numbers; parallel tempering takes several for each."""
+"""Streams of random numbers."""
 Source = tuple[int, ...]
 """The tokens of a source, at least one."""
 
@@ -86,6 +89,21 @@ class PairModel(PairTranslator):
         model = MaskedLM(network, spelling.tokenizer, name=str(folder))
         model.folder = folder
         return cls(model, layout, spelling, LengthHead.load(folder).to(model.device), corrects)
+
+    @property
+    def device(self) -> torch.device:
+        """The device of the model."""
+        return self.model.device
+
+    @property
+    def fingerprint(self) -> str:
+        """Of the weights."""
+        return self.model.fingerprint
+
+    @property
+    def name(self) -> str:
+        """The folder."""
+        return self.model.name
 
     @cached_property
     def passes(self) -> Passes:
@@ -149,8 +167,8 @@ def stream_number(source: Sequence[int], length: int) -> int:
 class Drafting:
     """Works on drafts with one model and one seed; `moves` counts what kernels did (see `COUNTS`)."""
 
-    def __init__(self, pair: PairModel, seed: int, progress: Progress | None = None) -> None:
-        self.pair, self.seed, self.progress = pair, seed, progress
+    def __init__(self, pair: PairModel, seed: int) -> None:
+        self.pair, self.seed = pair, seed
         self.moves = dict.fromkeys(COUNTS, 0)
 
     def at_random(self, drafts: Sequence[Draft]) -> list[Draft]:
@@ -186,8 +204,7 @@ class Drafting:
 
         `later` is added to the seed.
         """
-        out, done = list(drafts), 0
-        what = "decoded" if kernel.decodes else "sampled"
+        out = list(drafts)
         for places, group, passes in self._groups(drafts, kernel, energy):
             narrow = _narrowed(kernel, group.target.sites)
             settings = SampleSettings(kernel=narrow, energy=energy, seed=self.seed + later, sweeps=sweeps)
@@ -198,9 +215,6 @@ class Drafting:
             for name, count in zip(COUNTS, run.counts.sum(1).tolist(), strict=True):
                 self.moves[name] += count
             self._put(out, places, run.texts()[:, group.target.free_positions], run.spent.tolist())
-            done += len(places)
-            if self.progress:
-                self.progress(done, len(drafts), what)
         return out
 
     def _groups(self, drafts: Sequence[Draft], kernel: Method, kind: EnergyKind) -> Iterator[tuple[list[int], Group, Passes]]:
@@ -269,17 +283,15 @@ def load_pairs(name: str | os.PathLike[str], device: str, dtype: str) -> PairMod
     return model
 
 
-def translated(
-    model: PairModel | CausalPairs, settings: TranslateSettings, sources: Sequence[Source], progress: Progress | None = None
-) -> Translated:
-    """One translation per source."""
+def translated(model: PairModel | CausalPairs, sources: Sequence[Source], settings: TranslateSettings) -> Translated:
+    """One translation per source, all together."""
     began = time.monotonic()
     if isinstance(model, CausalPairs):
         beam = settings.kernel.beam if isinstance(settings.kernel, Beam) else 1
-        found = beam_search(model, sources, beam, progress=progress)
+        found = beam_search(model, sources, beam)
         seconds = time.monotonic() - began
         return Translated([Translation(tuple(one.tokens), None, one.log_prob, one.passes) for one in found], {}, seconds)
-    drafting = Drafting(model, settings.seed, progress)
+    drafting = Drafting(model, settings.seed)
     drafts = _drafts(drafting, settings, sources)
     if model.model.device.type == "cuda":
         torch.cuda.synchronize()
@@ -345,40 +357,56 @@ def _best(drafting: Drafting, settings: TranslateSettings, drafts: Sequence[Draf
     return out
 
 
-def translated_on_ray(
-    model: Translator, settings: TranslateSettings, sources: Sequence[Source], workers: Workers, progress: Progress | None = None
+def translations(
+    model: Translator,
+    loaded: PairModel | CausalPairs,
+    settings: TranslateSettings,
+    sources: Sequence[Source],
+    workers: Workers | None = None,
+    folder: RunFolder | None = None,
+    progress: Progress | None = None,
 ) -> Translated:
-    """The same by the workers of a Ray cluster, some sources at a time; the seconds are those of all workers together."""
-    items = shares(settings, workers.device, sources, workers.count)
-    translations: dict[int, Translation] = {}
-    moves: Counter[str] = Counter()
-    seconds = 0.0
-    work = each(
-        partial(_translated_some, settings), ([sources[place] for place in item] for item in items), workers,
-        in_worker(model, workers.device),
-    )  # fmt: skip
+    """One translation per source, some sources at a time, here or by workers; those that the folder holds are not made again."""
+    columns = _columns()
+    rows = {row["source"]: row for row in folder.rows(columns).to_pylist()} if folder else {}
+    left = [place for place in range(len(sources)) if place not in rows]
+    device = workers.device if workers else loaded.device.type
+    cuts = shares(settings, device, [sources[place] for place in left], workers.count if workers else 0)
+    items = [[left[place] for place in cut] for cut in cuts]
+    setup = in_worker(model, device) if workers else lambda: loaded
+    work = each(partial(translated, settings=settings), ([sources[place] for place in item] for item in items), workers, setup)
     for index, part in work:
-        translations.update(zip(items[index], part.translations, strict=True))
-        moves.update(part.moves)
-        seconds += part.seconds
+        new = [{"source": place, **made._asdict()} for place, made in zip(items[index], part.translations, strict=True)]
+        for n, row in enumerate(new):  # an item's moves and seconds stand in its first row
+            row |= {"seconds": 0.0 if n else part.seconds, **{name: 0 if n else part.moves.get(name, 0) for name in COUNTS}}
+        if folder:
+            folder.store(new, columns)
+        rows |= {row["source"]: row for row in new}
         if progress:
-            progress(len(translations), len(sources), "translated")
-    return Translated([translations[place] for place in range(len(sources))], dict(moves), seconds)
+            progress(len(rows), len(sources), "translated")
+    made = [rows[place] for place in range(len(sources))]
+    moves = {name: sum(row[name] for row in made) for name in COUNTS} if settings.moves else {}
+    found = [Translation(tuple(row["tokens"]), *(row[name] for name in Translation._fields[1:])) for row in made]
+    return Translated(found, moves, sum(row["seconds"] for row in made))
 
 
-def _translated_some(settings: TranslateSettings, model: PairModel | CausalPairs, sources: list[Source]) -> Translated:
-    return translated(model, settings, sources)
+def _columns() -> pyarrow.Schema:
+    import pyarrow
+
+    whole = dict.fromkeys(("source", "passes", *COUNTS), pyarrow.int64())
+    real = dict.fromkeys(("energy", "log_prob", "seconds"), pyarrow.float64())
+    return pyarrow.schema({**whole, **real, "tokens": pyarrow.list_(pyarrow.int32())})
 
 
 def shares(settings: TranslateSettings, device: str, sources: Sequence[Source], workers: int) -> list[list[int]]:
-    """The places of each item's sources, which have similar lengths.
+    """The places of each item's sources, which have similar lengths; without workers, items are larger.
 
     A beam search ends when all sources that are searched together have ended: an item is those that one process would search
     together, so that passes are the same, too.
     """
     order = sorted(range(len(sources)), key=lambda place: len(sources[place]))
     if settings.of_masked_models:
-        size = max(1, min(SOURCES[device], -(-len(order) // (SHARES * workers))))
+        size = max(1, min(SOURCES[device], -(-len(order) // (SHARES * workers)))) if workers else SHARES * SOURCES[device]
     else:
         size = rows_at_once(device, settings.kernel.beam if isinstance(settings.kernel, Beam) else 1)
     return [order[first : first + size] for first in range(0, len(order), size)]

@@ -48,9 +48,9 @@ def frontier(
     model
         Folder or hub name of a masked language model [default: the bundled English model].
     decoders
-        Decoders with a law [default: all but verified, whose law has one token per pass].
+        Decoders with a law [default: all].
     passes
-        Passes of each, below length.
+        Passes of each, below length; of verified, its sets.
     length
         Tokens of a text; texts of another length are skipped.
     first
@@ -58,7 +58,8 @@ def frontier(
     sentences
         The most texts to measure.
     profile
-        Dependence by distance, for least-dependent: a file of `unmask dependence --profile` [default: the model's own].
+        Dependence by distance, for least-dependent and verified: a file of `unmask dependence --profile`
+        [default: the model's own].
     seed
         Seed of random orders and of the bootstrap.
     out
@@ -77,8 +78,9 @@ def frontier(
         refuse_no_law(f"decoders {name}", name)
         one_of("decoders", name, with_law())
     folder = run_output(KIND, out, (data, profile, model))
-    usual = [name for name in with_law() if not KERNELS[name].one_by_one]
-    names = dict.fromkeys(usual if decoders is None else decoders)
+    names = dict.fromkeys(with_law() if decoders is None else decoders)
+    if profile is not None and not any("profile" in KERNELS[name].options for name in names):
+        raise InputError(f"profile was given, which {', '.join(names)} does not use: leave it out, or add least-dependent")
     numbers = sorted({whole("passes", number, 1, MOST_TOKENS) for number in passes})
     points = [Point(name, number) for name in names for number in numbers if number < length]
     if not points:

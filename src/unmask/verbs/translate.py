@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from unmask.translation.translate import Translations
 
 Texts = Annotated[PathLike | Sequence[str], Written(metavar="FILE")]
+SAME = {"model": "weights"}
 Count = Annotated[int, Interval(ge=1, le=10**4)]
 
 
@@ -36,6 +37,7 @@ def translate(
     seed: Seed = 0,
     reference: Texts | None = None,
     save: PathLike | None = None,
+    out: PathLike | None = None,
     engine: Engine = "local",
     workers: Workers | None = None,
     progress: Progress | None = None,
@@ -53,8 +55,8 @@ def translate(
     model
         A folder of `unmask train --parallel`.
     kernel
-        A decoder, always at temperature 0, or a Markov kernel of `sample`; of a causal model greedy or beam; auto is
-        mask-predict, of a causal model beam.
+        A decoder, at temperature 0 unless decoding_temperature is given, or a Markov kernel of `sample`; of a causal model
+        greedy or beam; auto is mask-predict, of a causal model beam.
     sweeps
         Of a Markov kernel: how often each token is redrawn [default: 10].
     start
@@ -72,6 +74,8 @@ def translate(
         A translation of each source, to measure against: a file, or a list of texts.
     save
         Write the JSON lines here, not to standard output.
+    out
+        Keep the run in this folder, its lines in translations.jsonl; the same command continues a run that was stopped.
     engine
         local or ray (cluster).
     workers
@@ -79,15 +83,20 @@ def translate(
     progress
         Called with (done, in all, what is counted).
     """
+    from contextlib import nullcontext
+
     from unmask.runs.engine import ray_workers
     from unmask.runs.files import write_atomically
-    from unmask.runs.outputs import output_file
+    from unmask.runs.fingerprint import content_hash
+    from unmask.runs.folder import RunFolder
+    from unmask.runs.outputs import output_file, run_output
     from unmask.translation.beam_search import CausalPairs
     from unmask.translation.recipe import as_translator, device_of, in_worker, settle
-    from unmask.translation.translate import BEGINNING, Translations, as_rows, encoded, figures, read_lines
-    from unmask.translation.translators import refuse_misfit, translated, translated_on_ray
+    from unmask.translation.translate import BEGINNING, KIND, Translations, as_rows, encoded, figures, read_lines
+    from unmask.translation.translators import refuse_misfit, translations
 
     file = None if save is None else output_file("save", save, (data, reference, model), BEGINNING)
+    folder = run_output(KIND, out, (data, reference, model))
     sources = read_lines(data, "data")
     references = None if reference is None else read_lines(reference, "reference")
     if references is not None and len(references) != len(sources):
@@ -103,13 +112,15 @@ def translate(
     assert spelling is not None
     ids = encoded(spelling, loaded.layout, sources)
     full = [source for source in ids if source]
-    if engine == "ray":
-        made = translated_on_ray(model, settings, full, ray_workers(workers, device_of(model), len(full)), progress)
-    else:
-        made = translated(loaded, settings, full, progress)
+    on_ray = ray_workers(workers, device_of(model), len(full)) if engine == "ray" else None
+    decided = {**settings.to_dict(), "model": loaded.name, "data_sha256": content_hash("\n".join(sources))}
+    run = nullcontext() if folder is None else RunFolder(folder, KIND, decided, model=loaded.fingerprint, same_content=SAME)
+    with run as kept:
+        made = translations(model, loaded, settings, full, on_ray, kept, progress)
     rows = as_rows(spelling, ids, made.translations)
     measured = None if references is None else figures(rows, references, made.seconds, made.moves)
     result = Translations(settings, rows, made.seconds, made.moves, measured)
-    if file is not None:
-        write_atomically(file, result.lines())
+    for path in (file, folder and folder / "translations.jsonl"):
+        if path is not None:
+            write_atomically(path, result.lines())
     return result

@@ -162,21 +162,6 @@ def test_numbers_of_a_real_run(tiny):
     assert found.to_dict()["functionals"][0]["name"] == "energy"
 
 
-def test_rates_are_told_position_by_position(tiny):
-    from unmask.cli.printing import position_lines
-
-    run = draw_samples(settings_of(chains=6, sweeps=12, length=(5, 7)), tiny)
-    found = diagnose(run)
-    assert [(p.length, p.position) for p in found.positions] == [(n, i) for n in (5, 7) for i in range(1, n + 1)]
-    third = run.rates[(run.rates["length"] == 7) & (run.rates["position"] == 3)].iloc[0]
-    told = next(p for p in found.positions if (p.length, p.position) == (7, 3))
-    assert third["steps"] == 36 and told.accepted == third["accepted"] / 36 and told.changed == third["changed"] / 36
-    assert len(position_lines(found)) == 4 and position_lines(found)[2].startswith("accepted at positions 1 to 7, %:")
-    assert diagnose(made_up_run(np.zeros((2, 5)))).to_dict()["positions"][0] == {
-        "length": 4, "position": 1, "accepted": 0.9, "changed": 0.11,
-    }  # fmt: skip
-
-
 def test_figures_are_drawn(tiny, tmp_path):
     figure = chain_figure(draw_samples(settings_of(chains=3, sweeps=6, length=(4,)), tiny))
     figure.savefig(tmp_path / "chains.png")

@@ -94,6 +94,11 @@ class Logits(NamedTuple):
     logits: Tensor
 
 
+def _table(rows: int, width: int) -> nn.Embedding:
+    """Embeddings that are not drawn: on the meta device, that would load torch's compiler."""
+    return nn.Embedding(rows, width, _weight=torch.empty(rows, width))
+
+
 class BertMaskedLM(nn.Module):
     """An encoder, `bert`, and the head, `cls.predictions`; built without memory, to be filled with a checkpoint's tensors."""
 
@@ -213,9 +218,9 @@ class Embeddings(nn.Module):
 
     def __init__(self, config: BertShape) -> None:
         super().__init__()
-        self.word_embeddings = nn.Embedding(config.vocab_size, config.hidden_size)
-        self.position_embeddings = nn.Embedding(config.max_position_embeddings, config.hidden_size)
-        self.token_type_embeddings = nn.Embedding(config.type_vocab_size, config.hidden_size)
+        self.word_embeddings = _table(config.vocab_size, config.hidden_size)
+        self.position_embeddings = _table(config.max_position_embeddings, config.hidden_size)
+        self.token_type_embeddings = _table(config.type_vocab_size, config.hidden_size)
         self.LayerNorm = nn.LayerNorm(config.hidden_size, eps=config.layer_norm_eps)
 
     def forward(self, input_ids: Int[Tensor, "n t"], first: int = 0) -> Float[Tensor, "n t d"]:

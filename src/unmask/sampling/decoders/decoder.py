@@ -138,7 +138,7 @@ class StepwiseDecoder(Decoder):
 
     def conditionals(self, kept: Float[Tensor, "m W"], sites: Int[Tensor, " m"]) -> Conditionals:
         """Conditionals of the sites `sites` at the decoding temperature, made of `kept`."""
-        temperature = self.options.decoding_temperature
+        temperature = self.options.heat
         greedy, tempered = temperature == 0, Proposal(temperature or 1.0)
         return self.passes.proposals(kept, self.target, tempered, sites, torch.zeros_like(sites), greedy)
 
@@ -324,7 +324,7 @@ class Revise(ParallelDecoder):
         texts = going.nonzero().squeeze(1)
         if len(texts):
             self.predict(state, texts, torch.arange(self.target.sites, device=texts.device).expand(len(texts), -1), rng)
-        if self.options.decoding_temperature == 0:
+        if self.options.heat == 0:
             state.settled |= (state.ids == before).all(1)
         state.steps += 1
         return state, going.long()

@@ -133,7 +133,7 @@ class RevealingDecoder(StepwiseDecoder):
     @property
     def exact(self) -> bool:
         """False at temperature 0, where the law is a point mass."""
-        return self.options.decoding_temperature > 0
+        return float(self.options.heat) > 0
 
     @property
     def steps(self) -> int:

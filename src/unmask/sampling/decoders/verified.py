@@ -113,7 +113,7 @@ class Verified(RevealingDecoder):
             own = torch.where((row >= 0)[:, None], rows[row.clamp_min(0), site], kept) if len(rows) else kept
         verified = self.conditionals(own, site)
         numbers = verified.at(draft.tokens)
-        likeliest = verified.draw(torch.full_like(log_u, 0.5)).tokens if self.options.decoding_temperature == 0 else None
+        likeliest = verified.draw(torch.full_like(log_u, 0.5)).tokens if self.options.heat == 0 else None
         accepted = numbers.log_density - draft.log_density > log_u if likeliest is None else likeliest == draft.tokens
         count = pending.sum(1)
         first = count.scatter_reduce(0, text, torch.where(accepted, count[text], rank), "amin")
@@ -202,7 +202,7 @@ class Verified(RevealingDecoder):
         at = rejected.nonzero().squeeze(1)
         of_p = self.conditionals(verified.kept[at], site[at])  # type: ignore[attr-defined]
         log_p, log_d = of_p.log_weights(), self.conditionals(kept[at], site[at]).log_weights()
-        if self.options.decoding_temperature == 0:
+        if self.options.heat == 0:
             tokens = of_p.draw(torch.full_like(site[at], 0.5, dtype=torch.float64)).tokens
             rng.categorical(text[at], log_p)  # the same calls whatever the temperature
         else:

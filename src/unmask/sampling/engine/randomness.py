@@ -34,7 +34,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple, Protocol, runtime_checkable
+from typing import Any, Literal, NamedTuple
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -279,36 +279,11 @@ def plain_uniform(
     return ((w0 >> 6 << 26 | w1 >> 6).double() + 0.5) * 2.0**-52
 
 
-@runtime_checkable
-class Randomness(Protocol):
-    """Random choices of a kernel. `rows` are the rows of the state that a choice is for; each has its own stream.
+class Randomness:
+    """Random choices of a kernel at one place of the run, from the streams of the chains `chains`.
 
-    Answers are on the device of `rows`.
+    `rows` are the rows of the state that a choice is for; each has its own stream. Answers are on the device of `rows`.
     """
-
-    def tokens(self, rows: Int[Tensor, " m"], conditionals: Conditionals, places: Int[Tensor, " m"] | None = None) -> Drawn:
-        """A token from each of the conditionals; `places` distinguish several of one row."""
-        ...
-
-    def categorical(self, rows: Int[Tensor, " m"], log_weights: Float[Tensor, "m V"]) -> Int[Tensor, " m"]:
-        """One index for each row, with probability proportional to exp(log_weights)."""
-        ...
-
-    def log_uniform(self, rows: Int[Tensor, " m"], places: Int[Tensor, " m"] | None = None) -> Float[Tensor, " m"]:
-        """log u, u uniform on (0, 1), for each row; `places` distinguish several of one row."""
-        ...
-
-    def permutation(self, rows: Int[Tensor, " m"], n: int) -> Int[Tensor, "m n"]:
-        """A uniformly random order of n things for each row."""
-        ...
-
-    def integers(self, rows: Int[Tensor, " m"], n: int) -> Int[Tensor, " m"]:
-        """A uniformly random number below n for each row."""
-        ...
-
-
-class StepStreams:
-    """The streams of the chains `chains` at one place of the run; satisfies `Randomness`."""
 
     def __init__(self, seed: int, chains: Int[Tensor, " r"], sweep: int, step: int) -> None:
         self.seed, self.chains, self.sweep, self.step = seed, chains, sweep, step
@@ -321,18 +296,23 @@ class StepStreams:
         return uniform(self.seed, chains, self.sweep, self.step, self.calls - 1, places)
 
     def tokens(self, rows: Int[Tensor, " m"], conditionals: Conditionals, places: Int[Tensor, " m"] | None = None) -> Drawn:
+        """A token from each of the conditionals; `places` distinguish several of one row."""
         return conditionals.draw(self._one(rows, places))
 
     def categorical(self, rows: Int[Tensor, " m"], log_weights: Float[Tensor, "m V"]) -> Int[Tensor, " m"]:
+        """One index for each row, with probability proportional to exp(log_weights)."""
         return Conditionals.weights(log_weights).draw(self._one(rows)).tokens
 
     def log_uniform(self, rows: Int[Tensor, " m"], places: Int[Tensor, " m"] | None = None) -> Float[Tensor, " m"]:
+        """log u, u uniform on (0, 1), for each row; `places` distinguish several of one row."""
         return self._one(rows, places).log()
 
     def permutation(self, rows: Int[Tensor, " m"], n: int) -> Int[Tensor, "m n"]:
+        """A uniformly random order of n things for each row."""
         return self.uniform(rows, torch.arange(n, device=rows.device).unsqueeze(0)).argsort(dim=1, stable=True)
 
     def integers(self, rows: Int[Tensor, " m"], n: int) -> Int[Tensor, " m"]:
+        """A uniformly random number below n for each row."""
         return (self._one(rows) * n).long()
 
     def _one(self, rows: Int[Tensor, " m"], places: Int[Tensor, " m"] | None = None) -> Float[Tensor, " m"]:
@@ -346,6 +326,6 @@ class ChainStreams:
     def __init__(self, seed: int, chains: Sequence[int], device: torch.device | str = "cpu") -> None:
         self.seed, self.chains = seed, torch.tensor(list(chains), dtype=torch.long, device=device)
 
-    def at(self, sweep: int, step: int) -> StepStreams:
+    def at(self, sweep: int, step: int) -> Randomness:
         """Fresh streams for one step of one sweep; the same whenever they are asked for."""
-        return StepStreams(self.seed, self.chains, sweep, step)
+        return Randomness(self.seed, self.chains, sweep, step)

@@ -222,7 +222,7 @@ class Kernel(ABC):
     @cached_property
     def plan(self) -> SweepPlan:
         """The sites of a sweep."""
-        shape = getattr(self.options, "block_shape", "window")
+        shape: BlockShape = getattr(self.options, "block_shape", "window")
         return SweepPlan(self.target.sites, self.options.scan, self.options.sites_per_step, shape)
 
     @abstractmethod

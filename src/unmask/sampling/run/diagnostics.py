@@ -47,8 +47,6 @@ ENOUGH = 400
 MUCH_STUTTER = 0.05
 MANY_AT_START = 0.05
 INK, MOST_TRACES = "#1b1b1b", 64
-Shades = tuple[str, Any]
-"""A kernel's colour, and a softer one."""
 SENTENCES = {"energy": "energy", "unchanged": "number of unchanged tokens", "stutter": "number of equal neighbours"}
 
 
@@ -66,16 +64,6 @@ class Functional:
     ess_per_1000_passes: float
 
 
-@dataclass(frozen=True)
-class PositionRates:
-    """Shares of the steps that redrew one position of the texts of one length: accepted, and changed (novel)."""
-
-    length: int
-    position: int
-    accepted: float
-    changed: float
-
-
 @dataclass(frozen=True, repr=False)
 class Diagnosis(Result):
     """The result of `unmask.diagnose`.
@@ -89,7 +77,6 @@ class Diagnosis(Result):
     passes_per_step  passes that one step of a chain took
     acceptance   share of the steps that were accepted
     novelty      share of the steps that changed a token
-    positions    the two shares by length and position
     functionals  energy, unchanged tokens and equal neighbours, by length: mean, R-hat, effective sample sizes
     stutter      share of neighbouring tokens that are equal
     start_stutter  the same of the starts; NaN for decoders
@@ -114,7 +101,6 @@ class Diagnosis(Result):
     passes_per_step: float
     acceptance: float
     novelty: float
-    positions: list[PositionRates]
     functionals: list[Functional]
     stutter: float
     start_stutter: float
@@ -171,7 +157,6 @@ def measure_run(run: SampleRun) -> Diagnosis:
         passes_per_step=passes / max(1, steps) * kernel.sites_per_step if steps else float("nan"),
         acceptance=_share(run.rates, "accepted"),
         novelty=_share(run.rates, "changed"),
-        positions=position_rates(run.rates),
         functionals=functionals,
         stutter=stutter_rate(list(frame["tokens"])),
         start_stutter=float("nan") if kernel.decodes else stutter_rate(list(frame.drop_duplicates("chain")["start"])),
@@ -239,14 +224,6 @@ def refuse_without_arviz() -> None:
     """To be called before a run is drawn: its diagnosis needs ArviZ."""
     if find_spec("arviz_stats") is None:
         raise InputError("R-hat and effective sample sizes need arviz-stats, which is not installed: pip install arviz-stats")
-
-
-def position_rates(rates: pandas.DataFrame) -> list[PositionRates]:
-    """Acceptance and novelty of every position that was redrawn."""
-    return [
-        PositionRates(int(row.length), int(row.position), row.accepted / row.steps, row.changed / row.steps)
-        for row in rates[rates["steps"] > 0].itertuples()
-    ]
 
 
 def _share(rates: pandas.DataFrame, name: str) -> float:
@@ -333,49 +310,35 @@ def chain_figure(run: SampleRun) -> Figure:
 
     from unmask.figures import Figure
 
-    kernel = run.settings.kernel
-    shades = kernel.colour, tuple(0.4 * part + 0.6 for part in to_rgb(kernel.colour))
-    frame = with_functionals(run)
+    kernel, frame = run.settings.kernel, with_functionals(run)
+    colour, soft = kernel.colour, tuple(0.4 * part + 0.6 for part in to_rgb(kernel.colour))
     length = int(frame.groupby("length")["chain"].nunique().idxmax())
-    part = frame[frame["length"] == length]
+    part, rates = frame[frame["length"] == length], run.rates[run.rates["length"] == length]
+    energy, unchanged = draws_of(part, "energy"), draws_of(part, "unchanged")
+    sweeps, places = np.sort(part["sweep"].unique())[: energy.shape[1]], np.arange(len(rates))
     figure = Figure(figsize=(11, 7), layout="constrained")
-    axes = figure.subplots(2, 2)
-    energy = draws_of(part, "energy")
-    sweeps = np.sort(part["sweep"].unique())[: energy.shape[1]]
-    _traces(axes[0, 0], shades, sweeps, energy, "energy", "energy along the chains")
-    _halves(axes[0, 1], shades, energy)
-    _rates(axes[1, 0], shades, run, length)
-    unchanged = draws_of(part, "unchanged")
-    _traces(axes[1, 1], shades, sweeps, unchanged, f"of {length} tokens", "tokens still those of the start")
+    (along, ends), (accepted, stays) = figure.subplots(2, 2)
+    for axis, draws in ((along, energy), (stays, unchanged)):
+        for chain in draws[:MOST_TRACES]:
+            axis.plot(sweeps, chain, color=soft, linewidth=0.6, alpha=0.6)
+        axis.plot(sweeps, draws.mean(0), color=colour, linewidth=2, label="mean of the chains")
+        axis.xaxis.get_major_locator().set_params(integer=True)
+    half, bins = (
+        max(1, energy.shape[1] // 2),
+        np.histogram_bin_edges(energy, bins=30),
+    )  # the halves of a mixed run lie on each other
+    ends.hist(energy[:, :half].ravel(), bins=bins, density=True, color=soft, label="first half of the run")
+    ends.hist(energy[:, -half:].ravel(), bins=bins, density=True, histtype="step", linewidth=2, color=INK, label="second half")
+    accepted.bar(places, rates["accepted"] / rates["steps"], color=soft, label="accepted")
+    accepted.bar(places, rates["changed"] / rates["steps"], color=colour, width=0.5, label="changed (novel)")
+    accepted.set_xticks(places, rates["position"].tolist())
+    along.set(xlabel="sweep", ylabel="energy", title="energy along the chains")
+    stays.set(xlabel="sweep", ylabel=f"of {length} tokens", title="tokens still those of the start")
+    ends.set(xlabel="energy", ylabel="density", title="has the energy settled?")
+    title = "accepted, and of these the ones that change a token"
+    accepted.set(xlabel="position", ylabel="share of steps", title=title, ylim=(0, 1.18))
+    for axis in (along, stays, ends):
+        axis.legend(frameon=False)
+    accepted.legend(frameon=False, ncols=2, loc="upper center")
     figure.suptitle(f"{kernel.label}, {run.settings.energy} energy, {len(energy)} chains of {length} tokens", color=INK)
     return figure
-
-
-def _traces(axis: Any, shades: Shades, sweeps: Any, draws: Any, label: str, title: str) -> None:
-    for chain in draws[:MOST_TRACES]:
-        axis.plot(sweeps, chain, color=shades[1], linewidth=0.6, alpha=0.6)
-    axis.plot(sweeps, draws.mean(0), color=shades[0], linewidth=2, label="mean of the chains")
-    axis.set(xlabel="sweep", ylabel=label, title=title)
-    axis.xaxis.get_major_locator().set_params(integer=True)
-    axis.legend(frameon=False)
-
-
-def _halves(axis: Any, shades: Shades, energy: Any) -> None:
-    """The two halves of the run lie on each other once it has mixed."""
-    half = max(1, energy.shape[1] // 2)
-    bins = np.histogram_bin_edges(energy, bins=30)
-    axis.hist(energy[:, :half].ravel(), bins=bins, density=True, color=shades[1], label="first half of the run")
-    axis.hist(energy[:, -half:].ravel(), bins=bins, density=True, histtype="step", linewidth=2, color=INK, label="second half")
-    axis.set(xlabel="energy", ylabel="density", title="has the energy settled?")
-    axis.legend(frameon=False)
-
-
-def _rates(axis: Any, shades: Shades, run: SampleRun, length: int) -> None:
-    rates = run.rates[run.rates["length"] == length]
-    axis.set(xlabel="position", ylabel="share of steps", title="accepted, and of these the ones that change a token")
-    places = np.arange(len(rates))
-    axis.bar(places, rates["accepted"] / rates["steps"], color=shades[1], label="accepted")
-    axis.bar(places, rates["changed"] / rates["steps"], color=shades[0], width=0.5, label="changed (novel)")
-    axis.set_xticks(places, rates["position"].tolist())
-    axis.set_ylim(0, 1.18)
-    axis.legend(frameon=False, ncols=2, loc="upper center")

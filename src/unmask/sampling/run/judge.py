@@ -50,43 +50,30 @@ class CausalJudge:
     @torch.no_grad()
     def __call__(self, texts: Sequence[str]) -> NDArray[np.float64]:
         """Nats per token of each text; NaN for a text without a token to predict. Texts of one length go together."""
-        found = np.full(len(texts), np.nan)
+        nats = np.full(len(texts), np.nan)
         bare = [self.words(text, add_special_tokens=False)["input_ids"] for text in texts]
-        self._refuse_unread(texts, [i for ids in bare for i in ids])
-        self._refuse_too_long(max(map(len, bare), default=0))
-        by_length: dict[int, list[int]] = {}
-        for place, ids in enumerate(bare):
-            by_length.setdefault(len(ids), []).append(place)
-        for places in by_length.values():
-            for start in range(0, len(places), AT_ONCE):
-                part = places[start : start + AT_ONCE]
-                found[part] = self._scores([[*self.before, *bare[place], *self.after] for place in part])
-        return found
-
-    def _refuse_unread(self, texts: Sequence[str], ids: Sequence[int]) -> None:
-        """Most tokens of the texts are unknown, or the texts have none."""
-        unknown = sum(i == self.words.unk_token_id for i in ids)
-        if any(text.strip() for text in texts) and 2 * unknown >= len(ids):
+        ids = [i for tokens in bare for i in tokens]
+        if any(text.strip() for text in texts) and 2 * (unknown := ids.count(self.words.unk_token_id)) >= len(ids):
             what = f"{unknown:,} of {len(ids):,} tokens are unknown" if ids else "they have no token"
             raise InputError(
                 f"judge {self.name!r} cannot read the texts ({what}): give a causal model of their kind, with its own tokenizer"
             )
-
-    def _refuse_too_long(self, longest: int) -> None:
-        positions = getattr(self.network.config, "max_position_embeddings", None)
+        longest, positions = max(map(len, bare), default=0), getattr(self.network.config, "max_position_embeddings", None)
         if positions is not None and longest > (most := positions - len(self.before) - len(self.after)):
             raise InputError(
                 f"judge {self.name!r} takes texts of at most {most} tokens, and one has {longest}: give a causal model that "
                 "takes longer ones"
             )
-
-    def _scores(self, ids: list[list[int]]) -> NDArray[np.float64]:
-        if len(ids[0]) < 2:
-            return np.full(len(ids), np.nan)
-        rows = torch.tensor(ids, device=self.network.device)
-        logits = self.network(input_ids=rows).logits[:, :-1].float()
-        log_probs = logits.gather(2, rows[:, 1:, None]).squeeze(2).double() - logits.logsumexp(-1).double()
-        return -log_probs.mean(1).cpu().numpy()
+        rows = [[*self.before, *tokens, *self.after] for tokens in bare]
+        for length in {len(row) for row in rows if len(row) > 1}:
+            places = [place for place, row in enumerate(rows) if len(row) == length]
+            for start in range(0, len(places), AT_ONCE):
+                some = places[start : start + AT_ONCE]
+                tokens = torch.tensor([rows[place] for place in some], device=self.network.device)
+                logits = self.network(input_ids=tokens).logits[:, :-1].float()
+                log_probs = logits.gather(2, tokens[:, 1:, None]).squeeze(2).double() - logits.logsumexp(-1).double()
+                nats[some] = -log_probs.mean(1).cpu().numpy()
+        return nats
 
 
 def judge_run(judge: CausalJudge, run: SampleRun) -> dict[str, float | str | None]:

@@ -84,7 +84,7 @@ export function open(root, about, values) {
         h("p", { class: "key" }, h("span", {}, `the wider, the more mutual information: up to ${nats(answer.pairs[0].value)} nats here`), state.colour === "off" ? h("span", { class: "less" }, `conditionals more than ${FAR} nats (root mean square) from any joint`) : null, drawn.length < answer.measured ? h("span", { class: "plain" }, `the ${drawn.length} strongest of ${answer.measured} pairs`) : null),
         h("p", { class: "note held" }, answer.note)));
       listing.replaceChildren(card({ title: "Strongest pairs", name: "pairs", ...files() },
-        table("strongest pairs", [`${word}s`, "#nats", "#mass held"], answer.pairs.slice(0, LISTED).map((pair) => [[{}, h("button", { type: "button", "data-key": `pair:${key(pair)}`, "aria-pressed": String(on.i === pair.i && on.j === pair.j), onclick: () => pick(pair) }, both(pair))], nats(pair.value, 3), pair.held]))));
+        table("pairs by mutual information", [`${word}s`, "#nats", "#mass held"], answer.pairs.slice(0, LISTED).map((pair) => [[{}, h("button", { type: "button", "data-key": `pair:${key(pair)}`, "aria-pressed": String(on.i === pair.i && on.j === pair.j), onclick: () => pick(pair) }, both(pair))], nats(pair.value, 3), pair.held]))));
       panel.replaceChildren(card({ title: both(on), label: "the chosen pair", name: "pair", data: () => on, of },
         h("p", {}, `${nats(on.value, 3)} nats; the ${word}s considered hold ${on.held} of the mass${others()}.`), h("p", { class: "note" }, on.summary),
         heatmap(on.map, { small: true, names: [names[on.i], names[on.j]] })));
