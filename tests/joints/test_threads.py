@@ -9,6 +9,7 @@ import pytest
 import torch
 from joint_cases import distance, large_tables
 
+from unmask.joints import rules
 from unmask.joints.deriving import derive_all
 from unmask.joints.metrics import block_metrics
 from unmask.joints.rules import by_threads, tile_size, tiles
@@ -22,9 +23,10 @@ def threads(request: pytest.FixtureRequest) -> Iterator[int]:
     torch.set_num_threads(before)
 
 
-def test_parts_follow_each_other_and_threads_keep_their_number(threads: int):
+def test_parts_follow_each_other_and_threads_keep_their_number(threads: int, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(rules, "CELLS_ON_CPU", 4)
     table, of_new = torch.zeros(10, 4), []
-    parts = by_threads(table, lambda part: (torch.get_num_threads(), list(part)), cells=4)
+    parts = by_threads(table, lambda part: (torch.get_num_threads(), list(part)))
     assert [tile for _, part in parts for tile in part] == list(tiles((10, 4), 4))
     assert len(parts) == threads and {number for number, _ in parts} == {1}
     new = Thread(target=lambda: of_new.append(torch.get_num_threads()))
@@ -33,9 +35,10 @@ def test_parts_follow_each_other_and_threads_keep_their_number(threads: int):
     assert torch.get_num_threads() == threads and of_new == [threads]
 
 
-def test_an_error_in_a_part_is_raised(threads: int):
+def test_an_error_in_a_part_is_raised(threads: int, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(rules, "CELLS_ON_CPU", 4)
     with pytest.raises(ZeroDivisionError):
-        by_threads(torch.zeros(10, 4), lambda part: 1 // 0, cells=4)
+        by_threads(torch.zeros(10, 4), lambda part: 1 // 0)
     assert torch.get_num_threads() == threads
 
 

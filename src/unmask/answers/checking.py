@@ -421,10 +421,10 @@ def look_at_first(model: MaskedLM, texts: Iterable[Sequence[int]]) -> None:
     """Warn, once per model, if it predicts what the first text shows worse than a uniform distribution; `texts`: token ids."""
     if model in _seen:
         return
-    special = set(model.special_ids)
+    special, longest = set(model.special_ids), model.max_length or inf
     for ids in islice(texts, TEXTS_LOOKED):
         shown = [place for place, i in enumerate(ids) if i not in special]
-        if len(shown) >= LEAST_LOOKED:
+        if len(shown) >= LEAST_LOOKED and len(ids) <= longest:
             break
     else:
         return

@@ -41,7 +41,7 @@ import torch
 from unmask.answers.checking import look_at_first
 from unmask.checks import memory
 from unmask.cloze import Cloze
-from unmask.errors import InputError, ModelError, UnmaskError, UnmaskWarning
+from unmask.errors import InputError, UnmaskError, UnmaskWarning
 from unmask.evaluation.pairs import Parse, PositionPair, choose_pairs, is_pairs_file, pairs_as_lines, read_pairs, read_texts
 from unmask.evaluation.table import Evaluation
 from unmask.joints.deriving import derive_blocks
@@ -289,6 +289,8 @@ class InBatches:
             return
         self.measurer.rehearse()
         self.measurer.end_rehearsal()
+        with suppress(Exception):  # what fails here fails its own pair below
+            look_at_first(self.measurer.model, (pair.ids for pair in pairs))
         with at_most(self.budget, self.device):
             self.size, start = self.size or self._fitting(pairs), 0
             while start < len(pairs):
@@ -460,8 +462,6 @@ def make_plan(data: Data, model: MaskedLM, regular: Sequence[int], scheme: str, 
         settings = {"data": str(data) if isinstance(data, str | os.PathLike) else f"{len(texts)} given texts"}
         settings |= {"data_sha256": content_hash("\n".join(text.text for text in texts))}
         settings |= {"scheme": scheme, "pairs": count, "seed": seed}
-    with suppress(ModelError):  # logits that are not finite fail the pairs that have them
-        look_at_first(model, (pair.ids for pair in pairs))
     settings["pairs_sha256"] = content_hash(pairs_as_lines(pairs))
     as_table([about_pair(pair, model.decode(pair.gold)) for pair in pairs], schema(pairs))
     return Plan(pairs, settings, skipped)

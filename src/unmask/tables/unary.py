@@ -7,7 +7,7 @@ The unary conditionals of a block, as k log-probability tables over the values o
 
 For a block of k positions and candidate sets C_1..C_k of tokens, table t holds log q_t(x_t | x_{S\t}, rest) for all
 x in C_1 x ... x C_k, normalised along axis t *within* C_t. For a pair these are A and B of Torroba Hennigen & Kim (2023). They
-take |C|^(k-1) passes of the model per table, one with the whole block masked, and for k > 2 those of the chain, between these two.
+take |C|^(k-1) passes of the model per table, one with the whole block masked, and for k > 2 those of the chain between.
 
 Candidates are tokens of a support (`unmask.tables.revealing`), which may have more of them. q is normalised over the support, and
 a table says beside its cells how much of q lies on the candidates.
