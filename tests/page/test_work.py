@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import re
 from itertools import combinations
+from pathlib import Path
 
 import pytest
+
+import unmask.answers
 
 pytestmark = pytest.mark.page
 TWO = "#/fill?text=A+man+is+riding+a+horse.&blanks=3,5&size=64"
@@ -71,13 +74,12 @@ def test_the_construction_box_shows_what_is_used(page):
 
 
 def test_small_probabilities_are_written_for_people(browser):
-    from unmask.answers.plots import DRAWING
-
+    drawing = Path(unmask.answers.__file__).parent / "drawing"
     tab = browser.new_page()
     written = tab.evaluate(
         "async (source) => [0.5, 0.02, 0.0005, 0.00002, 4e-15, 0].map((await import(URL.createObjectURL(new Blob([source],"
         " { type: 'text/javascript' })))).percent)",
-        (DRAWING / "dom.js").read_text(),
+        (drawing / "dom.js").read_text(),
     )
     tab.close()
     assert written == ["50 %", "2.0 %", "0.05 %", "0.002 %", "4·10⁻¹⁵", "0 %"]
