@@ -48,7 +48,7 @@ def test_a_models_own_joint_gives_its_own_epistasis(seed, size, construction, da
         return log(float(p[tuple(text)]))
 
     own = tuple(wild[t] for t in block)
-    total = torch.tensor([log_p(x) for x in product(range(letters), repeat=len(block))]).logsumexp(0)
+    total = torch.tensor([log_p(x) for x in product(range(letters), repeat=len(block))], dtype=torch.float64).logsumexp(0)
     for x in product(range(letters), repeat=len(block)):
         single = sum(log_p((*own[:i], x[i], *own[i + 1 :])) - log_p(own) for i in range(len(block)))
         effect = log_p(x) - log_p(own)
