@@ -214,6 +214,11 @@ def test_scores_of_a_file_are_a_table_on_a_terminal_and_json_lines_in_a_pipe(mod
         ("evaluate --data {file} --arnold-gokhale-steps 3 --joints mrf", "--arnold-gokhale-steps was given, but"),
         ("score 'a cat' --workers 2", "--workers was given, which engine local does not use"),
         ("score --minimal-pairs {file} --rows words", "leave out --rows"),
+        ("score --pairs {file}", "Did you mean --minimal-pairs?"),
+        ("sample --decoding-steps 3", "Did you mean --passes?"),
+        ("evaluate", "--data is missing"),
+        ("score {file} --out scores.csv", "named like a file"),
+        ("sample --chains 1 --out samples.jsonl", "named like a file"),
         ("fill 'a [MASK]' --top 0", "--top 0 is out of range"),
     ],
 )

@@ -76,7 +76,7 @@ def run(words: Sequence[str]) -> int:
         except Exception as error:
             if process.interrupted():
                 return process.INTERRUPTED
-            line = _misread(error) if isinstance(error, CycloptsError) else process.explained(error)
+            line = _misread(error, words) if isinstance(error, CycloptsError) else process.explained(error)
             if line is None:
                 raise
             if isinstance(error, OSError):
@@ -86,14 +86,18 @@ def run(words: Sequence[str]) -> int:
             return process.MISTAKE
 
 
-def _misread(error: CycloptsError) -> str:
+def _misread(error: CycloptsError, words: Sequence[str]) -> str:
     """The line of an error of the parser; a familiar name of another tool is answered with ours."""
     line = process.one_line(str(error).strip())
+    called = next((word for word in words if word in VERBS), None)
     if "specified multiple times" in line:
         return f"{line.split()[1]} was given twice: give it once, several values with commas between them"
     word = line.partition("--")[2].split(" ")[0].strip('".:').replace("-", "_")
-    if "nknown option" in line and "Did you mean" not in line and word in FAMILIAR:
-        return f"{line} Did you mean --{FAMILIAR[word].replace('_', '-')}?"
+    known = {option.name for option in options(verb(called))} if called else set()
+    if "nknown option" in line and FAMILIAR.get(word) in known:
+        return f"{line.partition(' Did you mean')[0]} Did you mean --{FAMILIAR[word].replace('_', '-')}?"
+    if "requires an argument" in line and called and f"--{word.replace('_', '-')}" not in words:
+        return f"--{word.replace('_', '-')} is missing: give it, see unmask {called} --help"
     return line
 
 

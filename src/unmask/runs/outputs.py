@@ -24,6 +24,7 @@ MANY = 1000
 LAB = "lab.json"
 RUNS = (("settings.json", "begun", "run"), ("training/settings.json", "begun", "train"), (LAB, "studies", "lab"))
 """Files of a run, a key that each must have, and the command if the file does not say."""
+DATA_FILES = (".parquet", ".csv", ".tsv", ".json", ".jsonl")
 
 
 def output_file(name: str, given: str | os.PathLike[str], reads: Iterable[object] = (), replaces: tuple[bytes, ...] = ()) -> Path:
@@ -69,6 +70,8 @@ def answer_file(
 def output_folder(name: str, given: str | os.PathLike[str], reads: Iterable[object] = ()) -> Path:
     """The path of the option `name`, if a folder may be made there or is there; its content is not looked at."""
     path = user_path(given, name)
+    if path.suffix.lower() in DATA_FILES and not path.exists():
+        raise InputError(f"{name} {str(path)!r} is named like a file, and {name} is a folder: name it without {path.suffix}")
     refuse_unmakeable(path, f"choose another --{name} folder")
     target = Path(os.path.realpath(path))
     _refuse_inputs(name, path, target, reads)

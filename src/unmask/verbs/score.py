@@ -101,10 +101,6 @@ def score(
     if field is not None and minimal_pairs is not None:
         raise InputError(f"field {field} names the column of texts, and pairs have two: leave it out")
     check_format(format, rows, on_stream=False)
-    if out is not None and (suffix := Path(out).suffix) in (".jsonl", ".csv", ".parquet") and not Path(out).exists():
-        raise InputError(
-            f"out {str(out)!r} is named as a file, and is a folder with scores{suffix} in it: name it without {suffix}"
-        )
     folder = run_output(KIND, out, (texts if isinstance(texts, Path) else None, minimal_pairs, model))
     run = Run(model, shape, folder, format, engine == "ray", workers)
     if minimal_pairs is not None:
