@@ -288,7 +288,7 @@ def test_the_name_of_a_file_is_not_scored_as_a_text(pieces, tmp_path, monkeypatc
 @pytest.mark.parametrize("ending", [".csv", ".jsonl", ".parquet"])
 def test_a_folder_is_not_named_as_a_file(pieces, tmp_path, ending):
     out = tmp_path / f"rows{ending}"
-    with pytest.raises(InputError, match=f"is a folder with scores{ending} in it: name it without {ending}"):
+    with pytest.raises(InputError, match=f"is named like a file, and out is a folder: name it without {ending}"):
         unmask.score("a dog", model=pieces, out=out)
     assert not out.exists()
 
