@@ -103,7 +103,7 @@ def judged(model: MaskedLM, judge: CausalJudge, length: int, texts: int) -> None
         for start in range(0, texts, AT_ONCE):
             chains = range(start, min(texts, start + AT_ONCE))
             state, passes_each = decode(decoder, len(chains), ChainStreams(seed, chains, model.device).at(1, 0))
-            rounds.append(state.rounds if name.startswith("verified") else passes_each)
+            rounds.append(getattr(state, "rounds", passes_each) if name.startswith("verified") else passes_each)
             nats.append(judge([model.text(ids) for ids in state.ids]))
         values = np.concatenate(nats)
         means = values[draw.integers(len(values), size=(10_000, len(values)))].mean(1)
