@@ -214,7 +214,7 @@ def chains_of(bench: Bench, row: Row, length: int, starts: Tensor) -> MarkovRun:
     settings = row.settings(len(starts), length)
     target, everyone = bench.target(length, row.energy), list(range(len(starts)))
     kernel = settings.kernel.on(target, bench.passes, settings.sweeps)
-    run = MarkovRun(settings, Group(everyone, target, starts, everyone), kernel)
+    run = MarkovRun(settings, Group(everyone, target, starts), kernel)
     run.begin()
     return run
 

@@ -6,7 +6,7 @@ import json
 import os
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, fields, replace
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar
 
 from annotated_types import Interval
 
@@ -16,8 +16,6 @@ from unmask.runs.files import user_path
 from unmask.runs.lines import plain_texts, source_name
 from unmask.sampling.registry import LONGEST, MH, EnergyKind, Method, entry_of
 from unmask.signature import Written, settings
-
-Keeps = Literal["logits", "states"]
 
 MOST_SWEEPS = 10**9
 Lengths = Annotated[int, Interval(ge=1, le=LONGEST)]
