@@ -28,7 +28,7 @@ FILES = {
 FOLDERS = {
     "evaluate --out": "evaluate --data {input} --alphabet {words} --model {model} --out {to}",
     "mutants --out": "mutants 'the cat' --measured {input} --alphabet {words} --model {model} --out {to}",
-    "frontier --out": "frontier --data {input} --profile {words} --model {model} --out {to}",
+    "frontier --out": "frontier --data {input} --model {model} --out {to}",
     "score --out": "score {input} --model {model} --out {to}",
     "score pairs --out": "score --minimal-pairs {input} --model {model} --out {to}",
     "sample --out": "sample --init {input} --alphabet {words} --model {model} --out {to}",

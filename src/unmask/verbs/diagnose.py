@@ -34,14 +34,12 @@ def diagnose(run: Run, judge: str | None = None) -> Diagnosis:
     >>> unmask.diagnose(run).draws
     4
     """
-    from unmask.sampling.run.diagnostics import write_diagnosis
+    from unmask.sampling.run.diagnostics import CausalJudge, judge_run, write_diagnosis
     from unmask.sampling.run.result import SampleRun, load_run
 
     sampled = run if isinstance(run, SampleRun) else load_run(run)
     diagnosis = sampled.diagnosis
     if judge is not None:
-        from unmask.sampling.run.judge import CausalJudge, judge_run
-
         diagnosis = replace(diagnosis, judge=judge_run(CausalJudge(judge), sampled))
     if sampled.folder is not None:
         write_diagnosis(sampled, diagnosis)

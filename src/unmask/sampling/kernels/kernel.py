@@ -115,24 +115,16 @@ class ChainState:
 
     def take(self, rows: Int[Tensor, " m"]) -> ChainState:
         """A copy of some chains."""
-        return ChainState(
-            self.ids[rows],
-            self.terms[rows],
-            self.fresh[rows],
-            self.user[rows],
-            self.temperature[rows],
-            self.steps,
-            None if self.kept is None else self.kept[rows],
-        )
+        kept = None if self.kept is None else self.kept[rows]
+        parts = (self.ids, self.terms, self.fresh, self.user, self.temperature)
+        return ChainState(*(part[rows] for part in parts), self.steps, kept)
 
     def put(self, rows: Int[Tensor, " m"], other: ChainState, chosen: Int[Tensor, " m"]) -> None:
         """Write the texts `chosen` of `other`, and what is known about them, over the chains `rows`."""
-        self.ids[rows] = other.ids[chosen]
-        self.terms[rows] = other.terms[chosen]
-        self.fresh[rows] = other.fresh[chosen]
-        self.user[rows] = other.user[chosen]
-        if self.kept is not None and other.kept is not None:
-            self.kept[rows] = other.kept[chosen]
+        for name in ("ids", "terms", "fresh", "user", "kept"):
+            mine, theirs = getattr(self, name), getattr(other, name)
+            if mine is not None and theirs is not None:
+                mine[rows] = theirs[chosen]
 
     def look_up(
         self, target: Target, passes: Passes, rows: Int[Tensor, " m"], columns: Int[Tensor, " m"], keep: bool = True

@@ -123,11 +123,12 @@ def _stacked(ids: Sequence[Int[Tensor, " _"]], target: Target) -> Int[Tensor, "n
 
 def _refuse_too_many_samples(settings: SampleSettings, tokens: int) -> None:
     """Before anything is allocated: the samples are held in memory when the run is done."""
-    each = settings.kept * (ROW_BYTES + TOKEN_BYTES * tokens)
+    kept = settings.kept_after(settings.sweeps)
+    each = kept * (ROW_BYTES + TOKEN_BYTES * tokens)
     free, _ = device_bytes(torch.device("cpu"))
     if settings.chains * each > free:
         raise InputError(
-            f"{settings.chains:,} chains of {settings.kept:,} samples need about {settings.chains * each / GIGABYTE:,.0f} GB, "
+            f"{settings.chains:,} chains of {kept:,} samples need about {settings.chains * each / GIGABYTE:,.0f} GB, "
             f"and {free / GIGABYTE:.1f} GB are free: give {free // each:,} chains or fewer, or thin more"
         )
 

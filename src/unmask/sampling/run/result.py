@@ -102,13 +102,9 @@ class SampleRun(Result):
 
     def to_dict(self) -> dict[str, Any]:
         """The object that `unmask sample --json` prints: the settings, the last sample of each chain, and the diagnosis."""
-        columns = ["chain", "sweep", "text", "energy", "log_prob", "passes"]
-        rows = self.last[columns].astype(object).where(self.last[columns].notna(), None)
-        return {
-            "settings": self.settings.to_dict(),
-            "samples": rows.to_dict("records"),
-            "diagnosis": self.diagnosis.to_dict(),
-        }
+        last = self.last[["chain", "sweep", "text", "energy", "log_prob", "passes"]]
+        samples = last.astype(object).where(last.notna(), None).to_dict("records")
+        return {"settings": self.settings.to_dict(), "samples": samples, "diagnosis": self.diagnosis.to_dict()}
 
     def __repr__(self) -> str:
         chains, label = self.samples["chain"].nunique(), self.settings.kernel.label
@@ -138,13 +134,9 @@ def assemble(
             counted = {name: int(saved["counts"][row, site]) for row, name in enumerate(COUNTS)}
             counted["scoring_passes"] = 0 if site else int(saved["scoring_passes"])
             rates.append({"length": len(saved["positions"]), "position": position, **counted})
-    return SampleRun(
-        settings,
-        samples,
-        pandas.DataFrame(starts).sort_values("chain").reset_index(drop=True),
-        pandas.DataFrame(rates).groupby(["length", "position"], as_index=False).sum(),
-        folder,
-    )
+    first = pandas.DataFrame(starts).sort_values("chain").reset_index(drop=True)
+    by_position = pandas.DataFrame(rates).groupby(["length", "position"], as_index=False).sum()
+    return SampleRun(settings, samples, first, by_position, folder)
 
 
 def load_run(path: str | os.PathLike[str]) -> SampleRun:
@@ -182,18 +174,8 @@ def sample_columns() -> pyarrow.Schema:
     """The columns of samples.parquet."""
     import pyarrow as pa
 
-    return pa.schema(
-        [
-            ("chain", pa.int32()),
-            ("sweep", pa.int32()),
-            ("text", pa.string()),
-            ("energy", pa.float64()),
-            ("log_prob", pa.float64()),
-            ("passes", pa.int64()),
-            ("length", pa.int32()),
-            ("ids", pa.list_(pa.int32())),
-        ]
-    )
+    kinds = {"chain": pa.int32(), "sweep": pa.int32(), "text": pa.string(), "energy": pa.float64(), "log_prob": pa.float64()}
+    return pa.schema({**kinds, "passes": pa.int64(), "length": pa.int32(), "ids": pa.list_(pa.int32())})
 
 
 class SweepRows(NamedTuple):
@@ -221,16 +203,11 @@ def table_of(rows: Sequence[SweepRows], model: MaskedLM) -> pyarrow.Table:
         ids, n = part.ids.cpu().numpy(), len(part.chains)
         different, which = np.unique(ids, axis=0, return_inverse=True)
         texts = np.array([model.text(row) for row in different.tolist()], dtype=object)[which.reshape(-1)]
-        columns = [
-            np.array(part.chains, dtype=np.int32),
-            np.full(n, part.sweep, dtype=np.int32),
-            texts,
-            part.energies.cpu().numpy(),
-            pa.nulls(n, pa.float64()) if part.log_probs is None else part.log_probs.cpu().numpy(),
-            part.passes.cpu().numpy(),
-            np.full(n, part.length, dtype=np.int32),
-            pa.ListArray.from_arrays(np.arange(0, ids.size + 1, ids.shape[1], dtype=np.int32), ids.reshape(-1)),
-        ]
+        log_probs = pa.nulls(n, pa.float64()) if part.log_probs is None else part.log_probs.cpu().numpy()
+        rows = pa.ListArray.from_arrays(np.arange(0, ids.size + 1, ids.shape[1], dtype=np.int32), ids.reshape(-1))
+        sweep, length = (np.full(n, number, dtype=np.int32) for number in (part.sweep, part.length))
+        numbers = (part.energies.cpu().numpy(), log_probs, part.passes.cpu().numpy())
+        columns = [np.array(part.chains, dtype=np.int32), sweep, texts, *numbers, length, rows]
         tables.append(pa.Table.from_arrays([pa.array(column) for column in columns], schema=sample_columns()))
     return pa.concat_tables([sample_columns().empty_table(), *tables])
 
