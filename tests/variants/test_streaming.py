@@ -172,7 +172,6 @@ def test_folders_and_workers_that_cannot_be_are_refused(tmp_path, letters):
         ({"out": tmp_path}, "is not empty and holds no run: choose another --out folder"),
         ({"engine": "ray"}, "engine ray needs an out folder"),
         ({"engine": "ray", "out": tmp_path / "new"}, "engine ray loads the model in every worker"),
-        ({"workers": 2}, "workers was given, which engine local does not use"),
     ]:
         with pytest.raises(InputError, match=message):
             unmask.mutants(SEQUENCE, measured=ROWS, model=letters, ranking=unmask.Ranking(scores=NAMES, **given))
@@ -186,7 +185,7 @@ def test_mutants_on_ray_give_the_same_table(ray_here, tmp_path, letters_folder):
     def ranked(**options):
         return unmask.mutants(SEQUENCE, measured=ROWS, model=model, ranking=unmask.Ranking(scores=NAMES, **options))
 
-    one, two = ranked(out=tmp_path / "one"), ranked(out=tmp_path / "two", engine="ray", workers=2)
+    one, two = ranked(out=tmp_path / "one"), ranked(out=tmp_path / "two", engine="ray:2")
     for name, values in one.numbers.items():
         assert two.numbers[name] == pytest.approx(values, abs=1e-12)
     assert two.sentence == one.sentence
