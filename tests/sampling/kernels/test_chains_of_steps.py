@@ -148,14 +148,6 @@ def test_streams_depend_on_seed_chain_and_place_only():
     assert len(draws) == 16
 
 
-def test_categorical_draws_follow_their_weights():
-    weights = torch.tensor([0.5, 0.3, 0.2, 0.0], dtype=torch.float64)
-    rng = ChainStreams(0, range(4000)).at(0, 0)
-    drawn = rng.categorical(torch.arange(4000), weights.log().expand(4000, -1))
-    counts = torch.bincount(drawn, minlength=4)
-    assert counts[3] == 0 and chisquare(counts[:3].numpy(), 4000 * weights[:3].numpy()).pvalue > 1e-3
-
-
 def test_total_variation_falls_as_one_over_root_n_for_mh_and_stays_up_for_pseudo_gibbs():
     target = small_target(vocab=2, length=3, seed=2)
     law = target_law(target)

@@ -42,11 +42,6 @@ def test_samples_do_not_depend_on_how_many_chains_run_at_once(tiny, kernel):
     same(together.starts, alone.starts)
 
 
-def test_samples_depend_on_the_seed(tiny):
-    one, other = (draw_samples(settings_of(**{**SMALL, "seed": seed}), tiny) for seed in (7, 8))
-    assert one.samples["text"].tolist() != other.samples["text"].tolist()
-
-
 class Killed(BaseException):
     """Stands for a kill: no handler of the run sees it."""
 
