@@ -115,9 +115,8 @@ class ChainState:
 
     def take(self, rows: Int[Tensor, " m"]) -> ChainState:
         """A copy of some chains."""
-        kept = None if self.kept is None else self.kept[rows]
-        parts = (self.ids, self.terms, self.fresh, self.user, self.temperature)
-        return ChainState(*(part[rows] for part in parts), self.steps, kept)
+        ids, terms, fresh, user, heat = (one[rows] for one in (self.ids, self.terms, self.fresh, self.user, self.temperature))
+        return ChainState(ids, terms, fresh, user, heat, self.steps, None if self.kept is None else self.kept[rows])
 
     def put(self, rows: Int[Tensor, " m"], other: ChainState, chosen: Int[Tensor, " m"]) -> None:
         """Write the texts `chosen` of `other`, and what is known about them, over the chains `rows`."""
