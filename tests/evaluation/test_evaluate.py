@@ -123,7 +123,6 @@ def test_a_run_stopped_between_writing_and_renaming_goes_on(finished, asked, tmp
         ({"pairs": 13}, "pairs 12, not 13"),
         ({"scheme": "contiguous"}, "scheme random, not contiguous"),
         ({"joints": ("product", "mrf")}, "constructions product,mrf,pseudo_gibbs, not product,mrf"),
-        ({"joints": (*QUICK, "arnold_gokhale"), "arnold_gokhale_steps": 50}, "constructions product,mrf"),
         ({"support": "all"}, "support regular, not all"),
         ({"alphabet": "cat,dog,sat,the,a"}, "alphabet unset, not cat,dog,sat,the,a"),
     ],
@@ -275,23 +274,20 @@ def test_no_free_disk_is_one_line_and_loses_nothing(finished, asked, tmp_path, m
     assert table(tmp_path / "run") == table(finished)
 
 
-def test_pairs_from_a_file_carry_their_keys_to_the_rows(tiny, tmp_path):
+def test_pairs_of_a_file_are_measured(tiny, tmp_path):
     lines = [
-        {"text": "the cat sat on the mat .", "block": [1, 2], "id": 7, "tags": ["x"], "syntactic_distance": 1, "big": 2**70},
-        {"text": "a dog ran under a tree .", "block": [5, 2], "id": 8, "tags": None, "weight": 0.5},
+        {"text": "the cat sat on the mat .", "block": [1, 2], "id": 7, "syntactic_distance": 1},
+        {"text": "a dog ran under a tree .", "block": [5, 2]},
     ]
     (tmp_path / "pairs.jsonl").write_text("\n".join(map(json.dumps, lines)))
     asked = {"model": tiny, "joints": QUICK}
     rows = unmask.evaluate(tmp_path / "pairs.jsonl", out=tmp_path / "run", **asked).rows
     first, second = (rows[rows["pair"] == i].iloc[0] for i in (0, 1))
-    assert (first["id"], first["tags"], first["first_token"], first["second_token"]) == (7, '["x"]', "the", "cat")
-    assert first["big"] == str(2**70)
+    assert (first["first_token"], first["second_token"], "id" in first) == ("the", "cat", False)
     assert (second["first"], second["second"], second["first_token"], second["second_token"]) == (5, 2, "a", "dog")
-    assert (second["token_distance"], second["weight"], pd.isna(second["tags"])) == (2, 0.5, True)
-    assert (tmp_path / "run" / "figures" / "syntactic_distance.png").exists()
+    assert second["token_distance"] == 2 and (tmp_path / "run" / "figures" / "syntactic_distance.png").exists()
     again = unmask.evaluate(tmp_path / "run" / "pairs.jsonl", **asked).rows
-    columns = ["pair", "construction", "pair_nll", "a_kl", "id", "token_distance", "syntactic_distance"]
-    pd.testing.assert_frame_equal(again[columns], rows[columns])
+    pd.testing.assert_frame_equal(again.drop(columns="seconds"), rows.drop(columns="seconds"))
 
 
 def test_parses_give_syntactic_distances(tiny, tmp_path):
@@ -347,8 +343,6 @@ def test_columns_that_are_no_tokens_do_not_count(tiny, tiny_folder, tmp_path):
         ({"joints": ("mrf", "magic")}, "'magic' is unknown"),
         ({"joints": ()}, "no construction"),
         ({"joints": ("mrf", "mrf")}, "mrf twice"),
-        ({"arnold_gokhale_steps": 0, "joints": "all"}, "arnold_gokhale_steps 0 is out of range"),
-        ({"arnold_gokhale_steps": 5}, "arnold_gokhale is not among"),
         ({"pairs": 0}, "pairs 0 is out of range"),
         ({"pairs": 10**12}, "pairs 1000000000000 is out of range"),
         ({"pairs": 2.5}, "pairs 2.5 is not a whole number"),

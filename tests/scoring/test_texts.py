@@ -139,11 +139,11 @@ def test_long_texts_are_refused_or_scored_in_windows(pieces):
 
 def test_numbers_do_not_depend_on_the_company(pieces):
     texts = ["The dog ran.", "a cat sat on the dog", "The dog ran.", "walks", "don't"]
-    scores = ["pll", "confident", "open", unmask.AnyOrder(exact_tokens=3), unmask.OrderBounds(exact_tokens=3)]
+    scores = ["pll", "confident", unmask.AnyOrder(exact_tokens=3), unmask.OrderBounds(exact_tokens=3)]
     together = unmask.score(texts, scores, model=pieces)
     for text, row in zip(texts, together, strict=True):
         alone = unmask.score(text, scores, model=pieces)[0]
-        for name in ("pll", "confident", "open", "any_order", "order_bounds"):
+        for name in ("pll", "confident", "any_order", "order_bounds"):
             assert row[name] == pytest.approx(alone[name], abs=1e-4)
     assert together[0]["any_order"] == together[2]["any_order"]
 

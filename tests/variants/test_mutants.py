@@ -187,7 +187,3 @@ def test_two_outputs_are_two_files(letters, tmp_path):
     (tmp_path / "m.png").symlink_to(tmp_path / "m.parquet")
     with pytest.raises(InputError, match="save and figure are one file"):
         unmask.mutants(SEQUENCE, "A1C", letters, save=tmp_path / "m.parquet", figure=tmp_path / "m.png")
-    rows = [{"m": name, "y": i} for i, name in enumerate(("A1C", "C2D", "D3E"))]
-    with pytest.raises(InputError, match="is in the folder out"):
-        ranking = unmask.Ranking(out=tmp_path)
-        unmask.mutants(SEQUENCE, model=letters, measured=rows, ranking=ranking, save=tmp_path / "variants.parquet")

@@ -291,7 +291,6 @@ def dependences(
     joint: str,
     others: Others | None,
     candidates: int | None,
-    exact: bool,
     alphabet: Alphabet,
     figure: str | PathLike[str] | None,
     force: bool,
@@ -300,13 +299,11 @@ def dependences(
 ) -> Iterator[Dependence]:
     """The answers of `dependence`, one by one; everything is checked before the first. `look`: see `pair_matrix`."""
     named(joint, "joint")
-    if exact and candidates is not None:
-        raise InputError("exact and candidates were both given: exact takes every regular token, so leave candidates out")
     where = figure_path(figure, len(texts), (model, alphabet))
     lm = as_model(model)
     allowed = allowed_tokens(lm, alphabet)
     clozes = for_each(texts, lambda one: _cloze(lm, one, positions, others))
-    sizes = [len(allowed) if exact else _size(len(allowed), len(c.block), candidates, alphabet is not None) for c in clozes]
+    sizes = [_size(len(allowed), len(c.block), candidates, alphabet is not None) for c in clozes]
     for cloze, size in zip(clozes, sizes, strict=True):
         _check_feasible(len(cloze.block), size, force)
     look_at_first(lm, (cloze.ids if cloze.gold is None else cloze.filled(cloze.gold) for cloze in clozes))
@@ -414,7 +411,6 @@ def written_profile(
     data: str | PathLike[str] | Sequence[str],
     sentences: int,
     candidates: int | None,
-    seed: int,
     out: str | PathLike[str] | None,
     progress: Progress | None,
 ) -> Profile:
@@ -429,7 +425,7 @@ def written_profile(
     if not rows:
         raise InputError(f"{name} has no text of two known tokens: give texts of the kind that the model was trained on")
     look_at_first(lm, (ids for ids, _ in rows))
-    profile = profile_of(lm, rows, name, candidates, seed, progress, skipped)
+    profile = profile_of(lm, rows, name, candidates, progress=progress, skipped=skipped)
     if file is not None:
         profile.save(file)
     return profile
