@@ -104,7 +104,7 @@ TEXTS: list[tuple[str, str]] = [
     ("evaluate --data {world}/texts.txt --out {world}/folder/../texts.txt --pairs 2", "texts.txt"),
     ("evaluate --data {world}/texts.txt --out {model} --pairs 2", "model"),
     ("evaluate --data {world}/texts.txt --out {new} --joints magic", "magic"),
-    ("evaluate --data {world}/texts.txt --out {new} --workers 2", "workers"),
+    ("evaluate --data {world}/texts.txt --out {new} --engine ray:x", "engine"),
     ("evaluate --data {world}/texts.txt --out {new} --memory 1B --pairs 2", "memory of 1 bytes is too little for one pair"),
     ("sample --out {new} --kernel magic", "magic"),
     ("sample --out {new} --length 3,x", "length"),

@@ -176,7 +176,7 @@ def test_damaged_files_are_told_with_the_line(pieces, tmp_path, content, told, u
 def test_ray_gives_the_same_rows(ray_here, pieces_folder, file, tmp_path):
     model = partial(unmask.load, pieces_folder, device="cpu")
     local = unmask.score(file, "pll", model=model).rows
-    found = unmask.score(file, "pll", model=model, out=tmp_path / "run", engine="ray", workers=2)
+    found = unmask.score(file, "pll", model=model, out=tmp_path / "run", engine="ray:2")
     assert [row["text"] for row in found] == LINES
     assert [row["pll"] for row in found] == pytest.approx([row["pll"] for row in local], abs=1e-5, nan_ok=True)
 

@@ -209,7 +209,6 @@ def test_proteins_letter_by_letter(tmp_path):
         ({"unit": "bans"}, "use one of nats, bits"),
         ({"rows": "nested", "format": "csv"}, "do not fit into CSV"),
         ({"engine": "ray"}, "needs an out folder"),
-        ({"workers": 2}, "workers was given, which engine local does not use: leave it out, or use engine ray"),
         ({"field": "stimulus"}, "field stimulus names a column, and text 1 is a text without columns"),
         ({"long": "cut"}, "long 'cut' is unknown"),
     ],

@@ -339,7 +339,6 @@ def evaluated(
     choice: tuple[str, int | None, int],
     budget: str | float | None = None,
     folder: Path | None = None,
-    on_ray: bool = False,
     count: int | None = None,
     progress: Progress | None = None,
 ) -> Evaluation:
@@ -350,7 +349,7 @@ def evaluated(
     """
     if budget is not None:
         memory("memory", budget, 1)
-    lm, workers, load = model_on_ray(model, count) if on_ray else (as_model(model), None, None)
+    lm, workers, load = (as_model(model), None, None) if count is None else model_on_ray(model, count)
     alphabet = settings["alphabet"]
     regular = lm.regular_ids if alphabet is None else tuple(sorted(alphabet_ids(lm.words, alphabet)))
     support = None if settings["support"] == "all" else regular
@@ -359,9 +358,9 @@ def evaluated(
     if workers is None:
         measurer.rehearse()
     scheme, pairs, seed = choice
-    plan = make_plan(data, lm, regular, scheme, pairs or usual_pairs(lm, measurer.tokens, on_ray), seed)
+    plan = make_plan(data, lm, regular, scheme, pairs or usual_pairs(lm, measurer.tokens, workers is not None), seed)
     seconds = len(plan.pairs) * seconds_per_pair(lm, measurer.tokens)
-    if pairs is None and len(plan.pairs) < MOST_USUAL and not on_ray and "scheme" in plan.settings:
+    if pairs is None and len(plan.pairs) < MOST_USUAL and workers is None and "scheme" in plan.settings:
         warnings.warn(
             f"{len(plan.pairs)} pairs, about {in_words(seconds)} on two cores, are a first try: numbers to report take "
             f"{MOST_USUAL:,} (--pairs {MOST_USUAL}), best on a GPU",

@@ -10,9 +10,10 @@ from annotated_types import Interval
 from unmask.errors import InputError
 from unmask.joints.registry import PUBLISHED, all_named
 from unmask.models.load import Model
+from unmask.runs.engine import workers_of
 from unmask.runs.progress import Progress
 from unmask.signature import Written, checked
-from unmask.verbs.shared import Alphabet, Engine, Memory, PathLike, Seed, Workers
+from unmask.verbs.shared import Alphabet, Engine, Memory, PathLike, Seed
 
 if TYPE_CHECKING:
     from unmask.evaluation.table import Evaluation
@@ -36,7 +37,6 @@ def evaluate(
     memory: Memory = None,
     out: PathLike | None = None,
     engine: Engine = "local",
-    workers: Workers | None = None,
     progress: Progress | None = None,
 ) -> Evaluation:
     """Measure every construction on pairs of tokens: U-PPL, P-PPL, A-KL and G-KL, as in Table 1 of Torroba Hennigen & Kim (2023).
@@ -72,9 +72,7 @@ def evaluate(
     out
         Folder of the run; the same command continues a run that was stopped. Left out, the result is in memory only.
     engine
-        local or ray (cluster).
-    workers
-        Workers on Ray [default: one per GPU, or per two CPUs].
+        local, ray (a cluster: a worker per GPU, or per two CPUs), or ray:4 with another number of workers.
     progress
         Called with (done, in all, what is counted).
 
@@ -93,13 +91,11 @@ def evaluate(
     constructions = [construction.name for construction in all_named(joints)]
     if alphabet is not None and support != "regular":
         raise InputError(f"alphabet and support {support} exclude each other: leave one out")
-    if engine == "local" and workers is not None:
-        raise InputError("workers was given, which engine local does not use: leave it out, or use engine ray")
     settings = {
         "constructions": constructions,
         "arnold_gokhale_steps": PAPER_STEPS if paper else None,
         "support": support,
         "alphabet": None if alphabet is None else list(alphabet_tokens(alphabet)),
     }
-    folder = run_output(KIND, out, (data, alphabet, model))
-    return evaluated(data, model, settings, (scheme, pairs, seed), memory, folder, engine == "ray", workers, progress)
+    folder, workers = run_output(KIND, out, (data, alphabet, model)), workers_of(engine)
+    return evaluated(data, model, settings, (scheme, pairs, seed), memory, folder, workers, progress)

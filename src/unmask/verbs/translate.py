@@ -13,7 +13,7 @@ from unmask.sampling.registry import EnergyKind
 from unmask.sampling.registry import Method as Kernel
 from unmask.signature import Method, Written, checked
 from unmask.translation.recipe import Auto, Beam, Choice, Greedy, Translator
-from unmask.verbs.shared import Engine, PathLike, Seed, Workers
+from unmask.verbs.shared import Engine, PathLike, Seed
 
 if TYPE_CHECKING:
     from unmask.translation.translate import Translations
@@ -39,7 +39,6 @@ def translate(
     save: PathLike | None = None,
     out: PathLike | None = None,
     engine: Engine = "local",
-    workers: Workers | None = None,
     progress: Progress | None = None,
 ) -> Translations:
     """Translate the lines of a file, or a list of texts, by a model of pairs.
@@ -77,15 +76,13 @@ def translate(
     out
         Keep the run in this folder, its lines in translations.jsonl; the same command continues a run that was stopped.
     engine
-        local or ray (cluster).
-    workers
-        Of engine ray: how many processes [default: one per GPU, or per two CPUs].
+        local, ray (a cluster: a worker per GPU, or per two CPUs), or ray:4 with another number of workers.
     progress
         Called with (done, in all, what is counted).
     """
     from contextlib import nullcontext
 
-    from unmask.runs.engine import ray_workers
+    from unmask.runs.engine import ray_workers, workers_of
     from unmask.runs.files import write_atomically
     from unmask.runs.fingerprint import content_hash
     from unmask.runs.folder import RunFolder
@@ -103,16 +100,15 @@ def translate(
         raise InputError(
             f"{len(sources):,} sources and {len(references):,} references: give one reference per source, line by line"
         )
-    if workers is not None and engine == "local":
-        raise InputError("workers was given, which engine local does not use: leave it out, or use engine ray")
-    loaded = in_worker(model, "cpu")() if engine == "ray" else as_translator(model)
+    workers = workers_of(engine)
+    loaded = as_translator(model) if workers is None else in_worker(model, "cpu")()
     settings = settle(isinstance(loaded, CausalPairs), kernel, sweeps, start, lengths, choose, energy, seed)
     refuse_misfit(loaded, settings)
     spelling = loaded.spelling
     assert spelling is not None
     ids = encoded(spelling, loaded.layout, sources)
     full = [source for source in ids if source]
-    on_ray = ray_workers(workers, device_of(model), len(full)) if engine == "ray" else None
+    on_ray = None if workers is None else ray_workers(workers, device_of(model), len(full))
     decided = {**settings.to_dict(), "model": loaded.name, "data_sha256": content_hash("\n".join(sources))}
     run = nullcontext() if folder is None else RunFolder(folder, KIND, decided, model=loaded.fingerprint, same_content=SAME)
     with run as kept:
