@@ -91,8 +91,9 @@ def test_negative_controls():
 def test_candidate_sets_give_the_information_inside_them_and_say_their_mass():
     p = joint_of(5, 2, 3)
     model = TabularMLM.from_joint(p)
-    sets = [torch.tensor([0, 2, 4]), torch.tensor([1, 3])]
-    found = pair_matrix(model, blank(model, 0, 1), sets)
+    joints = []
+    found = pair_matrix(model, blank(model, 0, 1), 3, look=lambda a, b, joint: joints.append(joint))
+    sets = joints[0].tables.candidates
     assert abs(float(found.information[0, 1]) - information(p[sets[0]][:, sets[1]])) < 1e-10
     assert float(found.mass[0, 1]) == pytest.approx(float(p.sum(1)[sets[0]].sum() * p.sum(0)[sets[1]].sum()))
     assert abs(float(found.information[0, 1]) - information(p)) > 1e-3

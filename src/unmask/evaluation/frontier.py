@@ -152,9 +152,7 @@ def measured_frontier(
     return frontier
 
 
-def pieces(
-    model: MaskedLM, texts: Sequence[str], length: int, first: bool, most: int
-) -> tuple[Int[Tensor, "n T"], Counter[str]]:
+def pieces(model: MaskedLM, texts: Sequence[str], length: int, first: bool, most: int) -> tuple[Int[Tensor, "n T"], Counter[str]]:
     """Texts of exactly `length` tokens (with `first`: the first tokens of longer ones, too), and why others were left out."""
     before, after = model.around()
     check_length(model, length + len(before) + len(after))

@@ -503,10 +503,11 @@ class StoredRows:
     def store(self) -> None:
         """Write what is waiting."""
         if self.waiting:
-            self.tables.append(type(self.tables[0]).from_pylist(self.waiting, self.columns))
+            rows, self.waiting = self.waiting, []
+            self.tables.append(type(self.tables[0]).from_pylist(rows, self.columns))
             if self.folder:
                 self.folder.store(self.tables[-1])
-            self.waiting, self.stored = [], time.monotonic()
+            self.stored = time.monotonic()
 
     def frame(self, constructions: Sequence[str]) -> pandas.DataFrame:
         """All rows, in the order of the pairs and, within a pair, of the constructions asked for."""

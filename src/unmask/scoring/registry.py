@@ -27,7 +27,7 @@ from annotated_types import Interval
 
 from unmask.checks import one_of, whole
 from unmask.errors import InputError
-from unmask.joints.registry import DEFAULT_OF_MUTANTS, named
+from unmask.joints.registry import DEFAULT_OF_MUTANTS, comma_separated, named
 from unmask.sampling.registry import KERNELS, refuse_no_law
 from unmask.signature import PYTHON_ONLY, Method, settings
 
@@ -382,7 +382,7 @@ def chosen_of_variants(names: str | Iterable[str], joint: str = DEFAULT_OF_MUTAN
 
     joint   the construction of `pairs` without a name
     """
-    listed = _comma_separated(names) if isinstance(names, str) else list(names)
+    listed = comma_separated(names) if isinstance(names, str) else list(names)
     if listed == ["all"]:
         listed = [*OF_VARIANTS, "pairs"]
     known = (*OF_VARIANTS, f"{PAIRS}CONSTRUCTION")
@@ -397,14 +397,3 @@ def chosen_of_variants(names: str | Iterable[str], joint: str = DEFAULT_OF_MUTAN
             one_of("score", name, known)
         scores[name] = None
     return tuple(scores)
-
-
-def _comma_separated(text: str) -> list[str]:
-    """The names in a text with commas; a number belongs to the name before it, such as pairs:family:0.5,0.25."""
-    parts: list[str] = []
-    for part in text.split(","):
-        if parts and not part.strip()[:1].isalpha():
-            parts[-1] += f",{part.strip()}"
-        else:
-            parts.append(part.strip())
-    return parts

@@ -49,7 +49,7 @@ MOST_COUNTED = 2**18
 
 
 class Contexts:
-    """The contexts that the scores of variants of one parent need; `scores` may be called for one list of them after another.
+    """The contexts that the scores of variants of one parent need.
 
     ids       the parent's token ids
     sites     the positions that vary, each once
@@ -92,7 +92,6 @@ class Contexts:
         self.sites_read: dict[int, list[int]] = {}
         for revealed, site in sorted({term for chains in self.chains.values() for chain in chains for term in chain}):
             self.sites_read.setdefault(revealed, []).append(site)
-        self.epistasis: dict[Pair, dict[str, Tensor]] = {}
 
     def pass_count(self, variants: Int[Tensor, "n k"]) -> int:
         """How many passes these variants take, exactly."""
@@ -103,12 +102,6 @@ class Contexts:
     def passes_per_pair(self) -> int:
         """Passes for the tables of one pair of sites."""
         return pass_count([len(self.allowed)] * 2)
-
-    @property
-    def most_parent_passes(self) -> int:
-        """Passes of the parent and its neighbours if every pair of sites changes together in some variant."""
-        pairs = comb(len(self.sites), 2) if self.joints else 0
-        return len(self.sites) * self.of_parent + pairs * self.passes_per_pair
 
     def scores(self, variants: Int[Tensor, "n k"], progress: Progress | None = None) -> dict[str, Float[Tensor, " n"]]:
         """The scores of each variant, in nats and float64 on the CPU, by column; `any_order` has two.
@@ -135,12 +128,12 @@ class Contexts:
                     readers.setdefault(term, []).append(sums)
         add(0)
         self._pass(cells, counts, readers, add)
-        found = self._parent_scores(cells, add)
+        scores = self._parent_scores(cells, add)
         for name, values in logs.items():
-            found[name], found[f"{name}_{MEAN_LOG}"] = values.logsumexp(0) - log(len(values)), values.mean(0)
-        if any(bool(values.isnan().any()) for values in found.values()):
+            scores[name], scores[f"{name}_{MEAN_LOG}"] = values.logsumexp(0) - log(len(values)), values.mean(0)
+        if any(bool(values.isnan().any()) for values in scores.values()):
             raise self.model.not_finite()
-        return {column: found[column][number].cpu() for column in self.score_columns}
+        return {column: scores[column][number].cpu() for column in self.score_columns}
 
     def _cells(self, variants: Int[Tensor, "n k"]) -> Int[Tensor, "n k"]:
         """Each token's place in the alphabet, sites from left to right."""
@@ -206,10 +199,8 @@ class Contexts:
         return blanked(self.ids, self.sites, self.model.mask_id).ids
 
     def _parent_passes(self, cells: Int[Tensor, "n k"]) -> int:
-        """Passes of the parent and its neighbours that are not known yet."""
-        new = sum(pair not in self.epistasis for pair in self._pairs(cells))
-        singles = len(self.sites) if self.of_parent and "singles" not in vars(self) else 0
-        return singles + new * self.passes_per_pair
+        """Passes of the parent and its neighbours."""
+        return len(self.sites) * self.of_parent + len(self._pairs(cells)) * self.passes_per_pair
 
     def _pairs(self, cells: Int[Tensor, "n k"]) -> list[Pair]:
         """The pairs of sites that some variant changes both of, if a score needs pairs; by number, from left to right."""
@@ -219,44 +210,33 @@ class Contexts:
         together = (changed.T @ changed > 0).tolist()
         return [(s, t) for s, t in combinations(range(len(self.sites)), 2) if together[s][t]]
 
-    @cached_property
-    def singles(self) -> Float[Tensor, "k a"]:
+    def _singles(self) -> Float[Tensor, "k a"]:
         """The effect e_t of each single change; one pass per site."""
         places = torch.tensor(self.sites, device=self.model.device)[:, None]
         rows = torch.tensor([self.ids], device=self.model.device).repeat(len(places), 1).scatter_(1, places, self.model.mask_id)
         log_q = self.model.logits(rows, places)[:, 0, self.allowed].double().log_softmax(-1)
         return log_q - log_q.gather(1, self.wild[:, None])
 
-    def know(self, pairs: Sequence[Pair], add: Callable[[int], None]) -> None:
-        """Compute the epistasis of these pairs of sites, unless it is known."""
-        new = [pair for pair in pairs if pair not in self.epistasis]
-        for start in range(0, len(new), TOGETHER):
-            group = new[start : start + TOGETHER]
+    def _parent_scores(self, cells: Int[Tensor, "n k"], add: Callable[[int], None]) -> dict[str, Tensor]:
+        """The scores that need only conditionals of the parent and its neighbours."""
+        if not self.of_parent:
+            return {}
+        singles = self._singles()[torch.arange(len(self.sites), device=cells.device), cells].sum(1)
+        add(len(self.sites))
+        sums = {name: torch.zeros_like(singles) for name in self.joints}
+        pairs = self._pairs(cells)
+        for start in range(0, len(pairs), TOGETHER):
+            group = pairs[start : start + TOGETHER]
             blanks = [blanked(self.ids, [self.sites[site] for site in pair], self.model.mask_id) for pair in group]
             axes = [[self.allowed, self.allowed]] * len(group)
             tables = tables_of(self.model, blanks, axes, torch.float64, supports=axes)
             for (s, t), derived in zip(group, derive_blocks(tables, self.joints), strict=True):
                 wild = self.wild[[s, t]].tolist()
-                self.epistasis[s, t] = {
-                    name: effects_in(joint, wild)[EPISTASIS].clone() for name, joint in zip(self.joints, derived, strict=True)
-                }
-                for table in self.epistasis[s, t].values():
+                for name, joint in zip(self.joints, derived, strict=True):
+                    table = effects_in(joint, wild)[EPISTASIS].clone()
                     table[wild[0]], table[:, wild[1]] = 0.0, 0.0
+                    sums[name] += table[cells[:, s], cells[:, t]]
                 add(self.passes_per_pair)
-
-    def _parent_scores(self, cells: Int[Tensor, "n k"], add: Callable[[int], None]) -> dict[str, Tensor]:
-        """The scores that need only conditionals of the parent and its neighbours."""
-        if not self.of_parent or not len(cells):
-            return {name: cells.new_zeros(0, dtype=torch.float64) for name in self.names if name not in self.chains}
-        new = "singles" not in vars(self)
-        singles = self.singles[torch.arange(len(self.sites), device=cells.device), cells].sum(1)
-        add(new * len(self.sites))
-        pairs = self._pairs(cells)
-        self.know(pairs, add)
-        sums = {joint: torch.zeros_like(singles) for joint in self.joints}
-        for pair in pairs:
-            for joint, table in self.epistasis[pair].items():
-                sums[joint] += table[cells[:, pair[0]], cells[:, pair[1]]]
         return {"singles": singles} | {
             name: sums[joint] + (0.0 if name == EPISTASIS else singles) for name, joint in self.joint_of.items()
         }
@@ -301,8 +281,9 @@ def members(revealed: int) -> list[int]:
 
 def refuse_many(contexts: Contexts, variants: Int[Tensor, "n k"], force: bool) -> None:
     """Refuse more than MAX_PASSES passes, unless `force`."""
-    passes = len(variants) * len(contexts.sites_read)
-    if force or passes + contexts.most_parent_passes <= MAX_PASSES:
+    pairs = comb(len(contexts.sites), 2) * bool(contexts.joints)
+    passes = len(variants) * len(contexts.sites_read) + len(contexts.sites) + pairs * contexts.passes_per_pair
+    if force or passes <= MAX_PASSES:
         return
     exact = len(variants) <= MOST_COUNTED
     if exact and (passes := contexts.pass_count(variants)) <= MAX_PASSES:

@@ -19,7 +19,7 @@ fast. Intervals are from the 2.5 to the 97.5 percentile.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from html import escape
 from os import PathLike
@@ -219,7 +219,7 @@ def _rows(
 ) -> tuple[list[Numbers], Float[np.ndarray, "B s"]]:
     """One row per column, best first (see `Measured`), and the statistic of the columns, in this order, in every resample."""
     n, listed = len(changes), list(columns.values())
-    (values,) = agreement(listed, target, as_they_are(n))
+    (values,) = agreement(listed, target, [np.ones((1, n))])
     resamples = agreement(listed, target, resampled(n, seed, min(RESAMPLES, max(FEWEST_RESAMPLES, MOST_RESAMPLED // n))))
     low, high = interval(resamples)
     known = resamples[~np.isnan(resamples).any(1)]
@@ -241,7 +241,7 @@ def _within(
     values, resamples = [], []
     for group in groups:
         inside, part, n = [column[group] for column in columns], target.at(group), int(group.sum())
-        values.append(agreement(inside, part, as_they_are(n)))
+        values.append(agreement(inside, part, [np.ones((1, n))]))
         resamples.append(agreement(inside, part, resampled(n, seed, FEWEST_RESAMPLES)))
     weights = [group.sum() for group in groups]
     mean, drawn = (
@@ -330,7 +330,7 @@ class Sorted:
         return ranks, np.sqrt((totals * ranks**2).sum(1))
 
 
-def agreement(columns: Sequence[Column], target: Target, counts: Iterator[Float[np.ndarray, "b n"]]) -> Float[np.ndarray, "B s"]:
+def agreement(columns: Sequence[Column], target: Target, counts: Iterable[Float[np.ndarray, "b n"]]) -> Float[np.ndarray, "B s"]:
     """Spearman's rho, or the area, of every column in every resample; NaN where a resample has one value only."""
     by_score, by_value = [Sorted.of(column) for column in columns], Sorted.of(target.values)
     distinct = np.unique(target.values, return_inverse=True)[1]
@@ -350,11 +350,6 @@ def agreement(columns: Sequence[Column], target: Target, counts: Iterator[Float[
                 statistic[:, place] = (column.sums(weights) * ranks).sum(1) / whole + target.chance
         statistics.append(statistic)
     return np.concatenate(statistics)
-
-
-def as_they_are(n: int) -> Iterator[Float[np.ndarray, "1 n"]]:
-    """Every variant once."""
-    yield np.ones((1, n))
 
 
 def resampled(n: int, seed: int, resamples: int) -> Iterator[Float[np.ndarray, "b n"]]:
