@@ -14,7 +14,6 @@ from unmask.cloze import Cloze
 from unmask.errors import InputError
 from unmask.lab.model import curie_weiss
 from unmask.models.tabular import TabularMLM
-from unmask.sampling.engine.passes import Passes
 from unmask.verbs.dependence import dependence
 
 
@@ -178,11 +177,3 @@ def test_what_is_refused(tiny, text, options, message):
 def test_too_much_work_is_refused_with_what_would_fit(english):
     with pytest.raises(InputError, match="use --candidates 4760 or fewer, or --force"):
         dependence("The man sat on a chair.", english, candidates=8187)
-
-
-def test_rows_of_passes_agree_with_the_sampler_counting():
-    """`Passes` and `pair_matrix` mean the same by a pass: one row."""
-    model = TabularMLM.random(3, 2, 0)
-    passes = Passes(model)
-    passes.logits(torch.tensor([[3, 3], [0, 3]]), torch.tensor([[0], [1]]))
-    assert passes.count == 2 and pair_matrix(model, blank(model, 0, 1), 3).passes == 1 + 3 + 3

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import gzip
 import json
 import tempfile
 from pathlib import Path
@@ -67,18 +66,6 @@ def test_what_a_run_writes_can_be_read_again(tmp_path):
 def test_every_problem_names_its_line(tmp_path, line, message):
     with pytest.raises(InputError, match=message):
         read(tmp_path / "pairs.jsonl", ['{"text": "abc", "block": [1, 2]}', line])
-
-
-def test_files_that_are_no_text_are_refused_with_their_line(tmp_path):
-    good = b'{"text": "abc", "block": [1, 2]}\n'
-    (tmp_path / "pairs.jsonl").write_bytes(good + b'{"text": "\xff"}')
-    with pytest.raises(InputError, match="pairs.jsonl line 2: byte 43 is not UTF-8"):
-        read_pairs(tmp_path / "pairs.jsonl", encode, (0, 1), 8)
-    (tmp_path / "pairs.jsonl.gz").write_bytes(gzip.compress(good * 99)[:-9])
-    with pytest.raises(InputError, match="pairs.jsonl.gz is damaged"):
-        read_pairs(tmp_path / "pairs.jsonl.gz", encode, (0, 1), 8)
-    with pytest.raises(InputError, match="is a folder: give a file"):
-        read_pairs(tmp_path, encode, (0, 1), 8)
 
 
 VALUES = st.recursive(

@@ -134,13 +134,8 @@ def test_figures_and_tables_are_left(letters, tmp_path, options):
         ({"positions": "1-999999999"}, "residues 1 to 8"),
         ({"positions": [1, 1]}, "twice"),
         ({"positions": [1], "changes": 2}, "give more positions"),
-        ({"positions": [1], "changes": 5}, "changes 5 is out of range"),
         ({"positions": [1], "alphabet": "CD"}, "residue A1 of the sequence is not in the alphabet"),
         ({"positions": [1], "alphabet": "AB"}, "'B'"),
-        ({"positions": [1], "joint": "magic"}, "'magic' is unknown"),
-        ({"positions": [1], "save": "m.csv"}, "ends in .parquet"),
-        ({"positions": [1], "save": "/nowhere/m.parquet"}, "make it first"),
-        ({"positions": [1], "top": 0}, "top 0"),
     ],
 )
 def test_what_is_refused(letters, options, message):

@@ -9,14 +9,6 @@ can be in a filled text. Every law of this project that sums to 1 therefore has
     q(v | context) = exp f(v) / sum of exp f(w) over w in the support,
 
 at each step of it: over the regular tokens, or over an alphabet where one is given.
-
-`length_weights` weighs readings of one text with different numbers of masks. With N the visible tokens right beside a blank, the
-fit of a reading is
-
-    prod_{j in N} q(x_j | every other visible token, the blanks masked),
-
-and its weight is its share of the sum over the readings. A text without such neighbours, or with impossible ones in every
-reading, gives equal weights.
 """
 
 from __future__ import annotations
