@@ -78,7 +78,7 @@ class Case:
     def build(self, target: Target, passes: Passes) -> RevealingDecoder:
         """The decoder, for the law."""
         if self.bound is None:
-            return Point(self.decoder, self.passes).build(target, passes, None)
+            return Point(self.decoder, self.passes).build(target, passes)
         entry = KERNELS[self.decoder]
         made: RevealingDecoder = entry(**{entry.bound: self.bound}).on(target, passes)
         return made
