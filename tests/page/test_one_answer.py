@@ -242,6 +242,52 @@ def test_dependence_and_sample_open_on_an_answer(page):
     page.tab.wait_for_selector(".chain")
 
 
+def test_pieces_join_into_words_under_the_arcs(page):
+    page.open("#/dependence?text=The+keys+to+the+cabinet+are+here.&candidates=4")
+    settled(page, "svg.arcs")
+    assert page.tab.locator("svg.arcs .word").all_text_contents() == "The keys to the cabinet are here .".split()
+    assert page.tab.locator("svg.arcs .word").nth(4).locator("tspan").all_text_contents() == ["cab", "inet"]
+    names = page.tab.locator("[aria-label='Strongest pairs'] tbody button").all_inner_texts()
+    assert any("(inet)" in name for name in names) and "##" not in "".join(names)
+
+
+def test_what_stands_there_is_on_the_map_however_improbable(page):
+    page.open("#/fill?text=A+woman+is+leaving+a+president+in+the+park.&blanks=3,5&size=64")
+    settled(page)
+    assert page.tab.locator("svg.heat .head.stands > title").all_text_contents() == [
+        page.tab.locator(f"svg.heat .head:has-text('{word}') > title").text_content() for word in ("president", "leaving")
+    ]
+    last = page.tab.locator("[aria-label='best completions'] tbody tr").last.inner_text()
+    assert "leaving a president" in last and "what stands there" in last
+    page.open("#/dependence?text=A+woman+is+leaving+a+president.&blanks=3,5&candidates=8")
+    settled(page, "svg.arcs")
+    heads = page.tab.locator("[aria-label='the chosen pair'] .head.stands").all_text_contents()
+    assert sorted(heads) == ["leaving" * 2, "president" * 2], "the word and its title"
+
+
+@pytest.mark.parametrize("hash", ["#/score", TWO])
+def test_on_a_phone_no_column_of_a_table_is_cut(page, hash):
+    page.tab.set_viewport_size({"width": 390, "height": 844})
+    page.open(hash)
+    settled(page, "table.stacked")
+    beyond = "() => [...document.querySelectorAll('.scroll')].map((box) => box.scrollWidth - box.clientWidth)"
+    assert set(page.tab.evaluate(beyond)) == {0}
+
+
+def test_a_stop_before_any_answer_says_so_and_curves_end_where_a_run_was_stopped(page):
+    page.open("#/fill?text=The+[MASK]+[MASK]+in+the+[MASK]+[MASK].")
+    page.tab.wait_for_selector(".status button:text-is('Stop')")
+    page.tab.route("**/fill/events", lambda route: None)
+    page.tab.get_by_label("Joint", exact=True).select_option("chain")
+    page.tab.get_by_role("button", name="Stop").click()
+    page.until("document.querySelector('.status .said').textContent === 'Stopped before there was an answer.'")
+    page.open("#/sample?text=The+old+man+slept.&blanks=1,2&sweeps=400&speed=240")
+    page.until("/sweep [2-9] of 400/.test(document.querySelector('.status').textContent)")
+    page.tab.get_by_role("button", name="Stop").click()
+    page.until("/^\\d+ of 400 sweeps/.test(document.querySelector('.part')?.textContent)")
+    page.until("!document.querySelector('svg.trace').textContent.includes('400 sweeps')")
+
+
 def test_a_completion_is_put_into_the_blanks_by_a_click(page):
     page.open(TWO)
     settled(page)

@@ -45,7 +45,7 @@ def test_files_of_the_map_have_its_numbers(page):
     settled(page)
     page.tab.locator("ol.bars").first.locator("button").nth(1).click()
     page.tab.wait_for_selector("h3:has-text('given')")
-    answer = asked(page, "fill", text="A man is [MASK] a [MASK].", candidates=64)
+    answer = asked(page, "fill", text="A man is [MASK] a [MASK].", candidates=64, targets=["riding", "horse"])
     found = json.loads(saved(page, "The two blanks together", "JSON"))
     assert found["map"]["joint"] == answer["map"]["joint"], "digit for digit"
     rows = list(csv.DictReader(StringIO(saved(page, "The two blanks together", "CSV").decode())))
@@ -109,10 +109,9 @@ def test_a_link_and_both_copies(page, tmp_path):
     settled(page)
     assert copies(page, "Copy link") == page.tab.url == page.tab.evaluate("navigator.clipboard.readText()")
     line = copies(page, "Copy as command")
-    assert line == "unmask compare 'A man is [MASK] a [MASK].' --joint balanced --candidates 32"
-    assert copies(page, "Copy as Python").endswith(
-        'print(unmask.compare("A man is [MASK] a [MASK].", joint="balanced", candidates=32).to_frame().to_string())'
-    )
+    assert line == "unmask compare 'A man is [MASK] a [MASK].' --joint balanced --candidates 32 --targets riding,horse"
+    python = 'unmask.compare("A man is [MASK] a [MASK].", joint="balanced", candidates=32, targets=["riding", "horse"])'
+    assert copies(page, "Copy as Python").endswith(f"print({python}.to_frame().to_string())")
 
 
 RUNS = {

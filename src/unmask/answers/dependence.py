@@ -132,10 +132,20 @@ def pair_matrix(
     dtype = None if max(sets.sizes) > LARGEST_DOUBLE else torch.float64
     at_once = max(1, min(PAIRS_AT_ONCE, CELLS_AT_ONCE // max(sets.sizes) ** 2))
 
+    def report(passes: int) -> None:
+        if progress:
+            progress(min(passes, total), total, "passes of the model")
+
     def measure(some: list[tuple[int, int]]) -> None:
         clozes = [pair_cloze(cloze, a, b, others) for a, b in some]
-        chosen = [sets.of_pair(a, b, pair) for (a, b), pair in zip(some, clozes, strict=True)]
-        blocks = tables_of(model, clozes, chosen, dtype, supports=[[allowed] * 2] * len(clozes))
+        chosen, before = [], done
+        for (a, b), pair in zip(some, clozes, strict=True):
+            chosen.append(sets.of_pair(a, b, pair))
+            before += sets.per_pair
+            report(before)
+        blocks = tables_of(
+            model, clozes, chosen, dtype, lambda part, *_: report(before + part), supports=[[allowed] * 2] * len(clozes)
+        )
         for members in grouped(blocks, lambda tables: tables.shape):
             for i, (joint,) in zip(members, derive_blocks([blocks[i] for i in members], [construction]), strict=True):
                 a, b = some[i]
@@ -144,15 +154,12 @@ def pair_matrix(
                 if look:
                     look(a, b, joint)
 
-    if progress:
-        progress(0, total, "passes of the model")
+    report(0)
     try:
         for start in range(0, len(pairs), at_once):
             measure(some := pairs[start : start + at_once])
-            for a, b in some:
-                done += sets.passes(a, b)
-                if progress:
-                    progress(done, total, "passes of the model")
+            done += sum(sets.passes(a, b) for a, b in some)
+            report(done)
     except Enough:
         if bool(information.isnan().sum() == k * (k - 1)):
             raise

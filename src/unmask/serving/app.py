@@ -214,7 +214,7 @@ def _add_copy(app: FastAPI, name: str, questions: Questions, copies: Copies) -> 
         values = asked.model_dump()
         if name == "fill" and questions.tabled(values):
             return copies.of("compare", {**values, "top": None})
-        return copies.of(name, values)
+        return copies.of(name, questions.measured(values) if name == "dependence" else values)
 
     copy.__annotations__["asked"], copy.__name__ = limits.request(name), f"{name}_copy"
     app.post(f"/api/{name}/copy")(copy)
