@@ -56,7 +56,7 @@ def serving(*options):
         assert found, "the server did not say where it is"
         yield found[0]
         server.terminate()
-        server.wait(5)
+        server.wait(300)
 
 
 @pytest.fixture(scope="session")

@@ -34,7 +34,7 @@ def test_ray_computes_every_item_once_with_what_the_setup_returned(ray_here, cou
 
 def all_ended() -> bool:
     """Ray ends its processes a moment after it was asked to."""
-    until = time.monotonic() + 60
+    until = time.monotonic() + 600
     while processes() and time.monotonic() < until:
         time.sleep(0.05)
     return not processes()
