@@ -38,6 +38,7 @@ def test_the_numbers_of_a_pair_do_not_contradict_each_other(page, others):
         row.locator("button").click()
         said = page.tab.get_by_label("the chosen pair", exact=True).inner_text()
         assert f"{listed:.3f} nats" in said
+        assert f"all other words {'masked' if others == 'masked' else 'as they stand'}" in said
         assert float(re.search(r"([\d.]+) nats of mutual information", said)[1]) == pytest.approx(listed, abs=0.0051)
     assert page.tab.locator("[aria-label='the chosen pair'] svg.heat").count() == 1
 
@@ -248,6 +249,7 @@ def test_pieces_join_into_words_under_the_arcs(page):
     settled(page, "svg.arcs")
     assert page.tab.locator("svg.arcs .word").all_text_contents() == "The keys to the cabinet are here .".split()
     assert page.tab.locator("svg.arcs .word").nth(4).locator("tspan").all_text_contents() == ["cab", "inet"]
+    assert page.tab.locator("svg.arcs .word").first.evaluate("(one) => getComputedStyle(one).cursor") == "auto", "no button"
     names = page.tab.locator("[aria-label='Strongest pairs'] tbody button").all_inner_texts()
     assert any("(inet)" in name for name in names) and "##" not in "".join(names)
 

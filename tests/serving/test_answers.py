@@ -139,6 +139,13 @@ def test_what_stands_there_is_on_the_map_and_among_the_completions(client, tiny)
     assert found["completions"][-1]["log_prob"] == pytest.approx(known.descriptions["restarted"].gold_log_prob, abs=1e-5)
 
 
+def test_dependence_is_not_silent(client, events):
+    *before, _ = events(client.post("/api/dependence/events", json={"text": WHOLE, "candidates": 4}).text)
+    assert before[0][1]["what"] == "choosing candidates"
+    done = [value["done"] for _, value in before[1:]]
+    assert done == sorted(done) and done[-1] == before[-1][1]["total"] and len(set(done)) > comb(7, 2), "of every pair"
+
+
 def test_chosen_words_are_measured_as_blanks_where_they_stand(client, tiny):
     found = asked(client, "dependence", text=WHOLE, chosen=[1, 2, 5], candidates=4)
     known = unmask.dependence(WHOLE, tiny, positions=[2, 3, 6], others="masked", candidates=4)
