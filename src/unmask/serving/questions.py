@@ -178,12 +178,7 @@ class Questions:
         name = named(asked["joint"] or DEFAULT, "joint").name
         compared = self._comparison(asked, name, cloze, progress)
         described = [
-            {
-                "name": one,
-                "label": named(one).label,
-                "best": _completions(_filling(compared, one, 1))[0],
-                **_given(vars(row)),
-            }
+            {"name": one, "label": named(one).label, "best": _completions(_filling(compared, one, 1))[0], **_given(vars(row))}
             for one, row in compared.descriptions.items()
         ]
         joint, pin = compared.joints[name], asked["pin"]
@@ -234,9 +229,8 @@ class Questions:
         """A question of dependence as the verb takes it: of chosen words, whose tokens are blanks beside each other."""
         values = {name: value for name, value in asked.items() if name != "chosen"}
         if asked["chosen"]:
-            words = _by_word(self.model.words.tokens_of(asked["text"]))
-            places = [t for n in asked["chosen"] if n < len(words) for t in words[n]]
-            values |= {"positions": places, "others": "masked"}
+            words = dict(enumerate(_by_word(self.model.words.tokens_of(asked["text"]))))
+            values |= {"positions": [t for n in asked["chosen"] for t in words.get(n, ())], "others": "masked"}
         return values
 
     def dependence(self, asked: Values, progress: Progress | None = None) -> Answer:
@@ -270,23 +264,18 @@ class Questions:
         return {**found.to_dict(), "pieces": self._pieces(text, found.positions), "pairs": pairs, **counts}
 
     def _pieces(self, text: str, positions: Sequence[int]) -> list[Answer]:
-        """Of each token that was measured: its letters in the text, the number of its word, and its name in lists."""
-        tokens, pieces, blanks = self.model.words.tokens_of(text), [], 0
+        """Of each token that was measured: its letters in the text, the first token of its word, and its name in lists."""
+        tokens, letters, pieces = self.model.words.tokens_of(text), self.model.words.by_character, []
+        words = {} if letters else {place: own for own in _by_word(tokens) for place in own}
         for place in positions:
-            number = place - tokens.inside[0] + 1
+            own, number = words.get(place, [place]), place - tokens.inside[0] + 1
             piece = text[slice(*tokens.spans[place])].strip() or self.model.token(tokens.ids[place])
-            word, name = place, piece
             if tokens.ids[place] == self.model.mask_id:
-                blanks += 1
-                name = piece = f"residue {number}" if self.model.words.by_character else f"blank {blanks}"
-            elif self.model.words.by_character:
-                name = piece = f"{piece}{number}"
-            else:
-                own = next((ts for ts in _by_word(tokens) if place in ts), [place])
-                word = own[0]
-                if len(own) > 1:
-                    name = f"{text[tokens.spans[word][0] : tokens.spans[own[-1]][1]].strip()} ({piece})"
-            pieces.append({"text": piece, "word": word, "name": name})
+                piece = f"residue {number}" if letters else f"blank {tokens.ids[: place + 1].count(self.model.mask_id)}"
+            elif letters:
+                piece += str(number)
+            word = text[tokens.spans[own[0]][0] : tokens.spans[own[-1]][1]].strip()
+            pieces.append({"text": piece, "word": own[0], "name": piece if len(own) == 1 else f"{word} ({piece})"})
         return pieces
 
     def _pair(self, found: Any, i: int, j: int, value: float, joint: Joint | None, stands: list[int]) -> Answer:
