@@ -117,7 +117,7 @@ def test_passes_are_those_that_the_model_ran(others, candidates):
         progress=lambda done, total, what: reported.append((done, total)),
     )
     assert found.passes == Counted.rows
-    assert reported == sorted(reported) and len(set(reported)) >= 4
+    assert reported == sorted(reported) and len(set(reported)) > 2
     assert reported[0] == (0, found.passes) and reported[-1] == (found.passes, found.passes)
 
 
