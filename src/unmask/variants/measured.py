@@ -173,10 +173,11 @@ def compared(
     target, notes = Target.of(variants.values if better == "higher" else -variants.values), list(variants.notes)
     columns = _distinct_columns(effects, variants.changes, notes)
     rows, resamples = _rows(columns, target, variants.changes, seed)
-    behind = []
-    for place, row in enumerate(rows[1:], 1):
-        (low,), (high,) = interval(resamples[:, :1] - resamples[:, place : place + 1])
-        behind.append({"score": row["score"], "value": rows[0]["value"] - row["value"], "low": float(low), "high": float(high)})
+    lows, highs = interval(resamples[:, :1] - resamples[:, 1:]).tolist()
+    behind = [
+        {"score": row["score"], "value": rows[0]["value"] - row["value"], "low": low, "high": high}
+        for row, low, high in zip(rows[1:], lows, highs, strict=True)
+    ]
     return Measured(
         sequence,
         variants.places,
