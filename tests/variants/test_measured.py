@@ -132,7 +132,6 @@ def test_the_command_prints_and_writes_what_python_returns(letters_folder, lette
     assert max(len(line) for line in printed.splitlines()[:-3]) <= 80
     assert pandas.read_parquet(tmp_path / "m.parquet").equals(found.to_frame())
     assert repr(found).startswith("Measured(36 variants at 3 sites, best ") and found.sentence[:20] in found._repr_html_()
-    assert found.table()["score"].tolist() == [row["score"] for row in found.scores]
     assert run([*typed, "--mutations", "A1C"]) == 2
     assert "mutations was given, which measured does not use" in capsys.readouterr().err
 

@@ -118,12 +118,6 @@ class Measured(Result):
 
         return pandas.DataFrame({"mutant": self.names, "changes": self.changes, "measured": self.values, **self.numbers})
 
-    def table(self) -> pandas.DataFrame:
-        """One row per score, best first."""
-        import pandas
-
-        return pandas.DataFrame(self.scores)
-
     @checked
     def write(self, path: str | PathLike[str]) -> None:
         """All variants, their values and scores to a Parquet file, with the numbers of `to_dict` in its metadata."""
@@ -134,8 +128,10 @@ class Measured(Result):
         return f"Measured({len(self):,} variants at {len(self.places)} sites, best {best['score']} {best['value']:.3f})"
 
     def _repr_html_(self) -> str:
+        import pandas
+
         head = f"{excerpt(self.sequence, [], 80).text}: {len(self):,} variants, {self.column}. {self.sentence}"
-        return f"<p>{escape(head)}</p>{self.table().round(3).to_html(index=False)}"
+        return f"<p>{escape(head)}</p>{pandas.DataFrame(self.scores).round(3).to_html(index=False)}"
 
 
 def measure(
@@ -173,7 +169,7 @@ def compared(
     target, notes = Target.of(variants.values if better == "higher" else -variants.values), list(variants.notes)
     columns = _distinct_columns(effects, variants.changes, notes)
     rows, resamples = _rows(columns, target, variants.changes)
-    lows, highs = interval(resamples[:, :1] - resamples[:, 1:]).tolist()
+    lows, highs = interval(resamples[:, :1] - resamples)[:, 1:].tolist()
     behind = [
         {"score": row["score"], "value": rows[0]["value"] - row["value"], "low": low, "high": high}
         for row, low, high in zip(rows[1:], lows, highs, strict=True)
