@@ -170,8 +170,8 @@ def test_folders_and_workers_that_cannot_be_are_refused(tmp_path, letters):
     (tmp_path / "notes.txt").write_text("mine")
     for given, message in [
         ({"out": tmp_path}, "is not empty and holds no run: choose another --out folder"),
-        ({"engine": "ray"}, "engine ray needs an out folder"),
-        ({"engine": "ray", "out": tmp_path / "new"}, "engine ray loads the model in every worker"),
+        ({"engine": "ray"}, "workers need an out folder"),
+        ({"engine": "ray", "out": tmp_path / "new"}, "workers load the model themselves"),
         ({"workers": 2}, "workers was given, which engine local does not use"),
     ]:
         with pytest.raises(InputError, match=message):
@@ -179,14 +179,12 @@ def test_folders_and_workers_that_cannot_be_are_refused(tmp_path, letters):
     assert [path.name for path in tmp_path.iterdir()] == ["notes.txt"]
 
 
-@pytest.mark.slow
-def test_mutants_on_ray_give_the_same_table(ray_here, tmp_path, letters_folder):
-    model = partial(unmask.load, letters_folder, device="cpu", dtype="float64")
+def test_processes_give_the_same_table(tmp_path, letters_folder):
+    def ranked(device, out):
+        model = partial(unmask.load, letters_folder, device=device, dtype="float64")
+        return unmask.mutants(SEQUENCE, measured=ROWS, model=model, ranking=unmask.Ranking(scores=NAMES, out=out))
 
-    def ranked(**options):
-        return unmask.mutants(SEQUENCE, measured=ROWS, model=model, ranking=unmask.Ranking(scores=NAMES, **options))
-
-    one, two = ranked(out=tmp_path / "one"), ranked(out=tmp_path / "two", engine="ray", workers=2)
+    one, two = ranked("cpu", tmp_path / "one"), ranked("cpu,cpu", tmp_path / "two")
     for name, values in one.numbers.items():
         assert two.numbers[name] == pytest.approx(values, abs=1e-12)
     assert two.sentence == one.sentence

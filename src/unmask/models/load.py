@@ -49,7 +49,8 @@ def load(
     name
         Folder or hub name of a masked language model [default: the bundled English model].
     device
-        auto, cpu, cuda or cuda:N.
+        auto, cpu, cuda or cuda:N. A list shares the work of score, evaluate, sample, translate and mutants --measured among
+        processes, one for each device: cuda:0,1,2,3.
     dtype
         auto, float32, bfloat16, float16 or float64; auto is float32 everywhere, also for weights stored in half precision.
     shift
@@ -132,18 +133,45 @@ def on_device(model: Model, device: str) -> Callable[[], MaskedLM]:
         named["name"] = os.path.realpath(folder)
     if isinstance(model, partial) or model is None or isinstance(model, str | os.PathLike):
         return partial(model.func if isinstance(model, partial) else load, **named | {"device": device})
-    raise InputError("engine ray loads the model in every worker: give its folder or name, not a loaded model")
+    raise InputError("workers load the model themselves: give its folder or name, not a loaded model")
 
 
-def model_on_ray(
-    model: Model, count: int | None = None, most: int | None = None
-) -> tuple[MaskedLM, Workers, Callable[[], MaskedLM]]:
-    """Joins or starts Ray: the model on this process's CPU, the workers, and what loads the model in one of them.
+def devices_of(model: Any) -> tuple[str, ...]:
+    """The devices that loading names: "cuda:0,1" is ("cuda:0", "cuda:1"), "auto" is itself."""
+    named = str(model.keywords.get("device", "auto")) if isinstance(model, partial) else "auto"
+    parts = [part.strip() for part in named.split(",")]
+    return tuple(f"cuda:{part}" if number and part.isdigit() else part for number, part in enumerate(parts))
 
-    count   of workers, by default one per GPU or per two CPUs; most: items that there can be
+
+def workers_for(model: Any, engine: str, count: int | None = None, most: int | None = None) -> Workers | None:
+    """Who shares the work: engine ray, or a process for each of several devices of this machine; None: this process does it.
+
+    count   of engine ray's workers, by default one per GPU or per two CPUs; most: items that there can be
     """
-    from unmask.runs.engine import ray_workers
+    from unmask.runs.engine import Processes, ray_workers
 
-    here = on_device(model, "cpu")
-    workers = ray_workers(count, model.keywords.get("device", "auto") if isinstance(model, partial) else "auto", most)
-    return here(), workers, on_device(model, workers.device)
+    devices = devices_of(model)
+    if engine == "ray":
+        return ray_workers(count, devices[0], most)
+    if count is not None:
+        raise InputError("workers was given, which engine local does not use: leave it out, or use engine ray")
+    if len(devices) == 1:
+        return None
+    from unmask.models.loading import resolve_device
+
+    if len({resolve_device(device).type for device in devices}) > 1:
+        raise InputError(f"device {','.join(devices)!r} mixes kinds, whose numbers differ by rounding: use devices of one kind")
+    return Processes(devices)
+
+
+def shared_model(
+    model: Model, engine: str = "local", count: int | None = None, most: int | None = None
+) -> tuple[MaskedLM, Workers | None, Callable[[], MaskedLM] | None]:
+    """The model here, `workers_for` it, and what loads the model in one of them: with workers, it is here on the CPU."""
+    if engine == "local" and len(devices_of(model)) == 1:
+        workers_for(model, engine, count)
+        return as_model(model), None, None
+    here = on_device(model, "cpu")()
+    workers = workers_for(model, engine, count, most)
+    assert workers is not None
+    return here, workers, on_device(model, workers.device)

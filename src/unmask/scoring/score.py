@@ -45,7 +45,7 @@ import numpy as np
 from unmask.answers.checking import look_at_first
 from unmask.checks import whole
 from unmask.errors import InputError
-from unmask.models.load import Model, as_model, model_name, model_on_ray
+from unmask.models.load import Model, model_name, shared_model
 from unmask.models.masked_lm import MaskedLM
 from unmask.models.text.text_tokenizer import TextTokenizer
 from unmask.results import Result
@@ -82,14 +82,14 @@ class Run:
 
     folder    where rows are kept; None: in memory
     format    of the file that a folder gets at the end
-    on_ray    whether `workers` processes (None: as many as fit) of a Ray cluster do the work
+    engine    local, or ray with so many workers (None: as many as fit)
     """
 
     model: Model
     shape: RowShape
     folder: Path | None = None
     format: str = "jsonl"
-    on_ray: bool = False
+    engine: str = "local"
     workers: int | None = None
 
 
@@ -106,7 +106,7 @@ def score_items(
         raise InputError(NO_TEXT)
     items = chain([first_item], items) if once else items
     shape = run.shape.with_columns(first_item)
-    model, workers, load = model_on_ray(run.model, run.workers) if run.on_ray else (as_model(run.model), None, None)
+    model, workers, load = shared_model(run.model, run.engine, run.workers)
     if run.folder is None:
         in_memory: list[dict[str, Any]] = []
         take = in_memory.append if sink is None else sink

@@ -32,9 +32,8 @@ from jaxtyping import Bool, Float, Int
 from unmask.answers.checking import look_at_first
 from unmask.errors import InputError
 from unmask.formats import excerpt
-from unmask.models.load import Model, as_model, model_name, on_device
+from unmask.models.load import Model, as_model, devices_of, model_name, on_device, workers_for
 from unmask.results import Result
-from unmask.runs.engine import ray_workers
 from unmask.runs.files import write_table
 from unmask.runs.outputs import answer_file, output_folder
 from unmask.runs.progress import Progress
@@ -152,13 +151,15 @@ def measure(
     progress: Progress | None,
 ) -> Measured:
     """Read the list, score its variants, and compare the scores with the values."""
-    wanted, on_ray = chosen_of_variants(ranking.scores, joint), ranking.engine == "ray"
-    if on_ray and ranking.out is None:
-        raise InputError("engine ray needs an out folder, where its workers' scores are kept: give one")
+    wanted, shared = chosen_of_variants(ranking.scores, joint), ranking.engine == "ray" or len(devices_of(model)) > 1
+    if shared and ranking.out is None:
+        raise InputError("workers need an out folder, where their scores are kept: give one")
+    if not shared:
+        workers_for(model, ranking.engine, ranking.workers)  # refuses a number of workers
     if ranking.out is not None:
         _check_folder(ranking.out, (model, alphabet, measured))
     refuse_english(model, [sequence])
-    lm = as_model(on_device(model, "cpu") if on_ray else model)
+    lm = as_model(on_device(model, "cpu") if shared else model)
     allowed = residue_ids(lm, alphabet)
     parent = Parent(lm, sequence, allowed)
     variants = read_variants(measured, parent, positions, ranking.column, ranking.variant, ranking.skip_bad)
@@ -171,7 +172,7 @@ def measure(
     if ranking.out is None:
         scores = contexts.scores(tokens, progress)
     else:
-        workers = ray_workers(ranking.workers, getattr(model, "keywords", {}).get("device", "auto")) if on_ray else None
+        workers = workers_for(model, ranking.engine, ranking.workers)
         load = on_device(model, workers.device) if workers else None
         scores = kept_scores(ranking.out, contexts, model_name(model), tokens, workers, load, progress)
     effects = {name: (values[:-1] - values[-1]).numpy() for name, values in scores.items()}

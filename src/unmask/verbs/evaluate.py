@@ -98,8 +98,6 @@ def evaluate(
             f"arnold_gokhale_steps was given, but arnold_gokhale is not among {', '.join(constructions)}: "
             "add it, or leave the steps out"
         )
-    if engine == "local" and workers is not None:
-        raise InputError("workers was given, which engine local does not use: leave it out, or use engine ray")
     settings = {
         "constructions": constructions,
         "arnold_gokhale_steps": arnold_gokhale_steps,
@@ -107,4 +105,4 @@ def evaluate(
         "alphabet": None if alphabet is None else list(alphabet_tokens(alphabet)),
     }
     folder = run_output(KIND, out, (data, alphabet, model))
-    return evaluated(data, model, settings, (scheme, pairs, seed), memory, folder, engine == "ray", workers, progress)
+    return evaluated(data, model, settings, (scheme, pairs, seed), memory, folder, (engine, workers), progress)

@@ -101,8 +101,6 @@ def mutants(
         raise InputError(f"{name} was given, which {what} does not use: leave it out")
     if measured is not None and len(sequence) > 1:
         raise InputError(f"{len(sequence)} sequences and one list of measured variants were given: give one sequence")
-    if ranking.workers is not None and ranking.engine == "local":
-        raise InputError("workers was given, which engine local does not use: leave it out, or use engine ray")
     from unmask.answers.plots import figure_path, save_figure
     from unmask.runs.outputs import answer_file
     from unmask.variants.mutants import PARQUET, scans

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated
 
 from unmask.errors import InputError
-from unmask.models.load import Model, as_model, model_name
+from unmask.models.load import Model, model_name, shared_model
 from unmask.runs.progress import Progress
 from unmask.sampling import registry
 from unmask.sampling.settings import Chains, Keep, Lengths, SampleSettings, Start, Sweeps
@@ -84,8 +84,6 @@ def sample(
     ):
         if named and length is not None:
             raise InputError(f"{name} and length were both given, and {why}: leave one out")
-    if workers is not None and engine == "local":
-        raise InputError("workers was given, which engine local does not use: leave it out, or use engine ray")
     from unmask.sampling.target import Energy
 
     sampled = energy if isinstance(energy, Energy) else Energy(energy)
@@ -103,22 +101,15 @@ def sample(
     )
     from unmask.runs.folder import refuse_foreign
     from unmask.runs.outputs import output_folder
-    from unmask.sampling.run.advance import draw_samples
+    from unmask.sampling.run.advance import SharedChains, draw_samples
     from unmask.sampling.run.diagnostics import refuse_without_arviz, write_diagnosis
     from unmask.sampling.run.result import KIND
 
     refuse_without_arviz()
     if out is not None:
         refuse_foreign(output_folder("out", out, (model, *start.sources)), KIND)
-    shared = None
-    if engine == "ray":
-        from unmask.models.load import model_on_ray
-        from unmask.sampling.run.advance import SharedChains
-
-        lm, on_ray, load = model_on_ray(model, workers, settings.chains)
-        shared = SharedChains(settings, on_ray, load, memory, sampled)
-    else:
-        lm = as_model(model)
+    lm, sharing, load = shared_model(model, engine, workers, settings.chains)
+    shared = None if sharing is None or load is None else SharedChains(settings, sharing, load, memory, sampled)
     run = draw_samples(
         settings,
         lm,

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from unmask.errors import InputError
-from unmask.models.load import Model
+from unmask.models.load import Model, devices_of
 from unmask.runs.progress import Progress
 from unmask.scoring.registry import DEFAULT, SEVERAL, Score, chosen
 from unmask.signature import Written, checked
@@ -94,15 +94,13 @@ def score(
         raise InputError(f"{both}: give one of the two")
     if minimal_pairs is not None and (rows != "texts" or sink is not None):
         raise InputError("minimal pairs are compared by whole sentences: leave out rows")
-    if engine == "local" and workers is not None:
-        raise InputError("workers was given, which engine local does not use: leave it out, or use engine ray")
-    if engine == "ray" and out is None:
-        raise InputError("engine ray needs an out folder, where its workers' rows are kept: give one")
+    if out is None and (engine == "ray" or len(devices_of(model)) > 1):
+        raise InputError("workers need an out folder, where their rows are kept: give one")
     if field is not None and minimal_pairs is not None:
         raise InputError(f"field {field} names the column of texts, and pairs have two: leave it out")
     check_format(format, rows, on_stream=False)
     folder = run_output(KIND, out, (texts if isinstance(texts, Path) else None, minimal_pairs, model))
-    run = Run(model, shape, folder, format, engine == "ray", workers)
+    run = Run(model, shape, folder, format, engine, workers)
     if minimal_pairs is not None:
         return score_pairs(run, list(pairs_of(minimal_pairs)), progress)
     assert texts is not None

@@ -85,13 +85,13 @@ def translate(
     """
     from contextlib import nullcontext
 
-    from unmask.runs.engine import ray_workers
+    from unmask.models.load import devices_of, workers_for
     from unmask.runs.files import write_atomically
     from unmask.runs.fingerprint import content_hash
     from unmask.runs.folder import RunFolder
     from unmask.runs.outputs import output_file, run_output
     from unmask.translation.beam_search import CausalPairs
-    from unmask.translation.recipe import as_translator, device_of, in_worker, settle
+    from unmask.translation.recipe import as_translator, in_worker, settle
     from unmask.translation.translate import BEGINNING, KIND, Translations, as_rows, encoded, figures, read_lines
     from unmask.translation.translators import refuse_misfit, translations
 
@@ -103,20 +103,19 @@ def translate(
         raise InputError(
             f"{len(sources):,} sources and {len(references):,} references: give one reference per source, line by line"
         )
-    if workers is not None and engine == "local":
-        raise InputError("workers was given, which engine local does not use: leave it out, or use engine ray")
-    loaded = in_worker(model, "cpu")() if engine == "ray" else as_translator(model)
+    shares = engine == "ray" or len(devices_of(model)) > 1
+    loaded = in_worker(model, "cpu")() if shares else as_translator(model)
     settings = settle(isinstance(loaded, CausalPairs), kernel, sweeps, start, lengths, choose, energy, seed)
     refuse_misfit(loaded, settings)
     spelling = loaded.spelling
     assert spelling is not None
     ids = encoded(spelling, loaded.layout, sources)
     full = [source for source in ids if source]
-    on_ray = ray_workers(workers, device_of(model), len(full)) if engine == "ray" else None
+    sharing = workers_for(model, engine, workers, len(full))
     decided = {**settings.to_dict(), "model": loaded.name, "data_sha256": content_hash("\n".join(sources))}
     run = nullcontext() if folder is None else RunFolder(folder, KIND, decided, model=loaded.fingerprint, same_content=SAME)
     with run as kept:
-        made = translations(model, loaded, settings, full, on_ray, kept, progress)
+        made = translations(model, loaded, settings, full, sharing, kept, progress)
     rows = as_rows(spelling, ids, made.translations)
     measured = None if references is None else figures(rows, references, made.seconds, made.moves)
     result = Translations(settings, rows, made.seconds, made.moves, measured)
