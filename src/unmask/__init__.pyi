@@ -21,7 +21,7 @@ from unmask.joints.deriving import derive_all as derive_all
 from unmask.joints.joint import Joint as Joint
 from unmask.joints.metrics import block_metrics as block_metrics
 from unmask.joints.registry import CONSTRUCTIONS as CONSTRUCTIONS
-from unmask.lab.spins import SpinModel as SpinModel
+from unmask.lab.studies import SpinModel as SpinModel
 from unmask.models.load import load as load
 from unmask.models.masked_lm import MaskedLM as MaskedLM
 from unmask.sampling.registry import MH as MH

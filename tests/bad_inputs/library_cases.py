@@ -112,7 +112,6 @@ CASES = {
         "use weaker couplings",
     ),
     "lab coupling": (lambda: unmask.SpinModel(coupling=None), "coupling None is not a number"),
-    "lab table": (lambda: unmask.lab.parallel(unmask.SpinModel(table={})), "table '{}' is not an array of numbers"),
     "lab bytes": (lambda: unmask.lab.dependence(couplings=b"x"), "couplings b'x' is not"),
     "lab sites": (lambda: unmask.SpinModel(sites=10**9), "sites"),
     "lab couplings": (lambda: unmask.lab.dependence(couplings=[float("nan")]), "couplings"),

@@ -359,8 +359,8 @@ def test_columns_that_are_no_tokens_do_not_count(tiny, tiny_folder, tmp_path):
         ({"support": "some"}, "support 'some' is unknown"),
         ({"support": "all", "alphabet": "abc"}, "exclude each other"),
         ({"engine": "spark"}, "engine 'spark' is unknown"),
-        ({"workers": 2}, "workers was given, which engine local does not use"),
-        ({"engine": "ray", "workers": 0}, "workers 0 is out of range"),
+        ({"engine": "ray:0"}, "engine 'ray:0' is not understood: give local, ray, or ray:4"),
+        ({"engine": "local:2"}, "engine 'local:2' is not understood"),
         ({"out": ""}, "out '' names no file"),
     ],
 )

@@ -179,7 +179,7 @@ def test_workers_give_the_same_rows(request, pieces_folder, file, tmp_path, engi
     local = unmask.score(file, "pll", model=model).rows
     if engine == "ray":
         request.getfixturevalue("ray_here")
-        shared = unmask.score(file, "pll", model=model, out=tmp_path / "run", engine="ray", workers=2)
+        shared = unmask.score(file, "pll", model=model, out=tmp_path / "run", engine="ray:2")
     else:
         several = partial(unmask.load, pieces_folder, device="cpu,cpu")
         shared = unmask.score(file, "pll", model=several, out=tmp_path / "run")

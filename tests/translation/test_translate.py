@@ -219,7 +219,6 @@ def test_the_command_writes_one_line_per_source_and_keeps_empty_ones(masked: Pat
         ({"kernel": "ancestral", "sweeps": 3}, "sweeps was given, which kernel ancestral does not use"),
         ({"kernel": "mh", "start": "mh"}, "start 'mh' is not known: give one of ancestral"),
         ({"kernel": "mh", "start": "ancestral@3"}, "start 'ancestral@3' is not known"),
-        ({"workers": 2}, "workers was given, which engine local does not use"),
     ],
 )
 def test_what_cannot_be_is_refused(masked: Path, options: dict[str, Any], message: str) -> None:

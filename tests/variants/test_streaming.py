@@ -172,7 +172,6 @@ def test_folders_and_workers_that_cannot_be_are_refused(tmp_path, letters):
         ({"out": tmp_path}, "is not empty and holds no run: choose another --out folder"),
         ({"engine": "ray"}, "workers need an out folder"),
         ({"engine": "ray", "out": tmp_path / "new"}, "workers load the model themselves"),
-        ({"workers": 2}, "workers was given, which engine local does not use"),
     ]:
         with pytest.raises(InputError, match=message):
             unmask.mutants(SEQUENCE, measured=ROWS, model=letters, ranking=unmask.Ranking(scores=NAMES, **given))

@@ -387,18 +387,17 @@ def evaluated(
     choice: tuple[str, int | None, int],
     budget: str | float | None = None,
     folder: Path | None = None,
-    sharing: tuple[str, int | None] = ("local", None),
+    engine: str = "local",
     progress: Progress | None = None,
 ) -> Evaluation:
     """Load the model, choose the pairs, measure those that the folder does not hold yet.
 
     settings   constructions, arnold_gokhale_steps, support, alphabet
     choice     scheme, number (None: `usual_pairs`) and seed of the pairs
-    sharing    engine, and number of its workers
     """
     if budget is not None:
         memory("memory", budget, 1)
-    lm, workers, load = shared_model(model, *sharing)
+    lm, workers, load = shared_model(model, engine)
     alphabet = settings["alphabet"]
     regular = lm.regular_ids if alphabet is None else tuple(sorted(alphabet_ids(lm.words, alphabet)))
     support = None if settings["support"] == "all" else regular

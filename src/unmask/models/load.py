@@ -143,18 +143,20 @@ def devices_of(model: Any) -> tuple[str, ...]:
     return tuple(f"cuda:{part}" if number and part.isdigit() else part for number, part in enumerate(parts))
 
 
-def workers_for(model: Any, engine: str, count: int | None = None, most: int | None = None) -> Workers | None:
-    """Who shares the work: engine ray, or a process for each of several devices of this machine; None: this process does it.
+def is_shared(model: Any, engine: str) -> bool:
+    """Whether workers share the work: those of engine ray, or a process for each of several devices of this machine."""
+    from unmask.runs.engine import workers_of
 
-    count   of engine ray's workers, by default one per GPU or per two CPUs; most: items that there can be
-    """
-    from unmask.runs.engine import Processes, ray_workers
+    return workers_of(engine) is not None or len(devices_of(model)) > 1
+
+
+def workers_for(model: Any, engine: str, most: int | None = None) -> Workers | None:
+    """The workers; None: this process does the work. `most`: items that there can be."""
+    from unmask.runs.engine import Processes, ray_workers, workers_of
 
     devices = devices_of(model)
-    if engine == "ray":
+    if (count := workers_of(engine)) is not None:
         return ray_workers(count, devices[0], most)
-    if count is not None:
-        raise InputError("workers was given, which engine local does not use: leave it out, or use engine ray")
     if len(devices) == 1:
         return None
     from unmask.models.loading import resolve_device
@@ -165,13 +167,11 @@ def workers_for(model: Any, engine: str, count: int | None = None, most: int | N
 
 
 def shared_model(
-    model: Model, engine: str = "local", count: int | None = None, most: int | None = None
+    model: Model, engine: str, most: int | None = None
 ) -> tuple[MaskedLM, Workers | None, Callable[[], MaskedLM] | None]:
     """The model here, `workers_for` it, and what loads the model in one of them: with workers, it is here on the CPU."""
-    if engine == "local" and len(devices_of(model)) == 1:
-        workers_for(model, engine, count)
+    if not is_shared(model, engine):
         return as_model(model), None, None
-    here = on_device(model, "cpu")()
-    workers = workers_for(model, engine, count, most)
+    here, workers = on_device(model, "cpu")(), workers_for(model, engine, most)
     assert workers is not None
     return here, workers, on_device(model, workers.device)

@@ -26,6 +26,7 @@ from multiprocessing.connection import Connection, Pipe, wait
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
+from unmask.checks import one_of
 from unmask.errors import InputError, UnmaskError, UnmaskWarning
 
 LOST, PATIENCE, CONNECT = 3, 60.0, 10.0
@@ -78,7 +79,7 @@ class Processes:
         )
         there.close()
         try:
-            here.send(work)
+            here.send_bytes(pickle.dumps(work))  # `send` would pass tensors by file descriptors
         except (TypeError, AttributeError, pickle.PicklingError):
             self.stop((process, here, gpu))
             raise InputError(NOT_SENT) from None
@@ -87,7 +88,7 @@ class Processes:
     def send(self, worker: tuple[subprocess.Popen[bytes], Connection, str], item: tuple[Any, ...]) -> Connection:
         """Where the answer will come; a process that is dead already says so there."""
         try:
-            worker[1].send(item)
+            worker[1].send_bytes(pickle.dumps(item))
         except OSError:
             worker[0].kill()
         return worker[1]
@@ -99,7 +100,7 @@ class Processes:
     def answer(self, handle: Connection) -> Any:
         """The answer, or how the worker died."""
         try:
-            return handle.recv()
+            return pickle.loads(handle.recv_bytes())
         except (EOFError, OSError):
             return ChildProcessError("its process has ended")
 
@@ -116,9 +117,9 @@ def serve(descriptor: int) -> None:
     """A process of `Processes`: answers items until its pipe is closed."""
     with Connection(descriptor) as pipe:
         try:
-            worker = Worker(*pipe.recv())
+            worker = Worker(*pickle.loads(pipe.recv_bytes()))
             while True:
-                pipe.send(worker.run(*pipe.recv()))
+                pipe.send_bytes(pickle.dumps(worker.run(*pickle.loads(pipe.recv_bytes()))))
         except (EOFError, OSError):
             return
 
@@ -177,8 +178,18 @@ class RayWorkers:
 Workers = Processes | RayWorkers
 
 
-def ray_workers(count: int | None = None, device: str = "auto", most: int | None = None) -> RayWorkers:
-    """Joins or starts Ray. By default one worker per GPU, or per two CPUs; `most`: the number of items, if it is known."""
+def workers_of(engine: str) -> int | None:
+    """None for the engine "local"; of "ray:4" the number of workers, 0 where "ray" leaves it to the cluster."""
+    name, colon, count = engine.partition(":")
+    if one_of("engine", name, ("local", "ray")) == "local" and not colon:
+        return None
+    if name == "local" or (colon and not (count.isdecimal() and 1 <= int(count) <= 10_000)):
+        raise InputError(f"engine {engine!r} is not understood: give local, ray, or ray:4 with the number of workers")
+    return int(count or 0)
+
+
+def ray_workers(count: int = 0, device: str = "auto", most: int | None = None) -> RayWorkers:
+    """Joins or starts Ray. `count` 0 is one worker per GPU, or per two CPUs; `most`: the number of items, if it is known."""
     join_ray()
     import ray
 

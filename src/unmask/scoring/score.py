@@ -82,7 +82,7 @@ class Run:
 
     folder    where rows are kept; None: in memory
     format    of the file that a folder gets at the end
-    engine    local, or ray with so many workers (None: as many as fit)
+    engine    local, ray, or ray:N
     """
 
     model: Model
@@ -90,7 +90,6 @@ class Run:
     folder: Path | None = None
     format: str = "jsonl"
     engine: str = "local"
-    workers: int | None = None
 
 
 def score_items(
@@ -106,7 +105,7 @@ def score_items(
         raise InputError(NO_TEXT)
     items = chain([first_item], items) if once else items
     shape = run.shape.with_columns(first_item)
-    model, workers, load = shared_model(run.model, run.engine, run.workers)
+    model, workers, load = shared_model(run.model, run.engine)
     if run.folder is None:
         in_memory: list[dict[str, Any]] = []
         take = in_memory.append if sink is None else sink

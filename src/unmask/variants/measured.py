@@ -32,7 +32,7 @@ from jaxtyping import Bool, Float, Int
 from unmask.answers.checking import look_at_first
 from unmask.errors import InputError
 from unmask.formats import excerpt
-from unmask.models.load import Model, as_model, devices_of, model_name, on_device, workers_for
+from unmask.models.load import Model, as_model, is_shared, model_name, on_device, workers_for
 from unmask.results import Result
 from unmask.runs.files import write_table
 from unmask.runs.outputs import answer_file, output_folder
@@ -151,11 +151,9 @@ def measure(
     progress: Progress | None,
 ) -> Measured:
     """Read the list, score its variants, and compare the scores with the values."""
-    wanted, shared = chosen_of_variants(ranking.scores, joint), ranking.engine == "ray" or len(devices_of(model)) > 1
+    wanted, shared = chosen_of_variants(ranking.scores, joint), is_shared(model, ranking.engine)
     if shared and ranking.out is None:
         raise InputError("workers need an out folder, where their scores are kept: give one")
-    if not shared:
-        workers_for(model, ranking.engine, ranking.workers)  # refuses a number of workers
     if ranking.out is not None:
         _check_folder(ranking.out, (model, alphabet, measured))
     refuse_english(model, [sequence])
@@ -172,7 +170,7 @@ def measure(
     if ranking.out is None:
         scores = contexts.scores(tokens, progress)
     else:
-        workers = workers_for(model, ranking.engine, ranking.workers)
+        workers = workers_for(model, ranking.engine)
         load = on_device(model, workers.device) if workers else None
         scores = kept_scores(ranking.out, contexts, model_name(model), tokens, workers, load, progress)
     effects = {name: (values[:-1] - values[-1]).numpy() for name, values in scores.items()}

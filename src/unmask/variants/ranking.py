@@ -34,9 +34,7 @@ class Ranking:
     out
         Folder where scores are kept as they come; the same command continues a stopped run.
     engine
-        Where scores are computed: in this process, or on a Ray cluster (with out).
-    workers
-        Processes on Ray [default: one per GPU, or per two CPUs].
+        local, ray (a cluster: a worker per GPU, or per two CPUs), or ray:4 with another number of workers; ray needs out.
     """
 
     column: str | None = None
@@ -47,5 +45,4 @@ class Ranking:
     orders: Annotated[int, Interval(ge=1, le=10_000)] = 8
     seed: Annotated[int, Interval(ge=0, le=2**63 - 1)] = 0
     out: str | PathLike[str] | None = None
-    engine: Literal["local", "ray"] = "local"
-    workers: Annotated[int, Interval(ge=1, le=10_000)] | None = None
+    engine: str = "local"

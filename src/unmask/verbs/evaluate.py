@@ -12,7 +12,7 @@ from unmask.joints.registry import PUBLISHED, PUBLISHED_STEPS, all_named
 from unmask.models.load import Model
 from unmask.runs.progress import Progress
 from unmask.signature import Written, checked
-from unmask.verbs.shared import Alphabet, Engine, Memory, PathLike, Seed, Workers
+from unmask.verbs.shared import Alphabet, Engine, Memory, PathLike, Seed
 
 if TYPE_CHECKING:
     from unmask.evaluation.table import Evaluation
@@ -34,7 +34,6 @@ def evaluate(
     memory: Memory = None,
     out: PathLike | None = None,
     engine: Engine = "local",
-    workers: Workers | None = None,
     progress: Progress | None = None,
 ) -> Evaluation:
     """Measure every construction on pairs of tokens: U-PPL, P-PPL, A-KL and G-KL, as in Table 1 of Torroba Hennigen & Kim (2023).
@@ -72,9 +71,7 @@ def evaluate(
     out
         Folder of the run; the same command continues a run that was stopped. Left out, the result is in memory only.
     engine
-        local or ray (cluster).
-    workers
-        Workers on Ray [default: one per GPU, or per two CPUs].
+        local, ray (a cluster: a worker per GPU, or per two CPUs), or ray:4 with another number of workers.
     progress
         Called with (done, in all, what is counted).
 
@@ -105,4 +102,4 @@ def evaluate(
         "alphabet": None if alphabet is None else list(alphabet_tokens(alphabet)),
     }
     folder = run_output(KIND, out, (data, alphabet, model))
-    return evaluated(data, model, settings, (scheme, pairs, seed), memory, folder, (engine, workers), progress)
+    return evaluated(data, model, settings, (scheme, pairs, seed), memory, folder, engine, progress)

@@ -11,7 +11,7 @@ from unmask.runs.progress import Progress
 from unmask.sampling import registry
 from unmask.sampling.settings import Chains, Keep, Lengths, SampleSettings, Start, Sweeps
 from unmask.signature import Method, checked
-from unmask.verbs.shared import Engine, Memory, PathLike, Seed, Workers
+from unmask.verbs.shared import Engine, Memory, PathLike, Seed
 
 if TYPE_CHECKING:
     from unmask.sampling.run.result import SampleRun
@@ -33,7 +33,6 @@ def sample(
     start: Start = Start(),  # noqa: B008
     out: PathLike | None = None,
     engine: Engine = "local",
-    workers: Workers | None = None,
     memory: Memory = None,
     progress: Progress | None = None,
 ) -> SampleRun:
@@ -66,9 +65,7 @@ def sample(
     out
         Keep the run in this folder; the same command continues a run that was stopped.
     engine
-        local or ray (cluster).
-    workers
-        Of engine ray: how many processes [default: one per GPU, or per two CPUs].
+        local, ray (a cluster: a worker per GPU, or per two CPUs), or ray:4 with another number of workers.
     memory
         For what the chains keep, such as 2GB or 0.5; the rest is computed again.
     progress
@@ -108,8 +105,8 @@ def sample(
     refuse_without_arviz()
     if out is not None:
         refuse_foreign(output_folder("out", out, (model, *start.sources)), KIND)
-    lm, sharing, load = shared_model(model, engine, workers, settings.chains)
-    shared = None if sharing is None or load is None else SharedChains(settings, sharing, load, memory, sampled)
+    lm, workers, load = shared_model(model, engine, settings.chains)
+    shared = None if workers is None or load is None else SharedChains(settings, workers, load, memory, sampled)
     run = draw_samples(
         settings,
         lm,

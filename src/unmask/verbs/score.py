@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from unmask.errors import InputError
-from unmask.models.load import Model, devices_of
+from unmask.models.load import Model, is_shared
 from unmask.runs.progress import Progress
 from unmask.scoring.registry import DEFAULT, SEVERAL, Score, chosen
 from unmask.signature import Written, checked
-from unmask.verbs.shared import Engine, PathLike, Workers
+from unmask.verbs.shared import Engine, PathLike
 
 if TYPE_CHECKING:
     from unmask.scoring.score import PairScores, Scores
@@ -37,7 +37,6 @@ def score(
     out: PathLike | None = None,
     format: Literal["jsonl", "csv", "parquet"] = "jsonl",
     engine: Engine = "local",
-    workers: Workers | None = None,
     sink: Callable[[Mapping[str, Any]], None] | None = None,
     progress: Progress | None = None,
 ) -> Scores | PairScores:
@@ -72,9 +71,7 @@ def score(
     format
         jsonl, csv, or (with out) parquet.
     engine
-        local or ray (cluster).
-    workers
-        Workers on Ray [default: one per GPU, or per two CPUs].
+        local, ray (a cluster: a worker per GPU, or per two CPUs), or ray:4 with another number of workers.
     sink
         Called with each row as it comes; rows are then not kept in memory.
     progress
@@ -94,13 +91,13 @@ def score(
         raise InputError(f"{both}: give one of the two")
     if minimal_pairs is not None and (rows != "texts" or sink is not None):
         raise InputError("minimal pairs are compared by whole sentences: leave out rows")
-    if out is None and (engine == "ray" or len(devices_of(model)) > 1):
+    if is_shared(model, engine) and out is None:
         raise InputError("workers need an out folder, where their rows are kept: give one")
     if field is not None and minimal_pairs is not None:
         raise InputError(f"field {field} names the column of texts, and pairs have two: leave it out")
     check_format(format, rows, on_stream=False)
     folder = run_output(KIND, out, (texts if isinstance(texts, Path) else None, minimal_pairs, model))
-    run = Run(model, shape, folder, format, engine, workers)
+    run = Run(model, shape, folder, format, engine)
     if minimal_pairs is not None:
         return score_pairs(run, list(pairs_of(minimal_pairs)), progress)
     assert texts is not None

@@ -13,7 +13,7 @@ from unmask.sampling.registry import EnergyKind
 from unmask.sampling.registry import Method as Kernel
 from unmask.signature import Method, Written, checked
 from unmask.translation.recipe import Auto, Beam, Choice, Greedy, Translator
-from unmask.verbs.shared import Engine, PathLike, Seed, Workers
+from unmask.verbs.shared import Engine, PathLike, Seed
 
 if TYPE_CHECKING:
     from unmask.translation.translate import Translations
@@ -39,7 +39,6 @@ def translate(
     save: PathLike | None = None,
     out: PathLike | None = None,
     engine: Engine = "local",
-    workers: Workers | None = None,
     progress: Progress | None = None,
 ) -> Translations:
     """Translate the lines of a file, or a list of texts, by a model of pairs.
@@ -77,15 +76,13 @@ def translate(
     out
         Keep the run in this folder, its lines in translations.jsonl; the same command continues a run that was stopped.
     engine
-        local or ray (cluster).
-    workers
-        Of engine ray: how many processes [default: one per GPU, or per two CPUs].
+        local, ray (a cluster: a worker per GPU, or per two CPUs), or ray:4 with another number of workers.
     progress
         Called with (done, in all, what is counted).
     """
     from contextlib import nullcontext
 
-    from unmask.models.load import devices_of, workers_for
+    from unmask.models.load import is_shared, workers_for
     from unmask.runs.files import write_atomically
     from unmask.runs.fingerprint import content_hash
     from unmask.runs.folder import RunFolder
@@ -103,19 +100,18 @@ def translate(
         raise InputError(
             f"{len(sources):,} sources and {len(references):,} references: give one reference per source, line by line"
         )
-    shares = engine == "ray" or len(devices_of(model)) > 1
-    loaded = in_worker(model, "cpu")() if shares else as_translator(model)
+    loaded = in_worker(model, "cpu")() if is_shared(model, engine) else as_translator(model)
     settings = settle(isinstance(loaded, CausalPairs), kernel, sweeps, start, lengths, choose, energy, seed)
     refuse_misfit(loaded, settings)
     spelling = loaded.spelling
     assert spelling is not None
     ids = encoded(spelling, loaded.layout, sources)
     full = [source for source in ids if source]
-    sharing = workers_for(model, engine, workers, len(full))
+    workers = workers_for(model, engine, len(full))
     decided = {**settings.to_dict(), "model": loaded.name, "data_sha256": content_hash("\n".join(sources))}
     run = nullcontext() if folder is None else RunFolder(folder, KIND, decided, model=loaded.fingerprint, same_content=SAME)
     with run as kept:
-        made = translations(model, loaded, settings, full, sharing, kept, progress)
+        made = translations(model, loaded, settings, full, workers, kept, progress)
     rows = as_rows(spelling, ids, made.translations)
     measured = None if references is None else figures(rows, references, made.seconds, made.moves)
     result = Translations(settings, rows, made.seconds, made.moves, measured)

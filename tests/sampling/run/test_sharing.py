@@ -88,11 +88,6 @@ def test_a_loaded_model_does_not_travel(tiny):
         unmask.sample(length=3, model=tiny, engine="ray")
 
 
-def test_workers_without_ray_are_refused(tiny):
-    with pytest.raises(InputError, match="workers was given, which engine local does not use"):
-        unmask.sample(length=3, model=tiny, workers=2)
-
-
 @pytest.fixture
 def one_thread(monkeypatch):
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
@@ -127,7 +122,7 @@ def test_workers_take_up_a_local_run_and_lose_one_and_this_process_finishes_it(
         unmask.sample(**asked, out=out, progress=stop)
     with pytest.raises(KeyboardInterrupt):
         several = {"model": partial(unmask.load, tiny_folder, device="cpu,cpu")}
-        shared = {"engine": "ray", "workers": 2} if engine == "ray" else several
+        shared = {"engine": "ray:2"} if engine == "ray" else several
         unmask.sample(**asked | shared, out=out, progress=kill_then_stop)
     assert killed and int(np.load(out / "checkpoints" / "group-0000.npz")["done"]) >= 40
     found = unmask.sample(**asked, out=out)
