@@ -46,11 +46,9 @@ from unmask.sampling.settings import Keep as Keep
 from unmask.sampling.settings import SampleSettings as SampleSettings
 from unmask.sampling.settings import Start as Start
 from unmask.sampling.target import Energy as Energy
-from unmask.scoring.registry import AdjacentPairs as AdjacentPairs
 from unmask.scoring.registry import AnyOrder as AnyOrder
 from unmask.scoring.registry import DecoderLaw as DecoderLaw
 from unmask.scoring.registry import LeftToRight as LeftToRight
-from unmask.scoring.registry import LogProb as LogProb
 from unmask.scoring.registry import OrderBounds as OrderBounds
 from unmask.scoring.score import PairScores as PairScores
 from unmask.scoring.score import Scores as Scores

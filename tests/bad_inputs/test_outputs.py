@@ -27,8 +27,7 @@ FILES = {
 """Options that name a file to write: the command, which reads {input}, {words} and {model}, and how the file's name ends."""
 FOLDERS = {
     "evaluate --out": "evaluate --data {input} --alphabet {words} --model {model} --out {to}",
-    "mutants --out": "mutants 'the cat' --measured {input} --alphabet {words} --model {model} --out {to}",
-    "frontier --out": "frontier --data {input} --profile {words} --model {model} --out {to}",
+    "frontier --out": "frontier --data {input} --model {model} --out {to}",
     "score --out": "score {input} --model {model} --out {to}",
     "score pairs --out": "score --minimal-pairs {input} --model {model} --out {to}",
     "sample --out": "sample --init {input} --alphabet {words} --model {model} --out {to}",

@@ -18,7 +18,7 @@ import flat
 import unmask
 from unmask.errors import UnmaskError
 from unmask.models.masked_lm import MaskedLM
-from unmask.sampling.run.judge import CausalJudge
+from unmask.sampling.run.diagnostics import CausalJudge
 from unmask.training.encoder import PackedBert, new_model
 from unmask.training.objectives import CausalTasks
 from unmask.training.packing import PackedText

@@ -49,8 +49,8 @@ def load(
     name
         Folder or hub name of a masked language model [default: the bundled English model].
     device
-        auto, cpu, cuda or cuda:N. A list shares the work of score, evaluate, sample, translate and mutants --measured among
-        processes, one for each device: cuda:0,1,2,3.
+        auto, cpu, cuda or cuda:N. A list shares the work of score, evaluate, sample and translate among processes, one for
+        each device: cuda:0,1,2,3.
     dtype
         auto, float32, bfloat16, float16 or float64; auto is float32 everywhere, also for weights stored in half precision.
     shift

@@ -39,7 +39,7 @@ def resolve_device(device: str | torch.device) -> torch.device:
     if device == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     if "," in str(device):
-        raise ModelError(f"device {device!r} is a list, for score, evaluate, sample, translate, mutants --measured: use one here")
+        raise ModelError(f"device {device!r} is a list, for score, evaluate, sample and translate: use one here")
     try:
         named = torch.device(device if isinstance(device, torch.device) else str(device))
     except (RuntimeError, ValueError):

@@ -34,7 +34,7 @@ from unmask.runs.files import user_path
 from unmask.runs.folder import RunFolder
 from unmask.runs.progress import Progress
 from unmask.sampling.decoders.decoder import Ancestral
-from unmask.sampling.engine.passes import CPU_BYTES, Passes, chain_cost
+from unmask.sampling.engine.passes import CPU_BYTES, Passes, chains_that_fit
 from unmask.sampling.engine.randomness import ChainStreams
 from unmask.sampling.kernels.kernel import ChainState
 from unmask.sampling.registry import MH, Block, EnergyKind, Method
@@ -229,11 +229,11 @@ class Drafting:
             source = drafts[places[0]].source
             pair = self.pair.in_room(source)
             target = Target(pair.model, pair.layout.template(source, length), energy, given=range(room))
-            size = chain_cost(kernel, target, "logits").fitting(CPU_BYTES)
+            size = chains_that_fit(kernel, target, "logits", CPU_BYTES)
             for first in range(0, len(places), size):
                 some = places[first : first + size]
                 numbers = [drafts[place].number for place in some]
-                yield some, Group(numbers, target, _texts(pair, [drafts[place] for place in some]), numbers), pair.passes
+                yield some, Group(numbers, target, _texts(pair, [drafts[place] for place in some])), pair.passes
 
     @staticmethod
     def _put(out: list[Draft], places: Sequence[int], tokens: Int[Tensor, "n F"], passes: Sequence[int]) -> None:

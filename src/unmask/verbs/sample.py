@@ -11,7 +11,7 @@ from unmask.runs.progress import Progress
 from unmask.sampling import registry
 from unmask.sampling.settings import Chains, Keep, Lengths, SampleSettings, Start, Sweeps
 from unmask.signature import Method, checked
-from unmask.verbs.shared import Engine, Memory, PathLike, Seed
+from unmask.verbs.shared import Engine, PathLike, Seed
 
 if TYPE_CHECKING:
     from unmask.sampling.run.result import SampleRun
@@ -33,7 +33,6 @@ def sample(
     start: Start = Start(),  # noqa: B008
     out: PathLike | None = None,
     engine: Engine = "local",
-    memory: Memory = None,
     progress: Progress | None = None,
 ) -> SampleRun:
     """Sample texts from the energy behind a model, by Markov chains or decoders, and measure how far to trust them.
@@ -66,8 +65,6 @@ def sample(
         Keep the run in this folder; the same command continues a run that was stopped.
     engine
         local, ray (a cluster: a worker per GPU, or per two CPUs), or ray:4 with another number of workers.
-    memory
-        For what the chains keep, such as 2GB or 0.5; the rest is computed again.
     progress
         Called with (done, in all, what is counted).
 
@@ -106,17 +103,8 @@ def sample(
     if out is not None:
         refuse_foreign(output_folder("out", out, (model, *start.sources)), KIND)
     lm, workers, load = shared_model(model, engine, settings.chains)
-    shared = None if workers is None or load is None else SharedChains(settings, workers, load, memory, sampled)
-    run = draw_samples(
-        settings,
-        lm,
-        out,
-        name=model_name(model),
-        memory=memory,
-        energy=sampled,
-        progress=progress,
-        shared=shared,
-    )
+    shared = None if workers is None or load is None else SharedChains(settings, workers, load, sampled)
+    run = draw_samples(settings, lm, out, name=model_name(model), energy=sampled, progress=progress, shared=shared)
     if run.folder is not None:
         write_diagnosis(run, run.diagnosis)
     return run
