@@ -45,7 +45,7 @@ import numpy as np
 from unmask.answers.checking import look_at_first
 from unmask.checks import whole
 from unmask.errors import InputError
-from unmask.models.load import Model, as_model, model_name, model_on_ray
+from unmask.models.load import Model, model_name, shared_model
 from unmask.models.masked_lm import MaskedLM
 from unmask.models.text.text_tokenizer import TextTokenizer
 from unmask.results import Result
@@ -81,14 +81,14 @@ class Run:
 
     folder    where rows are kept; None: in memory
     format    of the file that a folder gets at the end
-    workers   processes of a Ray cluster that do the work, 0 for as many as fit; None: this process
+    engine    local, ray, or ray:N
     """
 
     model: Model
     shape: RowShape
     folder: Path | None = None
     format: str = "jsonl"
-    workers: int | None = None
+    engine: str = "local"
 
 
 def score_items(
@@ -104,7 +104,7 @@ def score_items(
         raise InputError("there is no text to score: give at least one")
     items = chain([first_item], items) if once else items
     shape = run.shape.with_columns(first_item)
-    model, workers, load = (as_model(run.model), None, None) if run.workers is None else model_on_ray(run.model, run.workers)
+    model, workers, load = shared_model(run.model, run.engine)
     if run.folder is None:
         in_memory: list[dict[str, Any]] = []
         take = in_memory.append if sink is None else sink
