@@ -333,7 +333,7 @@ class Questions:
                 compared = self._result("score", {"minimal_pairs": path, **options}, progress=progress)
                 every = [row for row in compared.accuracy if row["level"] == "all" and row["pairs"]]
                 right = [f"{row['accuracy']:.1%} of {row['pairs']} pairs right by {row['score']}." for row in every]
-                return _table([{k: v for k, v in row.items() if k not in ("set", "phenomenon")} for row in compared.pairs], right)
+                return _table([{k: v for k, v in row.items() if k not in ("set", "phenomenon")} for row in compared.rows], right)
             texts = [self.sequence(item.text) for item in items_of(path) if item.text.strip()]
         limits.refuse_more(len(texts), limits.MOST_ROWS, "the list has {} texts", f"give fewer, or {COMMAND}")
         if not texts:
