@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from unmask.cli import process, terminal
-from unmask.cli.terminal import marked, nats, number, percent, print_heading, print_table, shape
+from unmask.cli.terminal import marked, nats, number, percent, print_heading, print_table
 from unmask.errors import InputError
 from unmask.formats import count_at_most, down, percent_at_least, up
 from unmask.joints.registry import named
@@ -27,11 +27,10 @@ from unmask.runs.outputs import output_file
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from unmask.answers.chain_filling import ChainFilling
+    from unmask.answers.blanked_text import Filling
     from unmask.answers.checking import Check
     from unmask.answers.comparison import Comparison
     from unmask.answers.dependence import Dependence
-    from unmask.answers.filling import Filling
     from unmask.evaluation.frontier import Frontier
     from unmask.evaluation.table import Evaluation
     from unmask.runs.progress import Progress
@@ -128,24 +127,16 @@ def _read_texts(text: str | None, file: Path | None) -> tuple[list[str], bool]:
     return texts, True
 
 
-def _show_filling(filling: Filling | ChainFilling, console: Console) -> None:
-    from unmask.answers.blanked_text import mass_in_words
-    from unmask.answers.chain_filling import ChainFilling
-
+def _show_filling(filling: Filling, console: Console) -> None:
     more: dict[str, Callable[[Any], str]] = {}
-    if isinstance(filling, ChainFilling):
-        about, beside, answers = filling.summary, 30, filling.answers
-        if not filling.exact:
-            more["error"] = lambda completion: f"{completion.standard_error:.2f}"
-    else:
-        joint, answers = filling.joint, []
-        kind = "distribution of 1 blank" if joint.sites == 1 else f"{joint.name} joint of {joint.sites} blanks"
-        about = f"{kind}; {shape(joint.shape)} {mass_in_words(filling.candidates_mass, joint.sites)}"
-        beside = 24 if joint.sites == 1 else 36
-        if joint.sites > 1:
-            more["product"] = lambda completion: percent(completion.product_log_prob)
+    beside = 30 if filling.table is None else 24
+    if not filling.exact:
+        more["error"] = lambda completion: f"{completion.standard_error:.2f}"
+    elif filling.table is not None and filling.joint.sites > 1:
+        beside = 36
+        more["product"] = lambda completion: percent(completion.product_log_prob)
     print_heading(console, filling.text)
-    console.print(f"{about}\n")
+    console.print(f"{filling.summary}\n")
     rows: list[list[Any]] = []
     for completion in filling.completions:
         star = " *" if completion.is_gold else ""
@@ -153,9 +144,9 @@ def _show_filling(filling: Filling | ChainFilling, console: Console) -> None:
         numbers = [write(completion) for write in more.values()]
         rows.append([percent(completion.log_prob), f"{completion.log_prob:.2f}", *numbers, text])
     print_table(console, ["probability", "nats", *more], rows, last="completion")
-    if answers:
+    if filling.answers:
         rows = []
-        for answer in answers:
+        for answer in filling.answers:
             rank = "-" if answer.rank is None else " to ".join(map(count_at_most, sorted(set(answer.rank))))
             odds = f"1 : {1 / answer.odds:.3g}" if answer.odds else "0"
             rows.append([percent(answer.log_prob), f"{answer.log_prob:.2f}", rank, odds, answer.answer])
@@ -166,12 +157,12 @@ def _show_filling(filling: Filling | ChainFilling, console: Console) -> None:
 
 
 def _show_comparison(comparison: Comparison, console: Console) -> None:
-    from unmask.answers.blanked_text import mass_in_words
+    from unmask.answers.blanked_text import mass_in_words, sizes
 
     joint, known = next(iter(comparison.joints.values())), comparison.cloze.gold is not None
     print_heading(console, comparison.text)
     mass = mass_in_words(comparison.candidates_mass, joint.sites)
-    console.print(f"{joint.sites} blanks; {shape(joint.shape)} {mass}\n")
+    console.print(f"{joint.sites} blanks; {sizes(joint.shape)} {mass}\n")
     console.print(f"Probability of a completion (%) under each construction, the best by {comparison.ranked_by}")
     names = [named(name).heading or name.replace("_", "\n") for name in comparison.joints]
     rows = []
@@ -205,12 +196,14 @@ def _show_comparison(comparison: Comparison, console: Console) -> None:
 
 
 def _show_dependence(result: Dependence, console: Console) -> None:
+    from unmask.answers.blanked_text import sizes
+
     names, pairs = result.names(), result.pairs()
     print_heading(console, result.text)
     beside = "the other blanks masked" if result.others == "masked" else "the other tokens as they stand"
     console.print(
         f"mutual information of each pair (nats), {beside};\n{result.construction} joints; "
-        f"{shape([result.candidates] * 2)} tokens hold at least {percent_at_least(result.least_mass)} of a product joint\n"
+        f"{sizes([result.candidates] * 2)} tokens hold at least {percent_at_least(result.least_mass)} of a product joint\n"
     )
     if len(names) <= WIDEST:
         cells = [[nats(value) for value in row] for row in result.matrix.tolist()]

@@ -133,11 +133,6 @@ def number(value: Any, form: str = ".3f") -> str:
     return format(value, form) if isinstance(value, float) else str(value)
 
 
-def shape(sizes: Sequence[int]) -> str:
-    """Sizes of a table, such as 256 x 256."""
-    return " x ".join(f"{size:,}" for size in sizes)
-
-
 def marked(text: str, spans: Sequence[tuple[int, int]], width: int) -> Text:
     """The text with its filled blanks in bold, cut to the words around them if `width` is too small."""
     part = excerpt(text, spans, width)
