@@ -230,8 +230,9 @@ class Filling(Result):
     (('group', 'men', 'women'), 1)
     """
 
-    OPTIONAL = ("candidates_mass", "warning", "mass", "bound", "certain", "passes", "stopped", "lengths", "answers")
-    KEYS = ("text", "joint=construction", *OPTIONAL[:7], "completions", *OPTIONAL[7:])
+    KEYS = ("text", "joint=construction", "candidates_mass", "warning", "mass", "bound", "certain", "passes", "stopped",
+            "completions", "lengths", "answers")  # fmt: skip
+    OPTIONAL = tuple(key for key in KEYS if key not in ("text", "joint=construction", "completions"))
 
     text: str
     model: MaskedLM

@@ -61,7 +61,7 @@ class Beam:
     beam: Annotated[int, Interval(ge=1, le=1000)] = 5
 
 
-METHODS: dict[str, type] = {"auto": Auto, **KERNELS, "greedy": Greedy, "beam": Beam}
+METHODS: dict[str, type] = {**KERNELS, "greedy": Greedy, "beam": Beam, "auto": Auto}
 
 
 @checked
