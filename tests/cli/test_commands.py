@@ -211,7 +211,7 @@ def test_scores_of_a_file_are_a_table_on_a_terminal_and_json_lines_in_a_pipe(mod
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        ("evaluate --data {file} --arnold-gokhale-steps 3 --joints mrf", "--arnold-gokhale-steps was given, but"),
+        ("evaluate --data {file} --support all --alphabet cat,dog", "--alphabet and support all exclude each other"),
         ("score 'a cat' --engine ray", "--engine ray needs an out folder"),
         ("score --minimal-pairs {file} --rows words", "leave out --rows"),
         ("score --pairs {file}", "Did you mean --minimal-pairs?"),

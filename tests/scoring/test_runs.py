@@ -85,19 +85,6 @@ def test_a_lost_part_is_computed_again(pieces, long_file, tmp_path):
     assert unmask.score(long_file, "pll", model=pieces, out=out).rows == before
 
 
-def test_a_folder_of_another_run_is_left_alone(pieces, file, tmp_path):
-    out = tmp_path / "run"
-    unmask.score(file, "pll", model=pieces, out=out)
-    before = (out / "scores.jsonl").read_bytes()
-    for change in ({"score": "pll_word"}, {"unit": "bits"}, {"rows": "words"}):
-        with pytest.raises(InputError, match="give the same settings"):
-            unmask.score(file, **{"score": "pll", "model": pieces, "out": out, **change})
-    file.write_text("a dog\n")
-    with pytest.raises(InputError, match="texts"):
-        unmask.score(file, "pll", model=pieces, out=out)
-    assert (out / "scores.jsonl").read_bytes() == before
-
-
 def test_rows_come_one_by_one_and_are_not_kept(pieces):
     seen = []
     found = unmask.score(iter(LINES), "pll", model=pieces, sink=seen.append)
@@ -143,14 +130,6 @@ def test_tables_whose_column_is_not_named_or_whose_rows_do_not_fit(tmp_path, unm
     (tmp_path / "stimuli.csv").write_text(content)
     code, printed, said = unmask_score(tmp_path / "stimuli.csv")
     assert code == 2 and printed == "" and told in said and said.count("\n") == 1
-
-
-def test_lines_have_no_fields(pieces, tmp_path):
-    (tmp_path / "lines.txt").write_text("a dog\n")
-    with pytest.raises(InputError, match="without fields"):
-        unmask.score(tmp_path / "lines.txt", model=pieces, field="text")
-    (tmp_path / "keys.jsonl").write_text('{"stimulus": "a dog", "id": 3}\n')
-    assert unmask.score(tmp_path / "keys.jsonl", model=pieces, field="stimulus")[0]["text"] == "a dog"
 
 
 @pytest.mark.parametrize(

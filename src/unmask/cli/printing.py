@@ -551,9 +551,6 @@ def _show_sentences(scores: Scores) -> None:
         print_table(console, [unit, "per token", "error or bounds"], cells, first=f"{row['length']} tokens")
         if place + 1 < len(scores):
             console.print()
-    for entry in entries:
-        if entry.inexact and any(row[f"{entry.name}_exact"] is False for row in scores):
-            console.print(f"\n{entry.name}: {entry.inexact}")
     if len(scores) == 2 and (by_token := [entry.name for entry in scores.by_token()]):
         console.print(f"\nfirst minus second, token by token ({unit})")
         lines = []

@@ -14,6 +14,7 @@ drafts need fewer rounds than their law has passes, and more rows: both are coun
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
@@ -49,7 +50,6 @@ from unmask.tables.revealing import logit_rows
 
 if TYPE_CHECKING:
     import pandas
-    import pyarrow
 
     from unmask.figures import Figure
 
@@ -59,6 +59,7 @@ RESAMPLES = 2000
 DRAWN = 64
 """Texts that are drawn to count the rounds of a decoder that verifies."""
 COUNTED = ("passes", "rounds", "rows")
+COLUMNS = {"decoder": "string", "asked": "int64", "text": "int64", **dict.fromkeys(COUNTED, "int64"), "nats": "float64"}
 FILES = ("frontier.md", "frontier.json", "frontier.png", "results.parquet")
 
 
@@ -112,6 +113,8 @@ def measured_frontier(
 
     size   tokens of a text, whether longer texts are cut to their first tokens, and the most texts
     """
+    import pyarrow
+
     length, first, most = size
     reads_profile = any("profile" in KERNELS[point.decoder].options for point in points)
     lm = as_model(model)
@@ -136,10 +139,11 @@ def measured_frontier(
     }
     every = [*points, *(Point(name, None) for name in SEQUENTIAL)]
     measured = partial(_rows, lm, ids, every, known, seed, progress)
+    columns = pyarrow.schema([*COLUMNS.items()])
     if folder is None:
-        return Frontier(settings, _frame([row for rows in measured(set()) for row in rows]), skipped)
+        rows = pyarrow.Table.from_pylist([row for rows in measured(set()) for row in rows], columns)
+        return Frontier(settings, rows.to_pandas(), skipped)
     with RunFolder(folder, KIND, settings, model=lm.fingerprint, same_content=SAME_CONTENT) as run:
-        columns = _columns()
         done = {(row["decoder"], row["asked"], row["text"]) for row in run.rows(columns).to_pylist()}
         for rows in measured(done):
             run.store(rows, columns)
@@ -148,34 +152,30 @@ def measured_frontier(
     return frontier
 
 
-def pieces(
-    model: MaskedLM, texts: Sequence[str], length: int, first: bool, most: int
-) -> tuple[Int[Tensor, "n T"], dict[str, int]]:
+def pieces(model: MaskedLM, texts: Sequence[str], length: int, first: bool, most: int) -> tuple[Int[Tensor, "n T"], Counter[str]]:
     """Texts of exactly `length` tokens (with `first`: the first tokens of longer ones, too), and why others were left out."""
     before, after = model.around()
     check_length(model, length + len(before) + len(after))
-    special, found, skipped = {*model.special_ids, model.mask_id}, list[list[int]](), dict[str, int]()
+    special, rows, skipped = {*model.special_ids, model.mask_id}, list[list[int]](), Counter[str]()
     for text in texts:
-        if len(found) == most:
+        if len(rows) == most:
             break
-        why = None
         try:
-            inside = model.words.encode(text)
+            ids = model.words.encode(text)
         except InputError:
-            why, inside = "cannot be read", []
-        inside = inside[len(before) : len(inside) - len(after)]
-        if why is None and (len(inside) < length or (len(inside) > length and not first)):
-            why = "of another length"
-        elif why is None and special & set(inside[:length]):
-            why = "with special or unknown tokens"
-        if why is not None:
-            skipped[why] = skipped.get(why, 0) + 1
+            skipped["cannot be read"] += 1
+            continue
+        inside = ids[len(before) : len(ids) - len(after)]
+        if len(inside) < length or (len(inside) > length and not first):
+            skipped["of another length"] += 1
+        elif special & set(inside[:length]):
+            skipped["with special or unknown tokens"] += 1
         else:
-            found.append([*before, *inside[:length], *after])
-    if not found:
+            rows.append([*before, *inside[:length], *after])
+    if not rows:
         more = "" if first else ", or take the first tokens of longer ones (first)"
         raise InputError(f"data has no text of {length} tokens: give other texts or another length{more}")
-    return torch.tensor(found, device=model.device), skipped
+    return torch.tensor(rows, device=model.device), skipped
 
 
 def _rows(
@@ -225,21 +225,6 @@ def _drawn(decoder: Verified, texts: Sequence[int], seed: int) -> tuple[list[int
     return [*state.rounds.tolist(), *rest], [*rows.tolist(), *rest]
 
 
-def _columns() -> pyarrow.Schema:
-    import pyarrow
-
-    kinds = {"decoder": pyarrow.string(), "asked": pyarrow.int64(), "text": pyarrow.int64()}
-    counts = dict.fromkeys(("passes", "rounds", "rows"), pyarrow.int64())
-    return pyarrow.schema({**kinds, **counts, "nats": pyarrow.float64()})
-
-
-def _frame(rows: Sequence[Mapping[str, Any]]) -> pandas.DataFrame:
-    import pyarrow
-
-    frame: pandas.DataFrame = pyarrow.Table.from_pylist(list(rows), _columns()).to_pandas()
-    return frame
-
-
 @dataclass(frozen=True, repr=False)
 class Frontier(Result):
     """Nats per token of every decoder at every number of passes.
@@ -254,6 +239,8 @@ class Frontier(Result):
     >>> [point["passes"] for point in found.points]
     [2.0, 7.0, 7.0, 7.0]
     """
+
+    KEYS = ("texts", "best", "points", "settings", "skipped_texts=skipped")
 
     settings: dict[str, Any]
     rows: pandas.DataFrame
@@ -297,14 +284,7 @@ class Frontier(Result):
 
     def to_dict(self) -> dict[str, Any]:
         """What `--json` prints and frontier.json holds."""
-        return {
-            "texts": self.texts,
-            "best": self.best,
-            "points": self.points,
-            "settings": self.settings,
-            "skipped_texts": dict(self.skipped),
-            **self.about,
-        }
+        return {**super().to_dict(), **self.about}
 
     def to_markdown(self) -> str:
         """The table for people."""

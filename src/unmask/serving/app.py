@@ -284,7 +284,6 @@ def _about(model: MaskedLM, name: str) -> dict[str, Any]:
         "scores": [
             _facts(one, "name", "definition", "probability", "by_token") | {"better": "higher" if one.better > 0 else "lower"}
             for one in SCORES.values()
-            if not one.page_refusal
         ],
         "limits": limits.limits(),
     }

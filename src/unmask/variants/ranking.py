@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from os import PathLike
 from typing import Annotated, Literal
 
 from annotated_types import Interval
@@ -31,10 +30,6 @@ class Ranking:
         Sampled orders of any_order.
     seed
         Seed of orders and bootstrap.
-    out
-        Folder where scores are kept as they come; the same command continues a stopped run.
-    engine
-        local, ray (a cluster: a worker per GPU, or per two CPUs), or ray:4 with another number of workers; ray needs out.
     """
 
     column: str | None = None
@@ -44,5 +39,3 @@ class Ranking:
     scores: str | Sequence[str] = "all"
     orders: Annotated[int, Interval(ge=1, le=10_000)] = 8
     seed: Annotated[int, Interval(ge=0, le=2**63 - 1)] = 0
-    out: str | PathLike[str] | None = None
-    engine: str = "local"

@@ -41,7 +41,7 @@ def score(
     sink: Callable[[Mapping[str, Any]], None] | None = None,
     progress: Progress | None = None,
 ) -> Scores | PairScores:
-    """Score sentences: pseudo-likelihoods, chain rules over orders, energies, and a normalised log-probability.
+    """Score sentences: pseudo-likelihoods, chain rules over orders, energies.
 
     With out, rows are kept in that folder as they come, the same call continues after an interrupt, and at the end there is
     scores.jsonl, scores.csv or scores.parquet (format); for pairs also accuracy.json.
@@ -52,8 +52,8 @@ def score(
         A file with one text per line, .jsonl, .csv, .tsv or .fasta; - for standard input; or sentences themselves, of which two
         are compared token by token. In Python a Path is a file, everything else texts: one, several, mappings, a data frame.
     score
-        Names: pll, pll_word, energy_raw, energy_norm, left_to_right, right_to_left, confident, margin, open, any_order,
-        order_bounds, pair, log_prob, decoder:NAME@PASSES. In Python also entries, such as unmask.AnyOrder(orders=32).
+        Names: pll, pll_word, energy_raw, energy_norm, left_to_right, right_to_left, confident, any_order, order_bounds,
+        decoder:NAME@PASSES. In Python also entries, such as unmask.AnyOrder(orders=32).
     model
         Folder or hub name of a masked language model [default: the bundled English model].
     minimal_pairs
