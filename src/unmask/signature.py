@@ -471,8 +471,9 @@ def _plain(value: Any, annotation: Any) -> Any:
     """A value of NumPy, torch or pandas as Python's, and a list for a tuple, where the annotation asks for these."""
     kinds = [plain_type(one) for one in members(annotation)]
     origins = [get_origin(one) or getattr(one, "array_type", one) for one in kinds]
-    fits = not hasattr(value, "dtype") or any(isinstance(value, one) for one in origins if isinstance(one, type))
-    if not fits and Any not in kinds:
+    classes = tuple(one for one in origins if isinstance(one, type) and one is not Any)
+    scalar = getattr(value, "shape", None) == ()
+    if hasattr(value, "dtype") and (scalar or Any not in kinds) and not isinstance(value, classes):
         value = _of_python(value)
     if isinstance(value, list) and tuple in origins and list not in origins:
         return tuple(value)
