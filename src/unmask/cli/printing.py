@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from unmask.cli import process, terminal
-from unmask.cli.terminal import marked, nats, number, percent, print_heading, print_table
+from unmask.cli.terminal import marked, nats, number, percent, print_frame, print_heading, print_table
 from unmask.errors import InputError
 from unmask.formats import count_at_most, down, percent_at_least, up
 from unmask.joints.registry import named
@@ -235,8 +235,7 @@ def _show_variants(result: Mutants | Measured, console: Console) -> None:
         return _show_measured(result, console)
     console.print(f"{len(result):,} mutants; {result.joint} joint; {len(result.alphabet)} tokens per residue; in nats\n")
     best = result.best()
-    rows = ([name, *(f"{values[i]:.3f}" for values in best.numbers.values())] for i, name in enumerate(best.names))
-    print_table(console, ["log-prob.", "effect", "singles", "epistasis", "interaction"], rows, first="mutant")
+    print_frame(console, best.to_frame().drop(columns="changes"))
     if len(best) < len(result):
         console.print(f"\nthe {len(best)} of largest {result.by}; --save and --json have all")
     return None
@@ -245,22 +244,11 @@ def _show_variants(result: Mutants | Measured, console: Console) -> None:
 def _show_measured(result: Measured, console: Console) -> None:
     from unmask.variants.measured import HEADS, STATISTICS
 
-    parts = ["", "within_"] if "within" in result.scores[0] else [""]
-    console.print(
-        f"{len(result):,} variants at {len(result.places)} sites; {STATISTICS[result.statistic]} with {result.column}, "
-        f"{result.better} is better" + (";\nwithin: among variants with as many changes\n" if parts[1:] else "\n"),
-        soft_wrap=True,
-    )
-
-    def short(value: float) -> str:
-        return f"{value:.3f}".replace("0.", ".", 1)
-
-    def cells(row: Mapping[str, Any], part: str) -> list[str]:
-        return [short(row[part[:-1] or "value"]), f"[{short(row[f'{part}low'])}, {short(row[f'{part}high'])}]"]
-
-    heads = [head for part in parts for head in (part[:-1] or HEADS[result.statistic], "95 % interval")]
-    rows = [[row["score"], *(cell for part in parts for cell in cells(row, part))] for row in result.scores]
-    print_table(console, heads, rows, first="score")
+    within = ";\nwithin: among variants with as many changes" if "within" in result.scores[0] else ""
+    statistic = f"{STATISTICS[result.statistic]} with {result.column} and its 95 % interval, {result.better} is better"
+    console.print(f"{len(result):,} variants at {len(result.places)} sites; {statistic}{within}\n", soft_wrap=True)
+    heads = {"value": HEADS[result.statistic], "within_low": "low", "within_high": "high"}
+    print_frame(console, result.table().drop(columns="best_in").rename(columns=heads))
     console.print()
     for line in (*result.notes, result.sentence):
         console.print(line, soft_wrap=True)
@@ -540,10 +528,7 @@ def _show_sentences(scores: Scores) -> None:
     entries, unit = scores.shape.scores, scores.shape.unit
     if scores.shape.kind != "nested":
         columns = [column for column in scores.shape.columns.names if column not in ("id", "reason", "position")]
-        first = columns.pop(columns.index("text")) if scores.shape.kind == "texts" else None
-        names = [first, *columns] if first else columns
-        print_table(console, columns, ([number(row.get(column)) for column in names] for row in scores), first=first)
-        return
+        return print_frame(console, scores.to_frame()[sorted(columns, key=lambda column: column != "text")])
     for place, row in enumerate(scores):
         print_heading(console, row["text"])
         each = {entry.name: None if row[entry.name] is None else row[entry.name] / row["length"] for entry in entries}
@@ -558,6 +543,7 @@ def _show_sentences(scores: Scores) -> None:
             pair = dict.fromkeys([row["first_token"] or "-", row["second_token"] or "-"])
             lines.append([" / ".join(pair), *(f"{row[f'{name}_difference']:+.3f}" for name in by_token)])
         print_table(console, by_token, lines, first="first / second")
+    return None
 
 
 def _error(row: Mapping[str, Any], name: str) -> str:
