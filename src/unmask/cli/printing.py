@@ -16,6 +16,7 @@ from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import unmask
 from unmask.cli import process, terminal
 from unmask.cli.terminal import marked, nats, number, percent, print_frame, print_heading, print_table
 from unmask.errors import InputError
@@ -27,19 +28,7 @@ from unmask.runs.outputs import output_file
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from unmask.answers.blanked_text import Filling
-    from unmask.answers.checking import Check
-    from unmask.answers.comparison import Comparison
-    from unmask.answers.dependence import Dependence
-    from unmask.evaluation.frontier import Frontier
-    from unmask.evaluation.table import Evaluation
     from unmask.runs.progress import Progress
-    from unmask.sampling.run.diagnostics import Diagnosis
-    from unmask.sampling.run.result import SampleRun
-    from unmask.scoring.score import PairScores, Scores
-    from unmask.tables.profile import Profile
-    from unmask.variants.measured import Measured
-    from unmask.variants.mutants import Mutants
 
 WIDEST, LISTED, SHOWN = 10, 20, 5
 """Positions whose matrix fits into 80 columns, pairs that are listed instead, texts printed at the end of a run."""
@@ -52,8 +41,6 @@ def answered(verb: str, options: dict[str, Any], show: Callable[[Any], None], pl
     """
     json, leads = options.pop("json", False), process.rank() == 0
     with terminal.progress(quiet=not leads) as report:
-        import unmask
-
         if verb != "diagnose":
             options["progress"] = _with_plan(report, plan) if plan else report
         result = attrgetter(verb)(unmask)(**options)
@@ -99,8 +86,6 @@ def _answers(verb: str, show: Callable[[Any, Console], None], options: dict[str,
     console = terminal.console(at_least=terminal.USUAL)
     with ExitStack() as bar:
         report = bar.enter_context(terminal.progress(quiet=many and terminal.is_terminal()))
-        import unmask
-
         for place, answer in enumerate(getattr(unmask, verb).each(texts, progress=report, **options)):
             ready = answer.to_dict()
             if not many or terminal.is_terminal():
@@ -127,7 +112,7 @@ def _read_texts(text: str | None, file: Path | None) -> tuple[list[str], bool]:
     return texts, True
 
 
-def _show_filling(filling: Filling, console: Console) -> None:
+def _show_filling(filling: unmask.Filling, console: Console) -> None:
     more: dict[str, Callable[[Any], str]] = {}
     beside = 30 if filling.table is None else 24
     if not filling.exact:
@@ -156,7 +141,7 @@ def _show_filling(filling: Filling, console: Console) -> None:
         console.print("* the tokens given")
 
 
-def _show_comparison(comparison: Comparison, console: Console) -> None:
+def _show_comparison(comparison: unmask.Comparison, console: Console) -> None:
     from unmask.answers.blanked_text import mass_in_words, sizes
 
     joint, known = next(iter(comparison.joints.values())), comparison.cloze.gold is not None
@@ -195,7 +180,7 @@ def _show_comparison(comparison: Comparison, console: Console) -> None:
     console.print(f"\ncompatibility {nats(comparison.compatibility)} (0: one joint has all these conditionals)")
 
 
-def _show_dependence(result: Dependence, console: Console) -> None:
+def _show_dependence(result: unmask.Dependence, console: Console) -> None:
     from unmask.answers.blanked_text import sizes
 
     names, pairs = result.names(), result.pairs()
@@ -215,7 +200,7 @@ def _show_dependence(result: Dependence, console: Console) -> None:
         console.print(f"\nthe {min(LISTED, len(pairs))} strongest of {len(pairs)} pairs; --figure and --json have all")
 
 
-def _show_profile(profile: Profile) -> None:
+def _show_profile(profile: unmask.Profile) -> None:
     console, about = terminal.console(), profile.about
     mass = f"{about['candidates']} tokens tried at a site, which hold {about['mass_of_candidates']:.0%} of its probability"
     console.print(f"dependence of two blanks by distance, {profile.texts:,} texts, {mass}; nats\n", soft_wrap=True)
@@ -227,9 +212,7 @@ def _show_profile(profile: Profile) -> None:
     console.print(f"\n{len(profile.by_distance)} distances in all")
 
 
-def _show_variants(result: Mutants | Measured, console: Console) -> None:
-    import unmask
-
+def _show_variants(result: unmask.Mutants | unmask.Measured, console: Console) -> None:
     print_heading(console, result.sequence)
     if not isinstance(result, unmask.Mutants):
         return _show_measured(result, console)
@@ -241,7 +224,7 @@ def _show_variants(result: Mutants | Measured, console: Console) -> None:
     return None
 
 
-def _show_measured(result: Measured, console: Console) -> None:
+def _show_measured(result: unmask.Measured, console: Console) -> None:
     from unmask.variants.measured import HEADS, STATISTICS
 
     within = ";\nwithin: among variants with as many changes" if "within" in result.scores[0] else ""
@@ -274,7 +257,7 @@ def check(options: dict[str, Any]) -> None:
     """Print what was understood of a model."""
     hint = "" if "data" in options else "; give --data to measure it on your texts"
 
-    def show(result: Check) -> None:
+    def show(result: unmask.Check) -> None:
         console = terminal.console()
         print_table(console, (), result.rows(), first="name", last="found")
         for concern in result.concerns:
@@ -294,7 +277,7 @@ def evaluate(options: dict[str, Any]) -> int:
     if options.get("paper") and options.get("scheme") is None:
         places = {scheme: {} if out is None else {"out": Path(out) / scheme} for scheme in ("random", "contiguous")}
         return max(evaluate({**options, "scheme": scheme, **place}) for scheme, place in places.items())
-    result: Evaluation = answered("evaluate", options, partial(_show_evaluation, out=out))
+    result: unmask.Evaluation = answered("evaluate", options, partial(_show_evaluation, out=out))
     _print_skipped(result)
     if not result.failed:
         return 0
@@ -307,7 +290,7 @@ def evaluate(options: dict[str, Any]) -> int:
     return 1
 
 
-def _show_evaluation(evaluation: Evaluation, out: Any) -> None:
+def _show_evaluation(evaluation: unmask.Evaluation, out: Any) -> None:
     from unmask.evaluation.table import HEADINGS, cell, written
 
     if not (pairs := evaluation.summary["pairs"]):
@@ -325,7 +308,7 @@ def frontier(options: dict[str, Any]) -> None:
     """Print the table, and what was left out."""
     out = options.get("out")
 
-    def show(result: Frontier) -> None:
+    def show(result: unmask.Frontier) -> None:
         from unmask.evaluation.frontier import cells, name_of
 
         console = terminal.console(at_least=terminal.USUAL)
@@ -341,7 +324,7 @@ def _print_place(what: str, out: Any) -> None:
     terminal.messages().print(f"\n{what} are not kept: give --out FOLDER" if out is None else f"\n{what} are in {out}")
 
 
-def _print_skipped(result: Evaluation | Frontier) -> None:
+def _print_skipped(result: unmask.Evaluation | unmask.Frontier) -> None:
     for reason, count in result.skipped.items():
         terminal.messages().print(f"{count} {'text' if count == 1 else 'texts'} skipped: {reason}")
 
@@ -357,8 +340,6 @@ def train(options: dict[str, Any]) -> None:
 
 def translate(options: dict[str, Any]) -> None:
     """Print translations as JSON lines, and figures where there are references."""
-    import unmask
-
     with terminal.progress() as report:
         translations = unmask.translate(**options, progress=report)
     quiet = bool({"save", "out"} & set(options))
@@ -371,8 +352,6 @@ def translate(options: dict[str, Any]) -> None:
 
 def serve(options: dict[str, Any]) -> None:
     """Serve the page until Ctrl-C."""
-    import unmask
-
     try:
         unmask.serve(**options)
     except KeyboardInterrupt:
@@ -397,7 +376,7 @@ def diagnose(options: dict[str, Any]) -> None:
         terminal.messages().print(f"figures are in {folder / 'figures'}")
 
 
-def _show_run(run: SampleRun) -> None:
+def _show_run(run: unmask.SampleRun) -> None:
     _show_diagnosis(run.diagnosis)
     console, screen = terminal.console(), terminal.messages()
     screen.print(f"{run.memory}; {run.remembered:,} passes came from memory")
@@ -409,7 +388,7 @@ def _show_run(run: SampleRun) -> None:
         screen.print(f"{len(run.samples):,} samples are in {run.folder / 'samples.parquet'}, figures in {run.folder / 'figures'}")
 
 
-def _show_diagnosis(diagnosis: Diagnosis) -> None:
+def _show_diagnosis(diagnosis: unmask.Diagnosis) -> None:
     """Tables and the verdict."""
     console = terminal.console()
     rates = [f"{diagnosis.chains} chains of {diagnosis.draws} draws, {diagnosis.passes:,} passes"]
@@ -453,7 +432,6 @@ def score(options: dict[str, Any]) -> int:
     reasons: dict[int, str] = {}
     scored = False
     with terminal.progress() as report:
-        import unmask
         from unmask.scoring.score import LineWriter, check_format
 
         check_format(format, rows, on_stream=out is None)
@@ -523,7 +501,7 @@ def _names_a_file(text: str) -> bool:
     return (written_so and short) or os.path.isfile(os.path.expanduser(text))
 
 
-def _show_sentences(scores: Scores) -> None:
+def _show_sentences(scores: unmask.Scores) -> None:
     console = terminal.console(at_least=80)
     entries, unit = scores.shape.scores, scores.shape.unit
     if scores.shape.kind != "nested":
@@ -557,7 +535,7 @@ def _error(row: Mapping[str, Any], name: str) -> str:
     return "exact" if row[f"{name}_exact"] else f"{down(low)} to {up(row[f'{name}_high'])}"
 
 
-def _show_pairs(pairs: PairScores) -> None:
+def _show_pairs(pairs: unmask.PairScores) -> None:
     console, scores = terminal.console(at_least=80), list(pairs.scores)
 
     def accuracy(row: Mapping[str, Any]) -> str:
