@@ -64,10 +64,8 @@ CASES = {
     "fill allow=text": (lambda: fill(allow="1=the"), "allow '1=the' is not a mapping of whole numbers to lists"),
     "fill candidates=far": (lambda: fill(candidates=[[6], [10**9]]), "regular token"),
     **{f"fill device={v!r}": (lambda v=v: fill(device=v), "device") for v in (*DEVICES, None, [1], torch.device("meta"))},
-    "diagnose device": (lambda: unmask.diagnose("/nowhere", device="cpu"), "device"),
     "fill forbid=['']": (lambda: fill(forbid=[""]), "forbid"),
     "mutants alphabet=one": (lambda: mutants(alphabet=["cat"]), "names one token"),
-    "sample memory=1B": (lambda: sample(memory="1B"), "1 bytes is too little"),
     "fill model=NUL": (lambda: unmask.fill(TEXT, model="a\0b"), "a\\x00b"),
     "score ~nobody": (lambda: unmask.score(Path("~nobody-here/x"), model=MODEL), "no such home folder"),
     "fill network": (

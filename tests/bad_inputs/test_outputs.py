@@ -27,13 +27,13 @@ FILES = {
 """Options that name a file to write: the command, which reads {input}, {words} and {model}, and how the file's name ends."""
 FOLDERS = {
     "evaluate --out": "evaluate --data {input} --alphabet {words} --model {model} --out {to}",
-    "frontier --out": "frontier --data {input} --profile {words} --model {model} --out {to}",
+    "frontier --out": "frontier --data {input} --model {model} --out {to}",
     "score --out": "score {input} --model {model} --out {to}",
     "score pairs --out": "score --minimal-pairs {input} --model {model} --out {to}",
     "sample --out": "sample --init {input} --alphabet {words} --model {model} --out {to}",
     "train --out": "train {input} --valid {words} --out {to}",
     "train init --out": "train {input} --init {model} --out {to}",
-    "train parallel --out": "train --parallel {input} {words} --distil {model} --out {to}",
+    "train parallel --out": "train --parallel {input} {words} --tokenizer {model} --out {to}",
     "lab --out": "lab masking --out {to}",
 }
 RUNS = {

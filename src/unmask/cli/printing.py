@@ -379,7 +379,6 @@ def diagnose(options: dict[str, Any]) -> None:
 def _show_run(run: unmask.SampleRun) -> None:
     _show_diagnosis(run.diagnosis)
     console, screen = terminal.console(), terminal.messages()
-    screen.print(f"{run.memory}; {run.remembered:,} passes came from memory")
     for row in run.last.head(SHOWN).itertuples():
         console.print(f"{row.energy:8.2f}  {row.text}", soft_wrap=True)
     if run.folder is None:

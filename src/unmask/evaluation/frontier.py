@@ -45,7 +45,7 @@ from unmask.sampling.engine.randomness import ChainStreams
 from unmask.sampling.registry import KERNELS
 from unmask.sampling.target import Target, blank_template, check_length
 from unmask.signature import checked
-from unmask.tables.profile import Profile, as_profile
+from unmask.tables.profile import Profile
 from unmask.tables.revealing import logit_rows
 
 if TYPE_CHECKING:
@@ -88,14 +88,12 @@ class Point:
     decoder: str
     passes: int | None
 
-    def build(self, target: Target, passes: Passes, profile: Profile | None) -> RevealingDecoder:
+    def build(self, target: Target, passes: Passes) -> RevealingDecoder:
         """The decoder for texts of the target's length."""
         if self.passes is None:
             decoder = SEQUENTIAL[self.decoder]
             return decoder(target, passes, replace(decoder.options, passes=target.sites))
-        method = KERNELS[self.decoder]
-        profiled = {"profile": profile} if "profile" in method.options else {}
-        made: RevealingDecoder = method(passes=self.passes, **profiled).on(target, passes)  # type: ignore[call-arg]
+        made: RevealingDecoder = KERNELS[self.decoder](passes=self.passes).on(target, passes)  # type: ignore[call-arg]
         return made
 
 
@@ -104,7 +102,6 @@ def measured_frontier(
     model: Model,
     points: Sequence[Point],
     size: tuple[int, bool, int],
-    profile: str | os.PathLike[str] | Mapping[str, Any] | None,
     seed: int,
     folder: Path | None = None,
     progress: Progress | None = None,
@@ -116,9 +113,8 @@ def measured_frontier(
     import pyarrow
 
     length, first, most = size
-    reads_profile = any("profile" in KERNELS[point.decoder].options for point in points)
     lm = as_model(model)
-    known = Profile.of(lm) if profile is None and reads_profile else None if profile is None else as_profile("profile", profile)
+    profile = Profile.of(lm) if any("profile" in KERNELS[point.decoder].options for point in points) else None
     texts = [text.text for text in read_texts(data)]
     ids, skipped = pieces(lm, texts, *size)
     look_at_first(lm, ids.tolist())
@@ -134,11 +130,11 @@ def measured_frontier(
         "sentences": most,
         "decoders": list(dict.fromkeys(point.decoder for point in points)),
         "passes": sorted({point.passes for point in points if point.passes is not None}),
-        "profile": None if known is None else known.to_dict(),
+        "profile": None if profile is None else profile.to_dict(),
         "seed": seed,
     }
     every = [*points, *(Point(name, None) for name in SEQUENTIAL)]
-    measured = partial(_rows, lm, ids, every, known, seed, progress)
+    measured = partial(_rows, lm, ids, every, seed, progress)
     columns = pyarrow.schema([*COLUMNS.items()])
     if folder is None:
         rows = pyarrow.Table.from_pylist([row for rows in measured(set()) for row in rows], columns)
@@ -182,7 +178,6 @@ def _rows(
     model: MaskedLM,
     ids: Int[Tensor, "n T"],
     points: Sequence[Point],
-    profile: Profile | None,
     seed: int,
     progress: Progress | None,
     done: set[tuple[str, int | None, int]],
@@ -194,7 +189,7 @@ def _rows(
     at_once = logit_rows(model, length)
     total, made = len(ids) * sum(point.passes or length for point in points), 0
     for point in points:
-        decoder = point.build(target, runs, profile)
+        decoder = point.build(target, runs)
         pending = [text for text in range(len(ids)) if (point.decoder, point.passes, text) not in done]
         made += (len(ids) - len(pending)) * (point.passes or length)
         if progress:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, fields
+from dataclasses import fields
 from hashlib import sha256
 from importlib.resources import files
 from inspect import signature
@@ -170,8 +170,8 @@ def _add_answers(app: FastAPI, jobs: Jobs, questions: Questions, copies: Copies)
         def work(emit: Emit) -> None:
             stopped = False
             try:
-                for event in watch(settings, questions.model):
-                    emit(type(event).__name__.lower(), asdict(event))
+                for name, event in watch(settings, questions.model):
+                    emit(name, event)
             except Enough:
                 stopped = True
             emit("end", {"stopped": stopped})

@@ -12,7 +12,7 @@ from unmask.runs.progress import Progress
 from unmask.sampling import registry
 from unmask.sampling.settings import Chains, Keep, Lengths, SampleSettings, Start, Sweeps
 from unmask.signature import Method, checked
-from unmask.verbs.shared import Engine, Memory, PathLike, Seed
+from unmask.verbs.shared import Engine, PathLike, Seed
 
 if TYPE_CHECKING:
     from unmask.sampling.run.result import SampleRun
@@ -34,7 +34,6 @@ def sample(
     start: Start = Start(),  # noqa: B008
     out: PathLike | None = None,
     engine: Engine = "local",
-    memory: Memory = None,
     progress: Progress | None = None,
 ) -> SampleRun:
     """Sample texts from the energy behind a model, by Markov chains or decoders, and measure how far to trust them.
@@ -67,8 +66,6 @@ def sample(
         Keep the run in this folder; the same command continues a run that was stopped.
     engine
         local, ray (a cluster: a worker per GPU, or per two CPUs), or ray:4 with another number of workers.
-    memory
-        For what the chains keep, such as 2GB or 0.5; the rest is computed again.
     progress
         Called with (done, in all, what is counted).
 
@@ -112,19 +109,10 @@ def sample(
         from unmask.sampling.run.advance import SharedChains
 
         lm, on_ray, load = model_on_ray(model, workers, settings.chains)
-        shared = SharedChains(settings, on_ray, load, memory, sampled)
+        shared = SharedChains(settings, on_ray, load, sampled)
     else:
         lm = as_model(model)
-    run = draw_samples(
-        settings,
-        lm,
-        out,
-        name=model_name(model),
-        memory=memory,
-        energy=sampled,
-        progress=progress,
-        shared=shared,
-    )
+    run = draw_samples(settings, lm, out, name=model_name(model), energy=sampled, progress=progress, shared=shared)
     if run.folder is not None:
         write_diagnosis(run, run.diagnosis)
     return run
