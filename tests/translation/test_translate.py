@@ -199,9 +199,9 @@ def test_the_command_writes_one_line_per_source_and_keeps_empty_ones(masked: Pat
 
 def test_passes_without_a_kernel_are_those_of_mask_predict() -> None:
     kernel = arguments(unmask.translate, {"data": [], "model": "x", "passes": 4})["kernel"]
-    assert settle(False, kernel, *[None] * 5, 0).kernel == unmask.MaskPredict(passes=4, decoding_temperature=0.0)
+    assert settle(False, kernel, *[None] * 4, 0).kernel == unmask.MaskPredict(passes=4, decoding_temperature=0.0)
     with pytest.raises(InputError, match="passes was given, which beam, the usual kernel of a causal model, does not use"):
-        settle(True, kernel, *[None] * 5, 0)
+        settle(True, kernel, *[None] * 4, 0)
 
 
 @pytest.mark.parametrize(

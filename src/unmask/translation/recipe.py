@@ -53,11 +53,7 @@ class Beam:
     beam: Annotated[int, Interval(ge=1, le=1000)] = 5
 
 
-<<<<<<< HEAD
-METHODS: dict[str, type] = {**KERNELS, "greedy": Greedy, "beam": Beam, "auto": Auto}
-=======
-METHODS: dict[str, type] = {"auto": Auto, **KERNELS, "beam": Beam}
->>>>>>> main
+METHODS: dict[str, type] = {**KERNELS, "beam": Beam, "auto": Auto}
 
 
 @checked
@@ -151,17 +147,11 @@ def settle(
 ) -> TranslateSettings:
     """The settings of a call; what its way of translating does not use is refused."""
     if isinstance(kernel, Auto):
-<<<<<<< HEAD
         for name in (name for name, value in vars(kernel).items() if causal and value != getattr(Auto(), name)):
             raise InputError(f"{name} was given, which beam, the usual kernel of a causal model, does not use: leave it out")
         kernel = Beam() if causal else MaskPredict(**vars(kernel))
-    if causal != isinstance(kernel, Greedy | Beam):
-        kind, use = ("causal model", "greedy or beam") if causal else ("masked model", "a decoder or a Markov kernel")
-=======
-        kernel = Beam() if causal else MaskPredict()
     if causal != isinstance(kernel, Beam):
         kind, use = ("causal model", "beam") if causal else ("masked model", "a decoder or a Markov kernel")
->>>>>>> main
         raise InputError(f"kernel {kernel.name} was given, and the model is a {kind}: use {use}, or leave it out")
     moves = not causal and not kernel.decodes
     unused = {} if moves else {"sweeps": sweeps, "start": start}

@@ -116,13 +116,8 @@ def translate(
     on_ray = None if workers is None else ray_workers(workers, device_of(model), len(full))
     decided = {**settings.to_dict(), "model": loaded.name, "data_sha256": content_hash("\n".join(sources))}
     run = nullcontext() if folder is None else RunFolder(folder, KIND, decided, model=loaded.fingerprint, same_content=SAME)
-<<<<<<< HEAD
-    with run as opened:
-        made = translations(model, loaded, settings, full, on_ray, opened, progress)
-=======
     with run as stored:
         made = translations(model, loaded, settings, full, on_ray, stored, progress)
->>>>>>> main
     rows = as_rows(spelling, ids, made.translations)
     measured = None if references is None else figures(rows, references, made.seconds, made.moves)
     result = Translations(settings, rows, made.seconds, made.moves, measured)
