@@ -227,9 +227,11 @@ def _show_variants(result: unmask.Mutants | unmask.Measured, console: Console) -
 def _show_measured(result: unmask.Measured, console: Console) -> None:
     from unmask.variants.measured import HEADS, STATISTICS
 
-    within = ";\nwithin: among variants with as many changes" if "within" in result.scores[0] else ""
-    statistic = f"{STATISTICS[result.statistic]} with {result.column} and its 95 % interval, {result.better} is better"
-    console.print(f"{len(result):,} variants at {len(result.places)} sites; {statistic}{within}\n", soft_wrap=True)
+    statistic = f"{STATISTICS[result.statistic]} with {result.column}, {result.better} is better"
+    columns = "low, high: its 95 % interval"
+    if "within" in result.scores[0]:
+        columns += "; within: among variants with as many changes"
+    console.print(f"{len(result):,} variants at {len(result.places)} sites; {statistic};\n{columns}\n", soft_wrap=True)
     heads = {"value": HEADS[result.statistic], "within_low": "low", "within_high": "high"}
     print_frame(console, result.table().drop(columns="best_in").rename(columns=heads))
     console.print()
