@@ -86,14 +86,9 @@ def as_translator(model: Translator) -> PairModel | CausalPairs:
 def in_worker(model: Translator, device: str) -> Callable[[], PairModel | CausalPairs]:
     """A function that loads the model on a device of another process; a loaded model is refused."""
     if isinstance(model, PairTranslator):
-        raise InputError("engine ray loads the model in every worker: give its folder, not a loaded model")
+        raise InputError("workers load the model themselves: give its folder, not a loaded model")
     where, options = (model.args[0], model.keywords) if isinstance(model, partial) else (model, {})
     return partial(load_translator, os.path.realpath(os.path.expanduser(os.fspath(where))), **{**options, "device": device})  # type: ignore[arg-type]
-
-
-def device_of(model: Translator) -> str:
-    """The device that was named with a folder, or auto."""
-    return str(model.keywords.get("device", "auto")) if isinstance(model, partial) else "auto"
 
 
 @dataclass(frozen=True)

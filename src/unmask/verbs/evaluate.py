@@ -10,7 +10,6 @@ from annotated_types import Interval
 from unmask.errors import InputError
 from unmask.joints.registry import PUBLISHED, all_named
 from unmask.models.load import Model
-from unmask.runs.engine import workers_of
 from unmask.runs.progress import Progress
 from unmask.signature import Written, checked
 from unmask.verbs.shared import Alphabet, Engine, Memory, PathLike, Seed
@@ -96,5 +95,5 @@ def evaluate(
         "support": support,
         "alphabet": None if alphabet is None else list(alphabet_tokens(alphabet)),
     }
-    folder, workers = run_output(KIND, out, (data, alphabet, model)), workers_of(engine)
-    return evaluated(data, model, settings, (scheme, pairs, seed), memory, folder, workers, progress)
+    folder = run_output(KIND, out, (data, alphabet, model))
+    return evaluated(data, model, settings, (scheme, pairs, seed), memory, folder, engine, progress)
