@@ -263,15 +263,13 @@ class Joint:
 
 
 def not_converged(joints: Iterable[Joint]) -> str:
-    """A sentence that names the constructions which iterate and did not converge; empty if all did.
-
-    It bounds what one more step of eq. 5 changes, which is computed, and gives the solver's estimate of what all further ones do.
-    """
+    """A sentence that names the constructions which iterate and did not converge, with a bound; empty if all did."""
     missed = {joint.name: joint.report for joint in joints if joint.report.get("converged") is False}
     if not missed:
         return ""
-    change, error = ([v for r in missed.values() if isinstance(v := r.get(k), float)] for k in ("next_change", "error"))
-    bound = f" (one more step changes none by more than {percent_at_most(max(change))}" if change else ""
-    bound += f"; all further ones by an estimated {max(error):.1g})" if change and isfinite(max(error)) else ")" if change else ""
+    bounds = [report["bound"] for report in missed.values() if "bound" in report]
+    known = [bound for bound in bounds if isinstance(bound, float)]
+    bound = f" (none is further than {percent_at_most(max(known))} from its limit)" if known else ""
+    bound = bound if len(known) == len(bounds) else " (how far they are from their limit is not known)"
     remedy = "use another construction, or fewer candidates"
     return f"{', '.join(missed)} did not converge, and the probabilities are approximate{bound}: {remedy}"
