@@ -113,7 +113,7 @@ def main() -> None:
     """Print the two tables."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path)
-    parser.add_argument("--scores", default=",".join(name for name in SCORES if name not in ("pair", "log_prob", "energy_norm")))
+    parser.add_argument("--scores", default=",".join(name for name in SCORES if name != "energy_norm"))
     parser.add_argument("--most-tokens", type=int)
     parser.add_argument("--per-set", type=int, default=300)
     parser.add_argument("--model")

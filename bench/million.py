@@ -126,7 +126,7 @@ def straight(options: argparse.Namespace) -> dict[str, Any]:
     loading = partial(load, options.model, device=options.device, dtype=options.dtype)
     with Memory() as memory:
         begun = time.perf_counter()
-        score(options.file, model=loading, out=options.out, format="parquet", engine=options.engine, workers=options.workers)
+        score(options.file, model=loading, out=options.out, format="parquet", engine=options.engine)
         found["score_s"] = time.perf_counter() - begun
     found |= {"memory_mb": {"first_tenth": memory.at(0.1), "middle": memory.at(0.5), "end": memory.at(1.0)}}
     found["memory_samples"] = memory.samples
@@ -229,7 +229,7 @@ def _apart(one: Path, other: Path) -> float:
 def on_ray(options: argparse.Namespace, expected: Path) -> dict[str, Any]:
     """The same texts on Ray, and how far its numbers are from those of one process."""
     workers = torch.cuda.device_count() if options.device == "cuda" else 2
-    found = _child(options, options.work / "ray", "--engine", "ray", "--workers", str(workers))
+    found = _child(options, options.work / "ray", "--engine", f"ray:{workers}")
     apart = _apart(options.work / "ray", expected)
     return {"workers": workers, "score_s": found["score_s"], "memory_mb": found["memory_mb"], "largest_difference": apart}
 
@@ -330,5 +330,4 @@ if __name__ == "__main__":
     parser.add_argument("--run", type=Path, help=argparse.SUPPRESS)
     parser.add_argument("--out", type=Path, help=argparse.SUPPRESS)
     parser.add_argument("--engine", default="local", help=argparse.SUPPRESS)
-    parser.add_argument("--workers", type=int, help=argparse.SUPPRESS)
     main(parser.parse_args())

@@ -43,8 +43,7 @@ from unmask.sampling.engine.randomness import ChainStreams
 from unmask.sampling.kernels.kernel import ChainState
 from unmask.sampling.registry import KERNELS, EnergyKind
 from unmask.sampling.run.chains import Group, MarkovRun
-from unmask.sampling.run.diagnostics import stutters
-from unmask.sampling.run.judge import CausalJudge
+from unmask.sampling.run.diagnostics import CausalJudge, stutters
 from unmask.sampling.settings import SampleSettings
 from unmask.sampling.target import Energy, Target, blank_template
 
@@ -214,7 +213,7 @@ def chains_of(bench: Bench, row: Row, length: int, starts: Tensor) -> MarkovRun:
     settings = row.settings(len(starts), length)
     target, everyone = bench.target(length, row.energy), list(range(len(starts)))
     kernel = settings.kernel.on(target, bench.passes, settings.sweeps)
-    run = MarkovRun(settings, Group(everyone, target, starts, everyone), kernel)
+    run = MarkovRun(settings, Group(everyone, target, starts), kernel)
     run.begin()
     return run
 

@@ -93,7 +93,7 @@ def sampler(model: MaskedLM, settings: SampleSettings, passes: Passes, starts: t
     """A group of all chains at its start."""
     target, everyone = Target(model, blank_template(model, settings.length[0])), list(range(settings.chains))
     own = None if settings.kernel.decodes else starts[: settings.chains]
-    run = group_run(settings, Group(everyone, target, own, everyone), passes)
+    run = group_run(settings, Group(everyone, target, own), passes)
     run.begin()
     return run
 

@@ -42,7 +42,7 @@ def launches() -> list[Callable[[], object]]:
     from unmask.models.encoder.layers import Turn
     from unmask.models.encoder.triton_programs import add_norm, linear_activated, long_attention, short_attention, turned
     from unmask.sampling.engine import triton_programs as drawing
-    from unmask.sampling.engine.randomness import Asked
+    from unmask.sampling.engine.randomness import TokenDraw
     from unmask.tables import triton_cells
 
     half = {"dtype": torch.float16}
@@ -61,7 +61,7 @@ def launches() -> list[Callable[[], object]]:
         lambda: linear_activated(inner, "swish", states, gates=True),
         lambda: triton_cells.rehearse(100, 100, CPU),
         lambda: drawing.uniform_on_gpu((1, 2, 3, 4, 5), sites, sites[None]),
-        lambda: drawing.draw_on_gpu(Asked(logits, allowed, sites, sites, 1.0, None, uniform)),
+        lambda: drawing.draw_on_gpu(TokenDraw(logits, allowed, sites, sites, 1.0, None, uniform)),
         lambda: drawing.log_normaliser_on_gpu(logits),
         *(of_pairs[i] for i in (0, 1, 4, 5)),
     ]

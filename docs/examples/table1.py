@@ -32,7 +32,6 @@ def main() -> None:
     parser.add_argument("--dtype", default="auto")
     parser.add_argument("--memory", help="what a run may keep on the device, such as 20GB or 0.5")
     parser.add_argument("--joints", default="all")
-    parser.add_argument("--arnold-gokhale-steps", type=int)
     parser.add_argument("--support", default="all", help="all: every output column, as in the paper; or regular")
     given = parser.parse_args()
     heads = [f"{scheme} {heading}" for scheme in SCHEMES for heading in HEADINGS.values()]
@@ -48,7 +47,6 @@ def main() -> None:
                 scheme=scheme,
                 pairs=given.pairs,
                 seed=given.seed,
-                arnold_gokhale_steps=given.arnold_gokhale_steps,
                 support=given.support,
                 out=given.out / f"{name}-{scheme}",
                 memory=given.memory,

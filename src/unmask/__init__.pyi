@@ -21,7 +21,7 @@ from unmask.joints.deriving import derive_all as derive_all
 from unmask.joints.joint import Joint as Joint
 from unmask.joints.metrics import block_metrics as block_metrics
 from unmask.joints.registry import CONSTRUCTIONS as CONSTRUCTIONS
-from unmask.lab.spins import SpinModel as SpinModel
+from unmask.lab.studies import SpinModel as SpinModel
 from unmask.models.load import load as load
 from unmask.models.masked_lm import MaskedLM as MaskedLM
 from unmask.sampling.registry import MH as MH
@@ -46,11 +46,9 @@ from unmask.sampling.settings import Keep as Keep
 from unmask.sampling.settings import SampleSettings as SampleSettings
 from unmask.sampling.settings import Start as Start
 from unmask.sampling.target import Energy as Energy
-from unmask.scoring.registry import AdjacentPairs as AdjacentPairs
 from unmask.scoring.registry import AnyOrder as AnyOrder
 from unmask.scoring.registry import DecoderLaw as DecoderLaw
 from unmask.scoring.registry import LeftToRight as LeftToRight
-from unmask.scoring.registry import LogProb as LogProb
 from unmask.scoring.registry import OrderBounds as OrderBounds
 from unmask.scoring.score import PairScores as PairScores
 from unmask.scoring.score import Scores as Scores
@@ -64,9 +62,8 @@ from unmask.training.recipe import Optimisation as Optimisation
 from unmask.training.recipe import Shape as Shape
 from unmask.training.run import TrainingRun as TrainingRun
 from unmask.translation.recipe import Beam as Beam
-from unmask.translation.recipe import Greedy as Greedy
 from unmask.translation.recipe import load_translator as load_translator
-from unmask.translation.translate import Translations as Translations
+from unmask.translation.translators import Translations as Translations
 from unmask.variants.measured import Measured as Measured
 from unmask.variants.mutants import Mutants as Mutants
 from unmask.variants.ranking import Ranking as Ranking

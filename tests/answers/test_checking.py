@@ -12,7 +12,6 @@ import torch
 
 import unmask
 from command_runner import invoke
-from small_models import reconfigure
 from unmask.answers.checking import concerns, measure
 from unmask.errors import InputError
 from unmask.models.source import english_model_path
@@ -70,16 +69,7 @@ def test_figures_on_texts_are_those_of_a_plain_loop(english):
     assert found.special_mass == pytest.approx(mass / count, abs=1e-6)
     tokens = [i for text in TEXTS for i in english.words.encode(text)[1:-1]]
     assert found.frequent == pytest.approx(max(tokens.count(i) for i in tokens) / count)
-    assert found.accuracy > 0.4 > found.frequent and found.doubts == ()
-
-
-@pytest.mark.parametrize("changes", [{"num_attention_heads": 10}, {"num_attention_heads": 1}, {"hidden_act": "relu"}], ids=str)
-def test_a_setting_that_no_shape_gives_away_is_doubted(copied, changes):
-    ((name, value),) = changes.items()
-    right = json.loads((copied / "config.json").read_text())[name]
-    reconfigure(copied, **changes)
-    told = " ".join(unmask.check(copied, data=TEXTS[:4]).concerns)
-    assert f"with {name} {right} instead of {value} the texts are likelier" in told
+    assert found.accuracy > 0.4 > found.frequent
 
 
 def test_a_tokenizer_of_other_ids_shows_in_the_accuracy(copied):

@@ -102,10 +102,10 @@ def texts():
 
 def test_function_and_command_write_the_same_file(texts, tmp_path):
     (tmp_path / "texts.txt").write_text("\n".join(texts) + "\n")
-    words = ["--profile", tmp_path / "texts.txt", "--candidates", "4", "--seed", "1", "--sentences", "60"]
+    words = ["--profile", tmp_path / "texts.txt", "--candidates", "4", "--sentences", "60"]
     made = invoke(["dependence", *map(str, words), "--save", str(tmp_path / "command.json")])
     assert made.exit_code == 0 and "60 texts, 4 tokens tried" in made.output, made.output
-    found = unmask.dependence(profile=tmp_path / "texts.txt", candidates=4, seed=1, sentences=60, save=tmp_path / "function.json")
+    found = unmask.dependence(profile=tmp_path / "texts.txt", candidates=4, sentences=60, save=tmp_path / "function.json")
     assert (tmp_path / "function.json").read_bytes() == (tmp_path / "command.json").read_bytes()
     assert Profile.load(tmp_path / "command.json") == found and found.texts == 60
     stored = json.loads((tmp_path / "command.json").read_text())
@@ -113,7 +113,7 @@ def test_function_and_command_write_the_same_file(texts, tmp_path):
     assert {"measured", "data", "candidates", "seed", "pairs"} <= set(stored["about"])
     assert len(stored["by_distance"]) == len(stored["about"]["pairs"]) and stored["about"]["data"] == "texts.txt"
     assert found.by_distance[0] > found.by_distance[-1] > 0, "neighbours depend most"
-    again = unmask.dependence(profile=texts[:60], candidates=4, seed=1)
+    again = unmask.dependence(profile=texts[:60], candidates=4)
     assert again.by_distance == found.by_distance
 
 
@@ -122,7 +122,7 @@ def test_what_is_refused(texts, tmp_path):
         "positions was given with profile": {"profile": texts, "positions": [1, 2]},
         "text was given with profile": {"profile": texts, "text": "A [MASK] [MASK]."},
         "no text was given: give a text": {},
-        "sentences, seed and save are about a profile": {"text": "A [MASK] [MASK].", "seed": 3},
+        "sentences and save are about a profile": {"text": "A [MASK] [MASK].", "sentences": 3},
         "has no text of two known tokens": {"profile": ["  ", "a"]},
         "fewer than 20 pairs of hidden neighbours": {"profile": texts[:2]},
         "sentences 0 is out of range": {"profile": texts, "sentences": 0},

@@ -80,7 +80,7 @@ SECONDS, SLOW = 10, 0.3
 LONG = ("lab.all", "progress")
 """Without a progress that ends it, this call takes minutes."""
 
-SMALL_STUDY: dict[str, Any] = {"model": unmask.SpinModel(sites=3), "couplings": "0.1", "k": "1", "fits": 2, "orders": 2}
+SMALL_STUDY: dict[str, Any] = {"model": unmask.SpinModel(sites=3), "couplings": "0.1", "k": "1", "fits": 2}
 
 
 class BegunError(Exception):
@@ -143,9 +143,9 @@ def bases(model: str, folder: Path) -> dict[str, tuple[Callable[..., Any], dict[
         "pipeline of a text": (unmask.pipeline(model=lm).__call__, {"inputs": two, "top_k": 2}),
         "check": (unmask.check, {"model": lm, "progress": begun}),
         "score": (unmask.score, {"texts": ["the cat sat"], "model": lm, "progress": begun}),
-        "score log_prob": (
+        "score any_order": (
             unmask.score,
-            {"texts": ["the cat"], "score": "log_prob", "model": lm, "chains": 2, "progress": begun},
+            {"texts": ["the cat"], "score": "any_order", "model": lm, "orders": 2, "progress": begun},
         ),
         "score pairs": (unmask.score, {"pairs": [{"sentence_good": "the cat", "sentence_bad": "cat the"}], "model": lm}),
         "sample": (unmask.sample, {"model": lm, "chains": 2, "sweeps": 2, "length": 3, "progress": begun}),

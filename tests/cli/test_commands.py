@@ -211,8 +211,8 @@ def test_scores_of_a_file_are_a_table_on_a_terminal_and_json_lines_in_a_pipe(mod
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        ("evaluate --data {file} --arnold-gokhale-steps 3 --joints mrf", "--arnold-gokhale-steps was given, but"),
-        ("score 'a cat' --workers 2", "--workers was given, which engine local does not use"),
+        ("evaluate --data {file} --support all --alphabet cat,dog", "--alphabet and support all exclude each other"),
+        ("score 'a cat' --engine ray", "--engine ray needs an out folder"),
         ("score --minimal-pairs {file} --rows words", "leave out --rows"),
         ("score --pairs {file}", "Did you mean --minimal-pairs?"),
         ("sample --decoding-steps 3", "Did you mean --passes?"),

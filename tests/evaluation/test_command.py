@@ -92,31 +92,19 @@ def test_failed_pairs_end_with_a_count_and_exit_code_1(short_winded, tmp_path):
     assert [len(failure["text"].split()) for failure in failures] == [7, 7]
 
 
-@pytest.mark.parametrize(
-    ("lines", "message"),
-    [
-        (['{"text": "the cat sat .", "block": [1, 2]}', "{not json"], "line 2: not JSON"),
-        (['{"text": "the cat sat .", "block": [1, 9]}'], "line 1: position 9 of block [1, 9] is outside the text"),
-        (['{"text": "cat", "block": [1, 2]}'], "line 1: the text has 1 regular token: a pair needs two"),
-        (['{"text": "the cat sat .", "block": [0, 2]}'], "line 1: position 0 of block [0, 2] is not a regular token"),
-    ],
-)
-def test_bad_pairs_are_one_line_and_exit_code_2(tiny_folder, tmp_path, lines, message):
+def test_bad_pairs_are_one_line_and_exit_code_2(tiny_folder, tmp_path):
     path = tmp_path / "pairs.jsonl"
-    path.write_text("\n".join(lines))
+    path.write_text('{"text": "the cat sat .", "block": [1, 2]}\n{not json')
     done = unmask("--model", tiny_folder, "--data", path, "--device", "cpu", "--out", tmp_path / "run")
     assert done.exit_code == 2 and done.stdout == "" and len(done.stderr.splitlines()) == 1
-    assert message in done.stderr and str(path) in done.stderr
-    assert not (tmp_path / "run").exists()
+    assert f"{path} line 2 is not JSON" in done.stderr and not (tmp_path / "run").exists()
 
 
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        (["--scheme", "diagonal"], "scheme 'diagonal' is unknown: use one of random, contiguous"),
         (["--pairs", "100000"], "give only"),
         (["--device", "abacus"], "device 'abacus' is not known"),
-        (["--seed", "99999999999999999999"], "seed 99999999999999999999 is out of range"),
         (["--alphabet", "zebra,lion"], "zebra"),
     ],
 )
@@ -137,15 +125,3 @@ def test_texts_that_are_skipped_are_counted(tiny_folder, tmp_path):
     )
     assert done.exit_code == 0
     assert "1 text skipped: fewer than two regular tokens" in done.stderr and "1 text skipped: more than 16 tokens" in done.stderr
-
-
-def test_an_output_path_that_is_a_file_is_one_line(options, tmp_path):
-    (tmp_path / "file").write_text("")
-    cases = (
-        ("file", "file' is a file: choose another --out"),
-        ("file/run", "cannot be written (Not a directory): choose another --out folder"),
-    )
-    for out, what in ((tmp_path / name, message) for name, message in cases):
-        done = unmask(*options[:-1], out, "--pairs", 2)
-        assert done.exit_code == 2 and len(done.stderr.splitlines()) == 1
-        assert what in done.stderr

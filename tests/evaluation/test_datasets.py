@@ -43,22 +43,6 @@ def test_a_list_is_a_dataset_too(monkeypatch, tmp_path):
     assert [t.text for t in read_texts("~/texts.txt")] == ["At home."]
 
 
-def test_bad_files_are_refused(tmp_path):
-    with pytest.raises(InputError, match="neither a file nor a known name"):
-        read_texts(str(tmp_path / "absent.txt"))
-    (tmp_path / "empty.txt").write_text("\n\n")
-    with pytest.raises(InputError, match="holds no text"):
-        read_texts(str(tmp_path / "empty.txt"))
-    (tmp_path / "latin.txt").write_bytes("Wörter".encode("latin-1"))
-    with pytest.raises(InputError, match="latin.txt line 1: byte 1 is not UTF-8"):
-        read_texts(tmp_path / "latin.txt")
-    with pytest.raises(InputError, match="is a folder: give a file"):
-        read_texts(tmp_path)
-    (tmp_path / "bad.txt.gz").write_bytes(b"\x1f\x8b and no more")
-    with pytest.raises(InputError, match="bad.txt.gz is damaged"):
-        read_texts(tmp_path / "bad.txt.gz")
-
-
 def test_a_name_goes_through_the_package_datasets(monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
     asked = []

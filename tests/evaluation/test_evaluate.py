@@ -1,11 +1,8 @@
 from __future__ import annotations
 
-import errno
 import json
 import os
 import shutil
-import subprocess
-import sys
 
 import numpy as np
 import pandas as pd
@@ -120,10 +117,7 @@ def test_a_run_stopped_between_writing_and_renaming_goes_on(finished, asked, tmp
     ("change", "named"),
     [
         ({"seed": 2}, "seed 1, not 2"),
-        ({"pairs": 13}, "pairs 12, not 13"),
-        ({"scheme": "contiguous"}, "scheme random, not contiguous"),
         ({"joints": ("product", "mrf")}, "constructions product,mrf,pseudo_gibbs, not product,mrf"),
-        ({"joints": (*QUICK, "arnold_gokhale"), "arnold_gokhale_steps": 50}, "constructions product,mrf"),
         ({"support": "all"}, "support regular, not all"),
         ({"alphabet": "cat,dog,sat,the,a"}, "alphabet unset, not cat,dog,sat,the,a"),
     ],
@@ -180,51 +174,6 @@ def test_an_interrupted_run_keeps_what_it_has_measured(asked, faulty, masked, tm
     assert sorted(pd.read_parquet(tmp_path / "run" / "parts")["pair"].unique()) == [0, 1, 2]
 
 
-def test_two_processes_cannot_share_a_folder(finished, asked):
-    hold = "import fcntl, sys; f = open(sys.argv[1], 'ab'); fcntl.flock(f, fcntl.LOCK_EX); print('held', flush=True); input()"
-    with subprocess.Popen(
-        [sys.executable, "-c", hold, str(finished / ".lock")], stdin=subprocess.PIPE, stdout=subprocess.PIPE
-    ) as other:
-        assert other.stdout.readline() == b"held\n"
-        with pytest.raises(InputError, match="another run is writing to"):
-            unmask.evaluate(**asked, out=finished)
-        other.communicate(b"\n")
-    assert not unmask.evaluate(**asked, out=finished).failed
-
-
-def everything(folder) -> dict[str, tuple[bytes, int]]:
-    return {str(p.relative_to(folder)): (p.read_bytes(), p.stat().st_mtime_ns) for p in sorted(folder.rglob("*")) if p.is_file()}
-
-
-@pytest.mark.parametrize(
-    ("kind", "message"),
-    [
-        ("something else", "holds no run"),
-        ("a run of the first unmask", "an earlier unmask"),
-        ("another command", "a run of `unmask sample`"),
-    ],
-)
-def test_a_folder_that_is_refused_is_left_as_it_was(finished, asked, tmp_path, kind, message):
-    out = tmp_path / "run"
-    if kind == "something else":
-        out.mkdir()
-        (out / "table.md").write_text("mine")
-        (out / ".lock").write_text("mine too")
-    else:
-        shutil.copytree(finished, out)
-        settings = json.loads((out / "settings.json").read_text())
-        if kind == "another command":
-            settings["kind"] = "sample"
-        else:
-            for name in ("kind", "format"):
-                del settings[name]
-        (out / "settings.json").write_text(json.dumps(settings))
-    before = everything(out)
-    with pytest.raises(InputError, match=message) as error:
-        unmask.evaluate(**asked, out=out)
-    assert "\n" not in str(error.value) and everything(out) == before
-
-
 def test_the_pairs_of_a_deleted_part_are_measured_again(finished, asked, tmp_path):
     out = shutil.copytree(finished, tmp_path / "run")
     assert len(parts(out)) > 2
@@ -236,62 +185,20 @@ def test_the_pairs_of_a_deleted_part_are_measured_again(finished, asked, tmp_pat
     assert (table(out), numbers(out)) == (table(finished), numbers(finished)), "a part that comes back does not count twice"
 
 
-def test_files_cut_short_are_told_with_a_remedy_that_works_or_made_again(finished, asked, tmp_path):
-    out = shutil.copytree(finished, tmp_path / "run")
-    before = table(out), numbers(out)
-    for path in [out / "pairs.jsonl", out / "table.json", out / "results.parquet", parts(out)[1], out / "settings.json"]:
-        whole = path.read_bytes()
-        for cut in np.linspace(0, len(whole) - 1, 3).astype(int):
-            path.write_bytes(whole[:cut])
-            try:
-                unmask.evaluate(**asked, out=out)
-                assert (table(out), numbers(out)) == before
-            except InputError as error:
-                assert "\n" not in str(error) and path.name in str(error)
-                if path.parent.name == "parts":
-                    assert "delete it and give the same command again" in str(error)
-                    path.unlink()
-                    unmask.evaluate(**asked, out=out)
-                    assert (table(out), numbers(out)) == before
-                    parts(out)[-1].unlink()
-                else:
-                    assert "start again in another --out folder" in str(error)
-        path.write_bytes(whole)
-
-
-def test_no_free_disk_is_one_line_and_loses_nothing(finished, asked, tmp_path, monkeypatch):
-    calls = []
-
-    def full(descriptor, sync=os.fsync):
-        calls.append(1)
-        if len(calls) > 9:
-            raise OSError(errno.ENOSPC, "No space left on device")
-        sync(descriptor)
-
-    with monkeypatch.context() as patch, pytest.raises(InputError, match="no space left on the disk of .*part-"):
-        patch.setattr(os, "fsync", full)
-        unmask.evaluate(**asked, out=tmp_path / "run")
-    unmask.evaluate(**asked, out=tmp_path / "run")
-    assert table(tmp_path / "run") == table(finished)
-
-
-def test_pairs_from_a_file_carry_their_keys_to_the_rows(tiny, tmp_path):
+def test_pairs_of_a_file_are_measured(tiny, tmp_path):
     lines = [
-        {"text": "the cat sat on the mat .", "block": [1, 2], "id": 7, "tags": ["x"], "syntactic_distance": 1, "big": 2**70},
-        {"text": "a dog ran under a tree .", "block": [5, 2], "id": 8, "tags": None, "weight": 0.5},
+        {"text": "the cat sat on the mat .", "block": [1, 2], "id": 7, "syntactic_distance": 1},
+        {"text": "a dog ran under a tree .", "block": [5, 2]},
     ]
     (tmp_path / "pairs.jsonl").write_text("\n".join(map(json.dumps, lines)))
     asked = {"model": tiny, "joints": QUICK}
     rows = unmask.evaluate(tmp_path / "pairs.jsonl", out=tmp_path / "run", **asked).rows
     first, second = (rows[rows["pair"] == i].iloc[0] for i in (0, 1))
-    assert (first["id"], first["tags"], first["first_token"], first["second_token"]) == (7, '["x"]', "the", "cat")
-    assert first["big"] == str(2**70)
+    assert (first["first_token"], first["second_token"], "id" in first) == ("the", "cat", False)
     assert (second["first"], second["second"], second["first_token"], second["second_token"]) == (5, 2, "a", "dog")
-    assert (second["token_distance"], second["weight"], pd.isna(second["tags"])) == (2, 0.5, True)
-    assert (tmp_path / "run" / "figures" / "syntactic_distance.png").exists()
+    assert second["token_distance"] == 2 and (tmp_path / "run" / "figures" / "syntactic_distance.png").exists()
     again = unmask.evaluate(tmp_path / "run" / "pairs.jsonl", **asked).rows
-    columns = ["pair", "construction", "pair_nll", "a_kl", "id", "token_distance", "syntactic_distance"]
-    pd.testing.assert_frame_equal(again[columns], rows[columns])
+    pd.testing.assert_frame_equal(again.drop(columns="seconds"), rows.drop(columns="seconds"))
 
 
 def test_parses_give_syntactic_distances(tiny, tmp_path):
@@ -347,21 +254,11 @@ def test_columns_that_are_no_tokens_do_not_count(tiny, tiny_folder, tmp_path):
         ({"joints": ("mrf", "magic")}, "'magic' is unknown"),
         ({"joints": ()}, "no construction"),
         ({"joints": ("mrf", "mrf")}, "mrf twice"),
-        ({"arnold_gokhale_steps": 0, "joints": "all"}, "arnold_gokhale_steps 0 is out of range"),
-        ({"arnold_gokhale_steps": 5}, "arnold_gokhale is not among"),
         ({"pairs": 0}, "pairs 0 is out of range"),
-        ({"pairs": 10**12}, "pairs 1000000000000 is out of range"),
-        ({"pairs": 2.5}, "pairs 2.5 is not a whole number"),
-        ({"pairs": True}, "pairs True is not a whole number"),
-        ({"seed": -1}, "seed -1 is out of range"),
-        ({"seed": float("nan")}, "seed nan is not a whole number"),
-        ({"scheme": "diagonal"}, "scheme 'diagonal' is unknown"),
-        ({"support": "some"}, "support 'some' is unknown"),
         ({"support": "all", "alphabet": "abc"}, "exclude each other"),
         ({"engine": "spark"}, "engine 'spark' is unknown"),
-        ({"workers": 2}, "workers was given, which engine local does not use"),
-        ({"engine": "ray", "workers": 0}, "workers 0 is out of range"),
-        ({"out": ""}, "out '' names no file"),
+        ({"engine": "ray:0"}, "engine 'ray:0' is not understood: give local, ray, or ray:4"),
+        ({"engine": "local:2"}, "engine 'local:2' is not understood"),
     ],
 )
 def test_a_wrong_request_is_refused_before_the_model_is_loaded(corpus, tmp_path, change, message):

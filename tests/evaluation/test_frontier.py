@@ -136,23 +136,11 @@ def test_what_is_refused(tmp_path):
         "length 1 is out of range": {"length": 1},
         "data has no text of 9 tokens": {"length": 9},
         "a text of 202 tokens": {"length": 200},
-        "the profile was measured on model x": {
-            "decoders": ["least-dependent"],
-            "passes": [2],
-            "profile": {"by_distance": [0.1], "fingerprint": "x", "texts": 3},
-        },
     }.items():
         with pytest.raises(InputError, match=message) as caught:
             unmask.frontier(TEXTS, **{"length": 7, **given})
         assert "\n" not in str(caught.value)
     assert "mask-predict" not in with_law() and math.isclose(len(set(with_law())), len(with_law()))
-
-
-def test_a_profile_that_no_decoder_reads_is_refused(tmp_path):
-    with pytest.raises(
-        InputError, match="profile was given, which random, interleaved does not use: leave it out, or add least-d"
-    ):
-        unmask.frontier(["Two men are in a park."], decoders=["random", "interleaved"], length=7, profile=tmp_path / "other.json")
 
 
 def test_rounds_and_rows_stand_beside_passes():

@@ -6,7 +6,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import unmask
 from unmask.errors import InputError
 from unmask.evaluation.pairs import SCHEMES, Text, choose_pairs
 
@@ -89,12 +88,3 @@ def test_texts_that_cannot_give_a_pair_are_skipped_and_counted():
         choose(["a", "ax", "ab"], "random", 2)
     _, skipped = choose(["a", "ax", "abcdefgh", "b!a", "ab"] * 20, "random", 20, max_tokens=8)
     assert skipped.keys() == {"fewer than two regular tokens", "more than 8 tokens", "the tokenizer refuses it"}
-
-
-@pytest.mark.parametrize(
-    ("scheme", "count", "seed", "message"),
-    [("diagonal", 1, 0, "scheme 'diagonal' is unknown"), ("random", 0, 0, "pairs 0"), ("random", 1, -1, "seed -1")],
-)
-def test_a_wrong_choice_is_refused(scheme, count, seed, message):
-    with pytest.raises(InputError, match=message):
-        unmask.evaluate(["ab"], scheme=scheme, pairs=count, seed=seed)

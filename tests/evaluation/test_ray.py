@@ -80,7 +80,7 @@ def test_a_killed_worker_loses_nothing_and_a_run_changes_engines(ray_here, asked
             killed.append(workers()[0])
             os.kill(killed[0], signal.SIGKILL)
 
-    found = unmask.evaluate(**asked, out=tmp_path / "ray", engine="ray", workers=2, progress=kill_one)
+    found = unmask.evaluate(**asked, out=tmp_path / "ray", engine="ray:2", progress=kill_one)
     assert killed and not found.failed and found.summary["pairs"] == 60
     assert_same_numbers(found.rows, local.rows)
     parts = sorted((tmp_path / "ray" / "parts").glob("part-*.parquet"))
@@ -93,7 +93,7 @@ def test_a_killed_worker_loses_nothing_and_a_run_changes_engines(ray_here, asked
 def test_workers_measure_in_batches_as_this_process_does(ray_here, asked, tmp_path):
     """A batch is one answer; its rows share the time that it took."""
     local = unmask.evaluate(**asked, memory="1GB")
-    found = unmask.evaluate(**asked, memory="1GB", out=tmp_path / "ray", engine="ray", workers=2)
+    found = unmask.evaluate(**asked, memory="1GB", out=tmp_path / "ray", engine="ray:2")
     assert_same_numbers(found.rows, local.rows)
     together = found.rows.groupby("seconds")["pair"].nunique()
     assert together.max() == -(-60 // 8) and together.sum() == 60

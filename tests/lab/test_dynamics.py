@@ -10,10 +10,7 @@ from random_models import adaptive_masks, random_tables, weighted_masks
 
 from unmask.errors import InputError
 from unmask.lab.dynamics import (
-    DENSE_STATES,
-    ELIMINATED_STATES,
     block_dynamics,
-    dense,
     dirichlet_form,
     gibbs,
     mixing_time,
@@ -26,7 +23,7 @@ from unmask.lab.dynamics import (
     total_variation,
     uniform_masks,
 )
-from unmask.lab.model import curie_weiss, ising, potts, table_model
+from unmask.lab.model import curie_weiss, ising, table_model
 
 models = random_tables(3.0)
 
@@ -58,7 +55,7 @@ def test_matrices_equal_their_definition(model, data):
     k = data.draw(st.integers(1, model.space.sites))
     for law in (uniform_masks(model.space, k), surprise_masks(model, k, 1.3)):
         for kind, build in (("block", block_dynamics), ("naive", naive_dynamics), ("parallel", parallel_step)):
-            np.testing.assert_allclose(dense(build(model, law)), loop_transition(model, law, kind), atol=1e-13)
+            np.testing.assert_allclose(build(model, law), loop_transition(model, law, kind), atol=1e-13)
 
 
 @settings(max_examples=60, deadline=None)
@@ -73,7 +70,7 @@ def test_block_dynamics_is_reversible_invariant_and_positive(model, data):
         weighted_masks(model.space, dict(zip(masks, weights, strict=True))),
         adaptive_masks(model.space, k, lambda mask: generator.normal(size=model.space.states)),
     ):
-        chain = dense(block_dynamics(model, law))
+        chain = block_dynamics(model, law)
         np.testing.assert_allclose(chain.sum(1), 1, atol=1e-13)
         assert np.abs(model.p @ chain - model.p).max() < 1e-15
         flow = model.p[:, None] * chain
@@ -89,35 +86,15 @@ def test_adaptive_chain_with_the_naive_conditional_is_off():
     assert total_variation(stationary_law(right), model.p) < 1e-14
     assert total_variation(stationary_law(naive), model.p) > 0.2
     blind = uniform_masks(model.space, 2)
-    np.testing.assert_allclose(dense(naive_dynamics(model, blind)), dense(block_dynamics(model, blind)), atol=1e-15)
-
-
-def test_parallel_step_is_gibbs_only_without_dependence():
-    independent = ising(0.0, np.array([0.3, -0.5, 1.0]))
-    dependent = curie_weiss(3, 0.4)
-    for k in (1, 2, 3):
-        law = uniform_masks(independent.space, k)
-        np.testing.assert_allclose(dense(parallel_step(independent, law)), dense(gibbs(independent, k)), atol=1e-14)
-    law = uniform_masks(dependent.space, 2)
-    np.testing.assert_allclose(
-        dense(parallel_step(dependent, uniform_masks(dependent.space, 1))), dense(gibbs(dependent, 1)), atol=1e-15
-    )
-    assert np.abs(dense(parallel_step(dependent, law)) - dense(gibbs(dependent, 2))).max() > 0.01
-    assert np.abs(dependent.p @ parallel_step(dependent, law) - dependent.p).max() > 1e-3
+    np.testing.assert_allclose(naive_dynamics(model, blind), block_dynamics(model, blind), atol=1e-15)
 
 
 def test_impossible_contexts_leave_the_state():
     model = table_model([[0.5, 0.0, 0.0], [0.0, 0.5, 0.0], [0.0, 0.0, 0.0]])
-    chain = dense(gibbs(model, 1))
+    chain = gibbs(model, 1)
     np.testing.assert_allclose(chain.sum(1), 1, atol=1e-15)
     assert chain[8, 8] == 1.0
     assert np.abs(model.p @ chain - model.p).max() < 1e-16
-
-
-def test_a_law_for_another_space_is_refused():
-    law = surprise_masks(curie_weiss(3, 0.1), 1)
-    with pytest.raises(InputError, match="made for 8 states, used with 16"):
-        block_dynamics(curie_weiss(4, 0.1), law)
 
 
 @pytest.mark.parametrize(
@@ -139,11 +116,10 @@ def test_gap_of_independent_sites_is_k_over_n(fields, data):
     assert spectral_gap(gibbs(model, k), model.p) == pytest.approx(k / len(fields), rel=1e-10)
 
 
-@pytest.mark.parametrize("sites", [4, 7, 11])
+@pytest.mark.parametrize("sites", [4, 7])
 def test_gap_of_the_cycle_is_glaubers(sites):
-    """(1 - tanh 2 beta) / N; 11 sites are 2,048 states and take the Lanczos path."""
+    """(1 - tanh 2 beta) / N."""
     model = ising(0.3, np.zeros(sites), "cycle")
-    assert (model.space.states > DENSE_STATES) == (sites == 11)
     assert spectral_gap(gibbs(model, 1), model.p) == pytest.approx((1 - math.tanh(0.6)) / sites, rel=1e-9)
 
 
@@ -151,7 +127,7 @@ def test_gaps_below_rounding_are_still_found():
     """From coupling 1 to 2 the gap falls by about the barrier's e^-18; 1 - lambda_2 alone would be noise."""
     gaps = [spectral_gap(gibbs(m, 1), m.p) for m in (curie_weiss(6, b) for b in (1.0, 1.5, 2.0))]
     slopes = -np.diff(np.log(gaps)) / 0.5
-    assert gaps[-1] < 1e-14
+    assert gaps[-1] < 1e-14 and mixing_time(gibbs(curie_weiss(6, 3.0), 1), curie_weiss(6, 3.0).p) == math.inf
     np.testing.assert_allclose(slopes, 18, rtol=0.05)
 
 
@@ -173,15 +149,10 @@ def test_gap_is_the_least_dirichlet_quotient(model, data):
 @given(models, st.data())
 def test_mixing_time_equals_step_by_step(model, data):
     chain = gibbs(model, data.draw(st.integers(1, model.space.sites)))
-    steps, power = 1, dense(chain)
+    steps, power = 1, chain
     while 0.5 * np.abs(power - model.p).sum(1).max() > 0.25:
-        power, steps = power @ dense(chain), steps + 1
+        power, steps = power @ (chain), steps + 1
     assert mixing_time(chain, model.p) == steps
-
-
-def test_frozen_chains_do_not_mix():
-    model = curie_weiss(6, 3.0)
-    assert mixing_time(gibbs(model, 1), model.p) == math.inf
 
 
 @settings(max_examples=25, deadline=None)
@@ -198,12 +169,6 @@ def test_stationary_law_solves_its_equation(model, k):
     assert total_variation(stationary_law(gibbs(model, k)), model.p) < 1e-11
 
 
-def test_large_spaces_solve_for_their_law():
-    model = ising(0.3, np.linspace(-0.4, 0.4, 10), "cycle")
-    assert model.space.states > ELIMINATED_STATES
-    assert total_variation(stationary_law(gibbs(model, 1)), model.p) < 1e-11
-
-
 def test_states_left_for_good_have_no_weight():
     chain = np.array([[0.5, 0.3, 0.2], [0.0, 0.4, 0.6], [0.0, 0.8, 0.2]])
     np.testing.assert_allclose(stationary_law(chain), [0, 4 / 7, 3 / 7], atol=1e-15)
@@ -215,6 +180,5 @@ def test_reducible_chains_and_single_states_are_refused():
         stationary_law(np.eye(3))
     with pytest.raises(InputError, match="one state has all of it"):
         table_model([[1.0, 0.0]])
-    alone = potts(1, 0.5, np.zeros(2))
     with pytest.raises(InputError, match="single possible state"):
-        spectral_gap(gibbs(alone, 1), alone.p)
+        spectral_gap(np.eye(2), np.array([1.0, 0.0]))

@@ -7,8 +7,7 @@ from hypothesis import strategies as st
 from random_models import least_eigenvalue, random_table, weighted_masks
 from scipy.optimize import approx_fprime
 
-from unmask.errors import InputError
-from unmask.lab.dynamics import block_dynamics, dirichlet_form, gibbs, spectral_gap, surprise_masks, uniform_masks
+from unmask.lab.dynamics import block_dynamics, dirichlet_form, spectral_gap, surprise_masks, uniform_masks
 from unmask.lab.estimation import (
     MaskedLoss,
     averaged_block_covariance,
@@ -25,20 +24,17 @@ from unmask.lab.estimation import (
     slow_direction,
     worst_cost,
 )
-from unmask.lab.model import curie_weiss, ising, potts
+from unmask.lab.model import curie_weiss, ising
 from unmask.lab.schedules import masked_total_correlation
 
 
 @st.composite
 def families(draw):
-    """Ising models with their own couplings and fields, small Potts models, and saturated tables."""
-    kind = draw(st.sampled_from(["ising", "potts", "table"]))
-    if kind == "table":
+    """Ising models with their own couplings and fields, and saturated tables."""
+    if draw(st.booleans()):
         return random_table(draw(st.sampled_from([(2, 2, 2), (2, 3, 2), (3, 3)])), draw(st.integers(0, 10**6)), 0.7)
     sites = draw(st.integers(3, 4))
     fields = np.array(draw(st.lists(st.floats(-0.6, 0.6), min_size=sites, max_size=sites)))
-    if kind == "potts":
-        return potts(3, draw(st.floats(0.05, 0.8)), fields[:3])
     pairs = sites * (sites - 1) // 2
     return ising(draw(st.lists(st.floats(-0.6, 0.6), min_size=pairs, max_size=pairs)), fields)
 
@@ -122,28 +118,12 @@ def test_averaging_masks_is_no_worse_than_one_mask_and_no_better_than_likelihood
     assert least_eigenvalue(averaged - np.linalg.inv(fisher_information(model))) > -1e-7 * np.trace(one)
 
 
-def test_averaged_covariance_is_the_spectral_formula():
-    """<s, L^2 s> / <s, L s>^2 with L = I - P_k."""
-    slow = slow_direction(curie_weiss(4, 0.5, np.array([0.3, 0.0, 0.0, -0.1])))
-    s = slow.score[:, 0]
-    for k in (1, 2, 3):
-        moved = s - gibbs(slow, k) @ s
-        expected = (slow.p @ moved**2) / (slow.p @ (s * moved)) ** 2
-        assert averaged_block_covariance(slow, uniform_masks(slow.space, k))[0, 0] == pytest.approx(expected, rel=1e-10)
-
-
 def test_everything_masked_leaves_factorised_couplings_unidentified():
     model = curie_weiss(3, 0.2)
     covariance = factorised_covariance(model, uniform_masks(model.space, 3))
     assert np.isinf(covariance).all() and worst_cost(covariance, fisher_information(model)) == np.inf
     fields_only = ising(0.0, np.array([0.2, -0.3, 0.5])).along(np.arange(8.0) // 4, "first site")
     assert np.isfinite(factorised_covariance(fields_only, uniform_masks(fields_only.space, 3))).all()
-
-
-def test_adaptive_masks_have_no_factorised_covariance():
-    model = curie_weiss(3, 0.2)
-    with pytest.raises(InputError, match="do not look at x"):
-        factorised_covariance(model, surprise_masks(model, 2))
 
 
 def test_a_drop_to_or_from_parameters_that_are_not_identified_is_infinite():
@@ -194,15 +174,6 @@ def test_losses_and_gradients(model, data):
             assert np.linalg.eigvalsh(curvature)[0] > -1e-12
 
 
-def test_curvature_of_the_block_loss_is_its_hessian():
-    model = curie_weiss(3, 0.3, 0.2)
-    law = surprise_masks(model, 2)
-    losses, counts = MaskedLoss(model, law), draw_counts(model, law, 500, np.random.default_rng(1))
-    theta = model.theta + 0.3
-    slopes = approx_fprime(theta, lambda t: losses.block(t, counts)[1], 1e-6)
-    np.testing.assert_allclose(losses.block(theta, counts)[2], slopes, atol=1e-5)
-
-
 @settings(max_examples=15, deadline=None)
 @given(spins(), st.data())
 def test_infinite_data_give_the_truth(model, data):
@@ -250,17 +221,11 @@ def test_theory_of_the_learning_experiment(five_sites):
 def test_fits_agree_with_the_theory(five_sites, loss, k):
     """Result 6, n=4000, within four standard errors; the theory of another loss or of k=1 is further off."""
     law = uniform_masks(five_sites.space, k)
-    found = learn(five_sites, law, loss, 4000, 150, seed=k)
+    fits = learn(five_sites, law, loss, 4000, 150, seed=k)
     closed = factorised_covariance if loss == "factorised" else block_covariance
     theory = np.trace(closed(five_sites, law))
-    assert found.failed == 0
-    assert abs(found.mean - theory) < 4 * found.standard_error < 0.25 * theory
+    assert fits.failed == 0
+    assert abs(fits.mean - theory) < 4 * fits.standard_error < 0.25 * theory
     if k > 1:
         other = np.trace(block_covariance(five_sites, uniform_masks(five_sites.space, 1 if loss == "block" else k)))
-        assert abs(found.mean - other) > 4 * found.standard_error
-
-
-def test_the_same_seed_gives_the_same_fits(five_sites):
-    law = uniform_masks(five_sites.space, 4)
-    first, again, other = (learn(five_sites, law, "block", 1000, 3, seed) for seed in (1, 1, 2))
-    assert first == again != other
+        assert abs(fits.mean - other) > 4 * fits.standard_error

@@ -52,9 +52,9 @@ def test_a_study_prints_its_tables_and_writes_to_the_report_folder(command, tmp_
 
 
 def test_the_function_gives_what_the_command_gives(command, tmp_path):
-    words = ("dependence", "--sites", 3, "--states", 3, "--coupling", 0.3, "--fields=-0.2:0.2", "--couplings", 0, "--k", 1)
+    words = ("dependence", "--sites", 3, "--coupling", 0.3, "--fields=-0.2:0.2", "--couplings", 0, "--k", 1)
     printed = json.loads(command(*words, "--out", "command", "--json"))
-    model = lab.SpinModel(sites=3, states=3, coupling=0.3, fields="-0.2:0.2")
+    model = lab.SpinModel(sites=3, coupling=0.3, fields="-0.2:0.2")
     assert lab.dependence(model, couplings=0.0, k=1, out="function").to_dict() == printed
     for name in ("lab.json", "dependence.json", "dependence.png"):
         assert (tmp_path / "function" / name).read_bytes() == (tmp_path / "command" / name).read_bytes()
@@ -70,11 +70,10 @@ def test_a_study_says_first_what_it_will_write_where(capsys, monkeypatch, tmp_pa
 MISTAKES = [
     (["magic"], "magic is not a study of the lab: use one of dictionary, "),
     (["paralel"], "use unmask lab parallel"),
-    (["parallel", "--sites", "20"], "sites 20 is out of range: give a whole number from 2 to 12"),
+    (["parallel", "--sites", "20"], "sites 20 is out of range: give a whole number from 2 to 10"),
     (["dependence", "--couplings", "0:1:1000000000"], "couplings '0:1:1000000000'"),
     (["dictionary", "--k", "some"], "k 'some' is not understood"),
     (["schedule", "--graph", "pat"], "graph 'pat' is unknown: did you mean path"),
-    (["schedule", "--table", "/nowhere/joint.npy"], "'/nowhere/joint.npy' does not exist"),
     (["masking", "--fits", "1"], "fits 1 is out of range"),
     (["stutter", "--sites", "3"], "--sites"),
 ]

@@ -4,7 +4,6 @@ import inspect
 import json
 import os
 
-import numpy as np
 import pytest
 
 from unmask import lab
@@ -48,28 +47,11 @@ def test_numbers_are_those_of_the_theory():
     assert study.to_frame()["coupling"].tolist() == ["0.1", "0.3", "0.6"]
 
 
-def test_a_table_may_be_an_array_and_nothing_is_written_without_out(tmp_path, monkeypatch):
+def test_nothing_is_written_without_out(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     ticks = []
-    joint = np.array([[0.4, 0.1], [0.2, 0.3]])
-    study = lab.parallel(SpinModel(table=joint), progress=lambda done, total, what="": ticks.append((done, total)))
-    assert study.to_dict()["options"]["table"] == "an array of shape (2, 2)" and ticks[-1] == (1, 1)
-    assert os.listdir(tmp_path) == []
-    (tmp_path / "joint.json").write_text(json.dumps(joint.tolist()))
-    again = lab.parallel(SpinModel(table="joint.json"), out="lab")
-    assert again.to_dict()["points"] == study.to_dict()["points"] and again.tables[0].title == "table joint.json"
-    lab.dictionary(SpinModel(table=joint), out="lab")
-    with pytest.raises(InputError, match="has no coupling to vary"):
-        lab.dependence(SpinModel(table=joint))
-    with pytest.raises(InputError, match="every state is possible"):
-        lab.schedule(SpinModel(table=[[0.5, 0.5, 0], [0, 0, 0]]))
-    with pytest.raises(InputError, match="holds 'joint.json', which this very command reads"):
-        lab.parallel(SpinModel(table="joint.json"), out=".")
-
-
-def test_models_other_than_ising():
-    assert "Potts (q=3)" in lab.schedule(SpinModel(sites=3, states=3)).tables[0].title
-    lab.dependence(SpinModel(sites=3, states=3), couplings=0.5, k=1)
+    lab.parallel(THREE, couplings=[0.1], progress=lambda done, total, what="": ticks.append((done, total)))
+    assert ticks[-1] == (2, 2) and os.listdir(tmp_path) == []
 
 
 def test_independent_sites_and_single_sizes_are_no_mistake(tmp_path):
@@ -116,12 +98,10 @@ def test_a_figure_that_cannot_be_written_is_refused(tmp_path):
 @pytest.mark.parametrize(
     ("study", "model", "options", "message"),
     [
-        ("parallel", SpinModel(sites=6, states=5), {}, r"15,625 states.*5 sites of 5 values would fit \(3,125 states\)"),
         ("dependence", THREE, {"couplings": 500}, "use couplings and fields smaller than"),
         ("dictionary", SpinModel(), {"k": 7}, "k = 7 masked sites of 6: use k from 1 to 6"),
         ("dictionary", SpinModel(fields="1,2"), {}, "2 numbers for 6 sites"),
         ("dictionary", SpinModel(sites=3, coupling=99), {"couplings": 0.1, "k": 1}, "peaked"),
-        ("schedule", SpinModel(sites=11), {}, "2 to 10 sites"),
     ],
 )
 def test_mistakes_are_one_line_and_write_nothing(study, model, options, message, tmp_path):

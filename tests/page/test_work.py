@@ -132,9 +132,9 @@ def test_dependence_says_how_much_its_candidates_hold(page):
 
 
 def test_nothing_is_silent(page):
-    page.open("#/score?text=It+rains.&scores=pll,pll_word,energy_raw,energy_norm,left_to_right,right_to_left,confident,margin")
+    page.open("#/score?text=It+rains.&scores=pll,pll_word,energy_raw,energy_norm,left_to_right,right_to_left,confident,any_order")
     page.tab.wait_for_selector(".scored")
-    assert "6 scores at a time: confident, margin are not shown." in page.tab.inner_text("main")
+    assert "6 scores at a time: confident, any_order are not shown." in page.tab.inner_text("main")
     assert page.tab.get_by_role("checkbox", name="confident").is_disabled()
     page.open("#/sample")
     page.tab.wait_for_selector(".words button")

@@ -81,12 +81,6 @@ def test_a_folder_without_permission_is_one_line():
             os.chmod(locked, 0o755)
 
 
-def test_a_lone_surrogate_is_not_written(tmp_path):
-    with pytest.raises(InputError, match="lone surrogate"):
-        files.write_atomically(tmp_path / "x", "a\ud800")
-    assert not any(tmp_path.iterdir())
-
-
 def test_user_paths(monkeypatch, tmp_path):
     monkeypatch.setenv("HOME", str(tmp_path))
     assert files.user_path("~/runs") == tmp_path / "runs"

@@ -87,16 +87,6 @@ def test_settings_alone_may_be_replaced(tmp_path):
         opened(tmp_path / "run").__enter__()
 
 
-def test_a_hash_counts_for_itself_where_what_it_stands_for_is_unset(tmp_path):
-    given = {"model": None, "weights": "w1"}
-    with opened(tmp_path / "run", given) as folder:
-        folder.store([{"n": 1}], COLUMNS)
-    with opened(tmp_path / "run", given) as folder:
-        assert numbers(folder) == [1]
-    with pytest.raises(InputError, match="weights w1, not w2"):
-        opened(tmp_path / "run", {**given, "weights": "w2"}).__enter__()
-
-
 @pytest.mark.parametrize("there", ["thesis.txt", "figures/a.png", ".lock and thesis.txt"])
 def test_a_folder_with_something_else_in_it_is_left_as_it_was(tmp_path, there):
     for name in there.split(" and "):
@@ -256,10 +246,3 @@ def test_a_failure_leaves_a_folder_that_was_there_and_an_interrupt_every_folder(
         assert path.is_dir()
     with opened(tmp_path / "new") as folder:
         assert numbers(folder) == []
-
-
-def test_an_earlier_run_outlives_a_failure(run):
-    before = everything(run)
-    with pytest.raises(ZeroDivisionError), opened(run):
-        raise ZeroDivisionError
-    assert everything(run) == before

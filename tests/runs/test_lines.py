@@ -48,13 +48,6 @@ def test_bytes_that_are_no_text_have_a_line_and_a_place(tmp_path):
         list(numbered_lines(tmp_path / "a.txt"))
 
 
-def test_the_last_line_needs_no_end(tmp_path):
-    for content in (b"", b"\n", b"\n\n", b"one\ntwo", b"one\n\nthree\n", b"a long line without an end"):
-        (tmp_path / "a.txt").write_bytes(content)
-        expected = content.decode().removesuffix("\n").split("\n") if content else []
-        assert [line for _, line in lines.numbered_lines(tmp_path / "a.txt")] == expected
-
-
 def test_standard_input_that_cannot_be_read_is_called_that(monkeypatch):
     class Folder:
         def __iter__(self):

@@ -7,69 +7,49 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from sampling_cases import flat_settings, settings_of
+from sampling_cases import flat_settings
 from test_sample_command import unmask as command
 
 import unmask
 from unmask.errors import InputError
-from unmask.sampling.run.advance import draw_samples
 from unmask.sampling.run.result import load_run
 from unmask.sampling.settings import SampleSettings
 from unmask.signature import arguments
 
 SMALL = {"chains": 3, "sweeps": 4, "length": 4, "seed": 7}
-NAN, INF = float("nan"), float("inf")
+NAN = float("nan")
 
 WRONG = [
     ({"chains": 0}, "chains 0 is out of range"),
-    ({"chains": -3}, "chains -3"),
-    ({"chains": 2.5}, "not a whole number"),
     ({"chains": True}, "not a whole number"),
-    ({"chains": "many"}, "not a whole number"),
     ({"chains": 10**9}, "chains 1000000000 is out of range"),
     ({"chains": 10**6, "sweeps": 10**6}, "GB are free: give [0-9,]+ chains or fewer"),
     ({"sweeps": 0}, "sweeps 0"),
-    ({"sweeps": 10**12}, "sweeps"),
     ({"length": 0}, "length 0"),
     ({"length": []}, "no length"),
     ({"length": [4, -1]}, r"length \[4, -1\]"),
     ({"length": 40}, "42 tokens, special ones included: the model takes at most 16"),
     ({"burn_in": 4}, "leaves no sample"),
-    ({"burn_in": -1}, "burn_in -1"),
     ({"thin": 9}, "leaves no sample"),
-    ({"thin": 0}, "thin 0"),
     ({"seed": -1}, "seed -1"),
-    ({"seed": 2**64}, "seed"),
     ({"kernel": "magic"}, "use one of mh, gibbs"),
     ({"kernel": "annealling"}, "did you mean annealing"),
-    ({"energy": "free"}, "use one of raw, norm"),
     ({"temperature": 0.0}, "temperature 0.0 is out of range"),
     ({"temperature": NAN}, "temperature nan"),
-    ({"temperature": INF}, "temperature inf"),
     ({"temperature": "hot"}, "not a number"),
     ({"proposal_temperature": -1.0}, "proposal_temperature -1.0"),
     ({"top_k": 0}, "top_k 0"),
-    ({"scan": "sideways"}, "use one of random, fixed, permutation"),
-    ({"memory": "lots"}, "memory 'lots' is not understood: give bytes, such as 20GB or 500MB, or a share"),
-    ({"memory": 10}, "memory of 10 bytes is too little for one chain of 4 tokens, which takes [0-9,]+: give more memory"),
     ({"device": "abacus"}, "device 'abacus'"),
     ({"kernel": "block", "block_size": 9}, "blocks of 9 in a text of 4 free positions: give a block size from 1 to 4"),
-    ({"kernel": "block", "block_size": 0}, "block_size 0"),
-    ({"kernel": "block", "block_shape": "round"}, "use one of window, scattered"),
     ({"kernel": "annealing", "cold": 3.0}, "the first the higher"),
-    ({"kernel": "annealing", "hot": INF}, "hot inf"),
-    ({"kernel": "mask-predict", "passes": 0}, "passes 0"),
     ({"kernel": "least-dependent", "gamma": -1.0}, "gamma -1.0 is out of range"),
-    ({"kernel": "threshold", "tau": 2.0}, "tau 2.0 is out of range"),
     ({"kernel": "entropy-bound", "gamma": 1.0, "passes": 4}, "passes 4 and gamma 1 were both given"),
     ({"kernel": "least-dependent", "profile": "no/such/profile.json"}, "no/such/profile.json"),
     ({"kernel": "least-dependent", "profile": {"by_distance": [0.1]}}, "profile lacks 'fingerprint': measure one"),
-    ({"kernel": "mask-predict", "decoding_temperature": -0.5}, "decoding_temperature -0.5"),
     ({"kernel": "ancestral", "order": "inside-out"}, "random, left-to-right"),
     ({"kernel": "gibbs", "temperature": 1.0}, "temperature was given, which kernel gibbs does not use"),
     ({"kernel": "ancestral", "random_start": True}, "random_start was given, which kernel ancestral does not use"),
     ({"length": "four"}, "is not .*list of (whole )?numbers"),
-    ({"length": 4.5}, "is not .*list of (whole )?numbers"),
     ({"random_start": "yes"}, "is not True or False"),
     ({"alphabet": ""}, "names no token"),
     ({"alphabet": ["zebra"]}, "zebra"),
@@ -113,22 +93,12 @@ def test_python_refuses_in_one_line_and_writes_nothing(tiny, tmp_path, wrong, me
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--chains", "0"], "chains 0"),
         (["--chains", "1000000000"], "give a whole number from 1 to 1,000,000"),
-        (["--chains", "nan"], "chains 'nan'"),
         (["--kernel", "gibs"], "did you mean gibbs"),
-        (["--length", "99"], "the model takes at most 16"),
         (["--length", "many"], "or a list of whole numbers"),
-        (["--temperature", "nan"], "temperature nan"),
-        (["the [MASK]", "--allow", "2=zebra"], "zebra"),
-        (["the [MASK]", "--allow", "two"], "such as 3=red,green"),
         (["--init", "/nowhere/starts.txt"], "does not exist"),
         (["--init", "/"], "is a folder"),
-        (["--kernel", "block", "--block-size", "30"], "blocks of 30"),
-        (["--kernel", "gibbs", "--temperature", "1"], "kernel gibbs does not use"),
-        (["--alphabet", "cat,zebra"], "zebra"),
         (["--together", "3"], "--together"),
-        (["--block", "3"], "--block"),
     ],
 )
 def test_the_command_refuses_in_one_line(tiny_folder, tmp_path, arguments, message):
@@ -150,11 +120,6 @@ def test_settings_are_either_sound_or_refused(options):
         assert "\n" not in str(error)
     else:
         assert SampleSettings.from_dict(json.loads(json.dumps(made.to_dict(), allow_nan=False))) == made
-
-
-def test_too_many_chains_at_once_are_refused_before_anything_is_allocated(english):
-    with pytest.raises(InputError, match="chains at once need about [0-9,]+ GB .* give a smaller memory"):
-        draw_samples(settings_of(chains=10**6, sweeps=1, random_start=True), english, chains_at_once=10**6)
 
 
 @pytest.fixture(scope="module")
@@ -251,21 +216,14 @@ def test_a_text_of_the_checkpoint_that_no_chain_can_be_at_is_refused(tiny, folde
 
 
 def test_a_part_that_is_gone_is_noticed_and_drawn_again(tiny, folder, finished):
+    (folder / PART).write_bytes(b"garbage")
+    with pytest.raises(InputError, match="delete it and its group's file in checkpoints"):
+        unmask.sample(out=folder, model=tiny, **SMALL)
     (folder / PART).unlink()
     with pytest.raises(InputError, match="holds no sample"):
         load_run(folder)
     with pytest.raises(InputError, match="12 of the 12 samples of group 0 are gone"):
         unmask.sample(out=folder, model=tiny, **SMALL)
-    (folder / CHECKPOINT).unlink()
-    again = unmask.sample(out=folder, model=tiny, **SMALL)
-    assert again.samples["text"].tolist() == load_run(finished).samples["text"].tolist()
-
-
-def test_a_damaged_part_is_mended_as_the_message_says(tiny, folder, finished):
-    (folder / PART).write_bytes(b"garbage")
-    with pytest.raises(InputError, match="delete it and its group's file in checkpoints"):
-        unmask.sample(out=folder, model=tiny, **SMALL)
-    (folder / PART).unlink()
     (folder / CHECKPOINT).unlink()
     again = unmask.sample(out=folder, model=tiny, **SMALL)
     assert again.samples["text"].tolist() == load_run(finished).samples["text"].tolist()

@@ -11,7 +11,7 @@ from unmask.models.tabular import TabularMLM
 from unmask.sampling.decoders.decoder import Ancestral, ConfidenceOrder, MaskPredict, decode
 from unmask.sampling.decoders.revealing import EntropyBound, LowestEntropy, RandomSets
 from unmask.sampling.engine.passes import Passes
-from unmask.sampling.engine.randomness import Asked, ChainStreams, counter_words, plain_draw, plain_uniform, uniform
+from unmask.sampling.engine.randomness import ChainStreams, TokenDraw, counter_words, plain_draw, plain_uniform, uniform
 from unmask.sampling.enumeration import all_texts, target_law, transition_matrix
 from unmask.sampling.kernels.kernel import PseudoGibbs
 from unmask.sampling.kernels.metropolis import MetropolisHastings, ProductBlock, SequentialBlock
@@ -72,9 +72,9 @@ def test_drawn_tokens_are_those_of_the_plain_twin(dtype, temperature, cut):
     sites, current = (torch.randint(n, (m,), generator=generator) for n in (4, vocabulary))
     u = torch.rand(m, generator=generator, dtype=torch.float64)
     least = torch.where(support[sites], logits, -torch.inf).sort(-1).values[:, -100] if cut else None
-    plain = plain_draw(Asked(logits, support, sites, current, temperature, least, u))
+    plain = plain_draw(TokenDraw(logits, support, sites, current, temperature, least, u))
     on_gpu = [None if value is None else value.cuda() for value in (logits, support, sites, current)]
-    fused = draw_on_gpu(Asked(*on_gpu, temperature, None if least is None else least.cuda(), u.cuda()))
+    fused = draw_on_gpu(TokenDraw(*on_gpu, temperature, None if least is None else least.cuda(), u.cuda()))
     assert int((fused.tokens.cpu() != plain.tokens).sum()) <= (0 if dtype == torch.float64 else 1)
     same = fused.tokens.cpu() == plain.tokens
     for one, other in zip(fused[1:], plain[1:], strict=True):
@@ -127,7 +127,6 @@ def test_chains_do_not_depend_on_how_many_run_at_once(tiny_on_gpu):
         *((name, {}) for name in KERNELS if name != "mh"),
         ("mh", {"top_k": 4, "proposal_temperature": 0.8}),
         ("mask-predict", {"decoding_temperature": 0.0}),
-        ("block", {"block_shape": "scattered"}),
     ],
 )
 def test_runs_of_every_kernel_do_not_depend_on_it_either(tiny_folder, kernel, options):

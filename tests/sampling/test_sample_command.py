@@ -89,7 +89,7 @@ def test_help_names_the_kernels_and_their_options():
     shown = " ".join(unmask("sample", "--help").output.split())
     for name in KERNELS:
         assert name in shown
-    assert "--memory" in shown and "--block-size" in shown and "--together" not in shown
+    assert "--block-size" in shown and "--together" not in shown
     assert unmask("sample", "--together", 4).exit_code == 2
 
 

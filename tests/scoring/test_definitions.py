@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from itertools import pairwise, permutations, product
+from itertools import permutations, product
 from math import exp, log
 
 import pytest
@@ -11,16 +11,12 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from unmask.cloze import Cloze
 from unmask.errors import InputError
-from unmask.joints.deriving import derive
 from unmask.models.tabular import TabularMLM
 from unmask.scoring.batch import TextBatch, score_batch
 from unmask.scoring.registry import LAWS, SCORES, chosen, passes_of
-from unmask.tables.unary import unary_tables
 
-ENUMERATED = [*(name for name in SCORES if name != "log_prob"), *LAWS, *(f"{name}@2" for name in LAWS)]
-"""log_prob has a file of its own."""
+ENUMERATED = [*SCORES, *LAWS, *(f"{name}@2" for name in LAWS)]
 
 
 def distribution(model, text, hidden, site):
@@ -41,18 +37,13 @@ def chain(model, text, order):
     return total
 
 
-def by_rule(model, text, eagerness):
+def confident(model, text):
     hidden, total = set(range(len(text))), 0.0
     while hidden:
-        site = max(sorted(hidden), key=lambda s: eagerness(distribution(model, text, hidden, s)))
+        site = max(sorted(hidden), key=lambda s: float(distribution(model, text, hidden, s).max()))
         total += log_q(model, text, hidden, site)
         hidden.remove(site)
     return total
-
-
-def margin(q):
-    first, second = q.topk(2).values.tolist()
-    return first - second
 
 
 def orders(model, text):
@@ -78,9 +69,7 @@ DEFINED = {
     "energy_raw": raw,
     "left_to_right": lambda model, text: chain(model, text, range(len(text))),
     "right_to_left": lambda model, text: chain(model, text, reversed(range(len(text)))),
-    "confident": lambda model, text: by_rule(model, text, lambda q: float(q.max())),
-    "margin": lambda model, text: by_rule(model, text, margin),
-    "open": lambda model, text: by_rule(model, text, lambda q: float(torch.special.entr(q).sum())),
+    "confident": confident,
     "any_order": lambda model, text: log_mean(orders(model, text)),
     "order_bounds": lambda model, text: max(orders(model, text)),
 }
@@ -169,26 +158,6 @@ def test_one_token_has_one_probability():
         assert float(found[name].values[0]) == pytest.approx(log_q(model, [3], {0}, 0), abs=1e-9), name
 
 
-def test_pairs_are_joints_over_shared_marginals():
-    model = TabularMLM.random(4, 4, seed=3)
-    text = [0, 3, 1, 2]
-    pairs = []
-    for a, b in pairwise(range(4)):
-        ids = tuple(model.mask_id if t in (a, b) else token for t, token in enumerate(text))
-        joint = derive(unary_tables(model, Cloze(ids, (a, b))), "mrf").dense().exp()
-        pairs.append((joint[text[a], text[b]].log(), joint.sum(1)[text[a]].log(), joint.sum(0)[text[b]].log()))
-    whole = sum(float(pair) for pair, _, _ in pairs)
-    shared = sum(float(right + left) / 2 for (_, _, right), (_, left, _) in pairwise(pairs))
-    found = scores(model, [text], ["pair"], joint="mrf")
-    assert float(found.values[0]) == pytest.approx(whole - shared, abs=1e-9)
-
-
-def test_a_pair_of_two_tokens_is_the_joint_itself():
-    model = TabularMLM.random(3, 2, seed=6)
-    texts = list(product(range(3), repeat=2))
-    assert float(scores(model, texts, ["pair"]).values.exp().sum()) == pytest.approx(1, abs=1e-9)
-
-
 def test_sampled_orders_come_with_an_error_that_covers_the_truth():
     model = TabularMLM.random(3, 5, seed=7)
     texts = list(product(range(3), repeat=5))[::11]
@@ -222,7 +191,7 @@ class CountingMLM(TabularMLM):
         return super().logits(ids, positions)
 
 
-@pytest.mark.parametrize("names", [("pll",), ("confident", "margin"), ("any_order", "order_bounds"), ("left_to_right",)])
+@pytest.mark.parametrize("names", [("pll",), ("confident",), ("any_order", "order_bounds"), ("left_to_right",)])
 def test_passes_are_those_that_are_made(names):
     model = CountingMLM.random(3, 4, seed=3)
     score_batch(model, TextBatch.of(torch.tensor([[0, 1, 2, 0]])), chosen(names))

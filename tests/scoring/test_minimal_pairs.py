@@ -40,7 +40,7 @@ def test_accuracy_by_set_and_phenomenon(pieces):
 
 def test_identical_sentences_tie_by_every_score(pieces):
     same = [{"sentence_good": "the unplayed dog sat", "sentence_bad": "the unplayed dog sat"}]
-    names = "pll,pll_word,left_to_right,confident,margin,open"
+    names = "pll,pll_word,left_to_right,confident"
     sampled = [unmask.AnyOrder(exact_tokens=2, orders=4), unmask.OrderBounds(exact_tokens=2, orders=4)]
     found = unmask.score(minimal_pairs=same, score=[*names.split(","), *sampled], model=pieces)
     assert all(found.rows[0][f"{name}_correct"] == 0.5 for name in found.scores)

@@ -13,10 +13,8 @@ from unmask.scoring.registry import (
     DEFAULT,
     PLL,
     SCORES,
-    AdjacentPairs,
     AnyOrder,
     DecoderLaw,
-    LogProb,
     OrderBounds,
     chosen,
     columns_of,
@@ -25,8 +23,6 @@ from unmask.scoring.registry import (
 from unmask.signature import arguments
 
 SOURCE = Path(unmask.__file__).parent
-WORDS = {"log_prob", "margin", "open", "pair"}
-"""Names that are also columns or words elsewhere."""
 
 
 def named_in(tree):
@@ -36,7 +32,7 @@ def named_in(tree):
 def test_a_name_is_in_its_entry_and_its_family_only():
     homes = {SOURCE / "scoring" / "registry.py", SOURCE / "cli" / "app.py"}
     for path in SOURCE.rglob("*.py"):
-        found = named_in(ast.parse(path.read_text())) & (SCORES.keys() - WORDS)
+        found = named_in(ast.parse(path.read_text())) & SCORES.keys()
         module = ".".join(("unmask", *path.relative_to(SOURCE).with_suffix("").parts))
         own = {name for name, score in SCORES.items() if score.function.startswith(f"{module}:")}
         assert path in homes or found <= own, (path, found - own)
@@ -44,8 +40,7 @@ def test_a_name_is_in_its_entry_and_its_family_only():
 
 @pytest.mark.parametrize("name", SCORES)
 def test_columns_are_those_of_the_entry(name, pieces):
-    few = {"pair": AdjacentPairs(candidates=4), "log_prob": LogProb(chains=2, anneals=1)}
-    found = unmask.score(["a dog"], few.get(name, name), model=pieces)[0]
+    found = unmask.score(["a dog"], name, model=pieces)[0]
     columns = columns_of(chosen(name))
     assert [column for column in found if column == name or column.startswith(f"{name}_")] == list(columns)
     assert all(isinstance(found[column], bool if is_flag else float) for column, is_flag in columns.items())
@@ -66,8 +61,6 @@ def test_options_go_to_the_entries_that_have_them():
     [
         (AnyOrder, {"orders": 1}, "orders 1 is out of range"),
         (AnyOrder, {"oders": 8}, "did you mean orders"),
-        (AdjacentPairs, {"joint": "mfr"}, "joint 'mfr' is unknown: did you mean mrf"),
-        (LogProb, {"energy": "low"}, "energy 'low' is unknown"),
         (DecoderLaw, {"decoder": "mh"}, "'decoder:mh' is unknown"),
     ],
 )

@@ -85,19 +85,6 @@ def test_a_lost_part_is_computed_again(pieces, long_file, tmp_path):
     assert unmask.score(long_file, "pll", model=pieces, out=out).rows == before
 
 
-def test_a_folder_of_another_run_is_left_alone(pieces, file, tmp_path):
-    out = tmp_path / "run"
-    unmask.score(file, "pll", model=pieces, out=out)
-    before = (out / "scores.jsonl").read_bytes()
-    for change in ({"score": "pll_word"}, {"unit": "bits"}, {"rows": "words"}):
-        with pytest.raises(InputError, match="give the same settings"):
-            unmask.score(file, **{"score": "pll", "model": pieces, "out": out, **change})
-    file.write_text("a dog\n")
-    with pytest.raises(InputError, match="texts"):
-        unmask.score(file, "pll", model=pieces, out=out)
-    assert (out / "scores.jsonl").read_bytes() == before
-
-
 def test_rows_come_one_by_one_and_are_not_kept(pieces):
     seen = []
     found = unmask.score(iter(LINES), "pll", model=pieces, sink=seen.append)
@@ -145,14 +132,6 @@ def test_tables_whose_column_is_not_named_or_whose_rows_do_not_fit(tmp_path, unm
     assert code == 2 and printed == "" and told in said and said.count("\n") == 1
 
 
-def test_lines_have_no_fields(pieces, tmp_path):
-    (tmp_path / "lines.txt").write_text("a dog\n")
-    with pytest.raises(InputError, match="without fields"):
-        unmask.score(tmp_path / "lines.txt", model=pieces, field="text")
-    (tmp_path / "keys.jsonl").write_text('{"stimulus": "a dog", "id": 3}\n')
-    assert unmask.score(tmp_path / "keys.jsonl", model=pieces, field="stimulus")[0]["text"] == "a dog"
-
-
 @pytest.mark.parametrize(
     ("content", "told"),
     [
@@ -176,7 +155,7 @@ def test_damaged_files_are_told_with_the_line(pieces, tmp_path, content, told, u
 def test_ray_gives_the_same_rows(ray_here, pieces_folder, file, tmp_path):
     model = partial(unmask.load, pieces_folder, device="cpu")
     local = unmask.score(file, "pll", model=model).rows
-    found = unmask.score(file, "pll", model=model, out=tmp_path / "run", engine="ray", workers=2)
+    found = unmask.score(file, "pll", model=model, out=tmp_path / "run", engine="ray:2")
     assert [row["text"] for row in found] == LINES
     assert [row["pll"] for row in found] == pytest.approx([row["pll"] for row in local], abs=1e-5, nan_ok=True)
 

@@ -139,11 +139,11 @@ def test_long_texts_are_refused_or_scored_in_windows(pieces):
 
 def test_numbers_do_not_depend_on_the_company(pieces):
     texts = ["The dog ran.", "a cat sat on the dog", "The dog ran.", "walks", "don't"]
-    scores = ["pll", "confident", "open", unmask.AnyOrder(exact_tokens=3), unmask.OrderBounds(exact_tokens=3)]
+    scores = ["pll", "confident", unmask.AnyOrder(exact_tokens=3), unmask.OrderBounds(exact_tokens=3)]
     together = unmask.score(texts, scores, model=pieces)
     for text, row in zip(texts, together, strict=True):
         alone = unmask.score(text, scores, model=pieces)[0]
-        for name in ("pll", "confident", "open", "any_order", "order_bounds"):
+        for name in ("pll", "confident", "any_order", "order_bounds"):
             assert row[name] == pytest.approx(alone[name], abs=1e-4)
     assert together[0]["any_order"] == together[2]["any_order"]
 
@@ -205,13 +205,9 @@ def test_proteins_letter_by_letter(tmp_path):
     ("arguments", "told"),
     [
         ({"score": "plll"}, "did you mean pll"),
-        ({"rows": "sentences"}, "rows 'sentences' is unknown"),
-        ({"unit": "bans"}, "use one of nats, bits"),
         ({"rows": "nested", "format": "csv"}, "do not fit into CSV"),
         ({"engine": "ray"}, "needs an out folder"),
-        ({"workers": 2}, "workers was given, which engine local does not use: leave it out, or use engine ray"),
         ({"field": "stimulus"}, "field stimulus names a column, and text 1 is a text without columns"),
-        ({"long": "cut"}, "long 'cut' is unknown"),
     ],
 )
 def test_options_that_cannot_be(pieces, arguments, told):
@@ -251,12 +247,6 @@ def test_sequences_of_fasta_come_back_with_their_names(pieces, tmp_path):
         unmask.score(file, field="text", model=pieces)
 
 
-def test_tables_are_read_by_what_is_between_their_cells(pieces, tmp_path):
-    file = tmp_path / "stimuli.csv"
-    file.write_bytes(b'sentence;condition\r\n"The dog, a cat; ran.";a\r\n')
-    assert [row["text"] for row in unmask.score(file, model=pieces)] == ["The dog, a cat; ran."]
-
-
 def test_the_rows_of_a_frame_are_texts_and_not_its_columns(pieces):
     import pandas
 
@@ -283,14 +273,6 @@ def test_the_name_of_a_file_is_not_scored_as_a_text(pieces, tmp_path, monkeypatc
     ):
         refused = invoke(words)
         assert refused.exit_code == 2 and f"is the name of a file: give {instead}" in refused.stderr.replace("\n", " ")
-
-
-@pytest.mark.parametrize("ending", [".csv", ".jsonl", ".parquet"])
-def test_a_folder_is_not_named_as_a_file(pieces, tmp_path, ending):
-    out = tmp_path / f"rows{ending}"
-    with pytest.raises(InputError, match=f"is named like a file, and out is a folder: name it without {ending}"):
-        unmask.score("a dog", model=pieces, out=out)
-    assert not out.exists()
 
 
 def test_columns_of_a_table_come_back_and_their_case_does_not_matter(pieces, tmp_path):

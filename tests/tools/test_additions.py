@@ -66,13 +66,8 @@ assert json.loads(invoke(typed).stdout)["nats"] == unmask.surprise("the cat sat 
 run = unmask.sample("the [MASK] [MASK] .", kernel=KERNELS["leftmost"](passes=2), model=model, chains=4, sweeps=1)
 assert len(run.samples) == 4 and not run.samples["text"].str.contains("MASK").any()
 
-from unmask.sampling.engine.passes import chain_cost
-from unmask.sampling.target import Target, blank_template
-
-target = Target(model, blank_template(model, 5))
-names = ("leftmost", "confidence", "ancestral", "uniform")
-work = [chain_cost(KERNELS[name](), target, "logits").work for name in names]
-assert work[0] == work[1] == 5 * work[2] == 5 * work[3], "decoders draw all of their tokens at once, unless they say otherwise"
+drawn = [KERNELS[name]().conditionals_at_once(5) for name in ("leftmost", "confidence", "ancestral", "uniform")]
+assert drawn == [5, 5, 1, 1], "decoders draw all of their tokens at once, unless they say otherwise"
 """
 
 

@@ -42,7 +42,7 @@ def test_shares_have_the_rows_of_one_process(
     monkeypatch.setattr("unmask.translation.beam_search.ROWS", {"cpu": 20})
     given = {"model": causal if "beam" in options.values() else masked, "device": "cpu", **options}
     local, seen = flat.translate(sources(12), **given), []
-    found = flat.translate(sources(12), **given, engine="ray", workers=2, progress=lambda *report: seen.append(report))
+    found = flat.translate(sources(12), **given, engine="ray:2", progress=lambda *report: seen.append(report))
     assert found.rows == local.rows and found.moves == local.moves
     assert seen[-1] == (12, 12, "translated") and len(seen) > 2
 
@@ -70,5 +70,5 @@ def test_a_killed_worker_changes_nothing(ray_here: Any, masked: Path) -> None:
             killed.append(workers()[0])
             os.kill(killed[0], signal.SIGKILL)
 
-    found = flat.translate(sources(24), **given, engine="ray", workers=2, progress=kill_one)
+    found = flat.translate(sources(24), **given, engine="ray:2", progress=kill_one)
     assert killed and found.rows == local.rows and found.moves == local.moves

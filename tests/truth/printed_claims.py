@@ -91,15 +91,14 @@ def _unit(text: str) -> float:
 class Enumerated:
     """All fillings of a text, which of them the options allow, and their probabilities."""
 
-    def __init__(self, question, allow=None, forbid=(), match=None, differ=False, lengths="uniform") -> None:
+    def __init__(self, question, allow=None, forbid=(), match=None) -> None:
         model = self.model = question.model
-        self.question, self.allow, self.forbid, self.match, self.differ = question, allow or {}, forbid, match, differ
+        self.question, self.allow, self.forbid, self.match = question, allow or {}, forbid, match
         readings = question.readings
         support = question.support.tolist()
-        weights = self._weights(lengths)
         self.log_p = {
-            (n, *tokens): value + (log(weight) if weight else -inf)
-            for n, (reading, weight) in enumerate(zip(readings, weights, strict=True))
+            (n, *tokens): value - log(len(readings))
+            for n, reading in enumerate(readings)
             for tokens, value in every_filling(model, reading.cloze, support).items()
         }
         self.kinds = [blank.kind for blank in question.blanks]
@@ -108,27 +107,6 @@ class Enumerated:
         self.by_word = defaultdict(list)
         for state in self.log_p if self.kinds.count("word") == 1 else ():
             self.by_word[self.key(state)].append(state)
-
-    def _weights(self, lengths) -> list[float]:
-        clozes = [reading.cloze for reading in self.question.readings]
-        if lengths == "uniform":
-            return [1 / len(clozes)] * len(clozes)
-        import numpy as np
-
-        fits, support = [], self.question.support.tolist()
-        for cloze in clozes:
-            total = 0.0
-            for p in sorted({p + step for p in cloze.block for step in (-1, 1)} - set(cloze.block)):
-                if cloze.ids[p] in self.model.special_ids:
-                    continue
-                row = np.array([cloze.ids])
-                row[0, p] = self.model.mask_id
-                logits = self.model.exact_logits(row, np.array([[p]])).double().numpy()[0, 0]
-                total += logits[cloze.ids[p]] - np.logaddexp.reduce(logits[support])
-            fits.append(total)
-        if max(fits) == -inf:
-            return [1 / len(fits)] * len(fits)
-        return list(np.exp(np.array(fits) - np.logaddexp.reduce(fits)))
 
     def parts(self, state):
         return self.question.readings[state[0]].parts(state[1:])
@@ -158,8 +136,6 @@ class Enumerated:
 
     def _passes(self, state) -> bool:
         parts = self.parts(state)
-        if self.differ and state[1:] == self.question.readings[0].cloze.gold:
-            return False
         for b, (kind, ids) in enumerate(zip(self.kinds, parts, strict=True), 1):
             text = self.spelled(ids) if kind == "word" else _remembered(self.model, "text", ids, self._text)
             if text is None or (kind == "word" and self._encoded(text) != ids):

@@ -69,7 +69,6 @@ def questions(draw):
         "top": draw(st.integers(1, 12)),
         "passes": draw(st.one_of(st.integers(1, 60), st.integers(1, 300), st.just(2000 if sites < 4 else 300))),
         "pieces": 2,
-        "lengths": draw(st.sampled_from(["uniform", "fit"])),
     }
     if not draw(st.integers(0, 3)):
         options["mass"] = draw(st.sampled_from([0.1, 0.5, 0.9, 0.999, 1.0]))
@@ -114,7 +113,7 @@ def check(question, seen: Counter) -> None:
                 else:
                     assert "no filling within the constraints was found" in str(error)
                     return
-    named = {name: options[name] for name in ("allow", "forbid", "match", "lengths") if name in options}
+    named = {name: options[name] for name in ("allow", "forbid", "match") if name in options}
     truth = Enumerated(answer.question, **named)
     printed = read_back(as_printed(answer.filling))
     assert false_claims(printed, answer, truth) == []
@@ -155,12 +154,6 @@ def enough(seen: Counter, cases: int) -> None:
 
 def test_two_hundred_cases_without_a_false_claim():
     enough(sweep(300), 200)
-
-
-def test_a_filling_below_the_smallest_number_is_not_certain():
-    """A weight of 1e-141 times a path of 1e-317 is not 0: the last of six fillings has another above it."""
-    law = Law(seed=22741, scale=400.0)
-    check((FEW, law, "b a [WORD] .", {"top": 11, "passes": 300, "pieces": 2, "lengths": "fit", "answers": []}, False), Counter())
 
 
 @pytest.mark.slow
@@ -258,14 +251,11 @@ def test_answers_that_a_constraint_leaves_out(options, why):
 
 def test_what_stood_in_the_blanks_is_not_listed_where_a_constraint_leaves_it_out():
     model = drawn(FEW, Law(seed=1))
-    for options in ({"allow": {1: ["a"]}}, {"differ": True}):
-        shown = answered("b a b", model, positions=[1], passes=50, top=20, **options).filling.completions
-        assert shown and not any(completion.is_gold for completion in shown)
+    shown = answered("b a b", model, positions=[1], passes=50, top=20, allow={1: ["a"]}).filling.completions
+    assert shown and not any(completion.is_gold for completion in shown)
     assert any(completion.is_gold for completion in answered("b a b", model, positions=[1], passes=50).filling.completions)
     with pytest.raises(InputError, match="the target has 'b' at blank 1, which allow does not name"):
         answered("[MASK] a b", model, targets=["b"], allow={1: ["a"]})
-    with pytest.raises(InputError, match="is what stood in the blanks, which differ leaves out"):
-        answered("b a b", model, positions=[1], differ=True, answers=["b"])
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])

@@ -1,11 +1,8 @@
 """`fill` by the chain rule over all orders: many blanks, whole words and gaps, over the whole vocabulary.
 
 A text with [WORD] or [GAP:2-5] is read with every number of tokens that its blanks may have (`unmask.models.text.blanks`). With
-n readings and weights w, the probability of a filling x of reading r is w_r p_r(x), where p_r is the chain rule averaged over
-orders in the text with that many masks, over all regular tokens:
-
-    uniform   w_r = 1/n
-    fit       w_r proportional to the model's probability of the blanks' neighbours (`unmask.tables.revealing.length_weights`)
+n readings, the probability of a filling x of reading r is p_r(x) / n, where p_r is the chain rule averaged over orders in the
+text with that many masks, over all regular tokens.
 
 A word's probability is the sum over all its spellings in the tokens allowed, if the text has one [WORD]. With several, and
 during the search, words are spelled as the tokenizer does. Statements about fillings that were not found, and about the order of
@@ -20,7 +17,7 @@ An answer that a user names is read in tokens: one part per blank, split as the 
 
 A [MASK] whose word has several tokens is scored with as many masks. A [WORD] or [GAP] takes what its lengths allow.
 
-Constraints are allowed and forbidden words, a pattern, and tokens other than those of the text (`FilledBlanks`). They only leave
+Constraints are allowed and forbidden words, and a pattern (`FilledBlanks`). They only leave
 fillings out: those that remain keep their probability over the whole vocabulary. A named answer that they leave out is refused.
 """
 
@@ -49,7 +46,7 @@ from unmask.models.text.blanks import Blank, TextReading, WordMarks, has_several
 from unmask.results import Result
 from unmask.runs.progress import Enough, Progress
 from unmask.tables.lattice import Rounding, State, Variant, log_sum
-from unmask.tables.revealing import Conditionals, length_weights
+from unmask.tables.revealing import Conditionals
 
 if TYPE_CHECKING:
     import pandas
@@ -69,7 +66,7 @@ def searches(model: MaskedLM, text: str, construction: str | None, grid: Grid, s
     needed = [
         (has_several_lengths(text), "[WORD] or [GAP]"),
         (bool(search.answers), "answers"),
-        (search.constrained, "allow, forbid, match or differ"),
+        (search.constrained, "allow, forbid or match"),
         (search.passes is not None or search.mass is not None, "passes or mass"),
     ]
     why = next((name for needs, name in needed if needs), None)
@@ -128,14 +125,12 @@ class SearchedText:
         """Search its fillings."""
         search, readings, filled = self.search, self.readings, self.filled
         conditionals = Conditionals(self.model, self.support)
-        weights, beside = [1 / len(readings)] * len(readings), 0
-        if search.lengths == "fit":
-            weights, beside = length_weights(conditionals, [reading.cloze for reading in readings]), 2 * len(self.blanks)
+        weight = 1 / len(readings)
         number = {reading.lengths: n for n, reading in enumerate(readings)}
         inside = [(number[answer.lengths], *answer.tokens) for answer in self.given if answer.lengths in number]
         gold = readings[0].cloze.gold
         gold = None if gold and filled.outside([(i,) for i in gold]) else gold
-        variants = [Variant(r.cloze, w, filled.allowed(r)) for r, w in zip(readings, weights, strict=True)]
+        variants = [Variant(reading.cloze, weight, filled.allowed(reading)) for reading in readings]
         found = search_fillings(
             conditionals,
             variants,
@@ -145,7 +140,7 @@ class SearchedText:
             wanted=[*inside, *([(0, *gold)] if gold else [])],
             accept=filled.accept,
             also=self._other_spellings,
-            rounding=Rounding.of(self.model.dtype, 2 * beside),
+            rounding=Rounding.of(self.model.dtype),
             progress=progress,
         )
         spelled = _Spelled(filled, found, self._other_spellings, sum(_size(variant, len(self.support)) for variant in variants))
@@ -159,12 +154,12 @@ class SearchedText:
         scored = [
             spelled.answer(answer, (number[answer.lengths], *answer.tokens))
             if answer.lengths in number
-            else _wider(conditionals, self.model, self.text, answer, 1 / len(weights))
+            else _wider(conditionals, self.model, self.text, answer, weight)
             for answer in self.given
         ]
         seen = [
-            ReadingSeen(r.lengths, w, found.mass_of([f for f in found.fillings if f.variant == n]))
-            for n, (r, w) in enumerate(zip(readings, weights, strict=True))
+            ReadingSeen(reading.lengths, weight, found.mass_of([f for f in found.fillings if f.variant == n]))
+            for n, reading in enumerate(readings)
         ]
         completions = [spelled.completion(group) for group in [*best, *last]]
         certain = min(found.certain_among([group[0] for group in shown]), len(best))
@@ -507,7 +502,7 @@ class FilledBlanks:
     """The blanks of a text under constraints: what their tokens spell, which tokens they may take, which fillings pass."""
 
     def __init__(self, model: MaskedLM, blanks: Sequence[Blank], readings: Sequence[TextReading], search: Search) -> None:
-        self.model, self.blanks, self.readings, self.differ = model, blanks, readings, search.differ
+        self.model, self.blanks, self.readings = model, blanks, readings
         if not all(word.strip() for word in search.forbid or ()):
             raise InputError(f"forbid {list(search.forbid or ())} has an empty word: name the words, or leave it out")
         self.forbidden = {word.strip().casefold() for word in search.forbid or ()}
@@ -520,8 +515,6 @@ class FilledBlanks:
         named = {b - 1: pattern for b, pattern in match.items() if b != 0}
         self.patterns = {b: _compiled(pattern) for b, pattern in (every | named).items()}
         self.allowed_ids = {b - 1: self._allowed_ids(b - 1, words) for b, words in allow.items()}
-        if search.differ and readings[0].cloze.gold is None:
-            raise InputError("differ was given, and what stood in the blanks is not known: give a whole text and positions")
 
     @cached_property
     def marks(self) -> WordMarks:
@@ -543,16 +536,11 @@ class FilledBlanks:
 
     def accept(self, reading: int, tokens: Sequence[int]) -> bool:
         """Checks that need the whole filling, not single tokens."""
-        read = self.readings[reading]
-        if self.differ and tuple(tokens) == read.cloze.gold:
-            return False
-        return all(self.blanks[b].kind == "token" or not self._broken(b, ids) for b, ids in enumerate(read.parts(tokens)))
+        parts = self.readings[reading].parts(tokens)
+        return all(self.blanks[b].kind == "token" or not self._broken(b, ids) for b, ids in enumerate(parts))
 
     def outside(self, parts: Sequence[tuple[int, ...]]) -> str | None:
         """The constraint that a filling with these tokens at its blanks breaks, in words; None if it breaks none."""
-        gold = self.readings[0].cloze.gold
-        if self.differ and tuple(i for ids in parts for i in ids) == gold:
-            return "is what stood in the blanks, which differ leaves out"
         for b, ids in enumerate(parts):
             if why := self._broken(b, ids):
                 return f"has {(self.spelled(b, ids) or ' '.join(self.model.decode(ids)))!r} at blank {b + 1}, which {why}"

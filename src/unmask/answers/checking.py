@@ -9,11 +9,6 @@ positions of a user's own texts, one at a time:
     nats           the mean of -log q(token | rest); a uniform distribution over the V regular tokens has log V
     special mass   the mean probability of special tokens and of outputs that are not tokens
 
-The number of heads and the activation leave every tensor's shape as it is, so a wrong one in config.json loads and computes. With
-the same weights, let q be the network that config.json states and q' the one with another value. The mean over some masked
-positions of d = log q'(token | rest) - log q(token | rest) is far below 0 if config.json is right. `doubts` reports a value whose
-mean lies above 0 by more than DOUBTED standard errors.
-
 Every verb looks at the first text that a model gets (`look_at_first`): three passes, once per model. Each of LOOKED_ROWS rows
 masks every LOOKED_ROWS-th token that the text shows, and the mean of -log q(token | rest) is compared with log V. A model
 that is read right lies far below, even on a text of another language; with another model's tokenizer it lies several nats above.
@@ -26,7 +21,7 @@ import time
 import warnings
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import islice
 from math import ceil, inf, log, sqrt
 from os import PathLike
@@ -35,10 +30,10 @@ from typing import TYPE_CHECKING
 from weakref import WeakSet
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from unmask.errors import InputError, UnmaskWarning
-from unmask.models.encoder.bert import ACTIVATIONS, BertMaskedLM, BertShape
+from unmask.models.encoder.bert import BertMaskedLM
 from unmask.models.heads import FunctionNetwork
 from unmask.models.load import Model, loaded_anew
 from unmask.models.masked_lm import MaskedLM
@@ -59,12 +54,9 @@ MOSTLY = 0.5
 LOOKED_ROWS = 3
 LEAST_LOOKED, MOST_LOOKED, TEXTS_LOOKED = 6, 48, 64
 """Tokens of a text that are looked at; of the first TEXTS_LOOKED texts, those with fewer than LEAST_LOOKED are skipped."""
-ERRORS, DOUBTED = 2.0, 3.0
-"""Standard errors by which a mean must lie above log V, and a difference above 0."""
-MOST_TEXTS, MOST_POSITIONS, DOUBT_POSITIONS, ROWS = 20_000, 2_000, 100, 64
-HEAD_WIDTHS = (16, 32, 64, 128)
-Place = tuple[int, int]
-"""The number of a text, and a position among its tokens."""
+ERRORS = 2.0
+"""Standard errors by which a mean must lie above log V."""
+MOST_TEXTS, MOST_POSITIONS, ROWS = 20_000, 2_000, 64
 _seen: WeakSet[MaskedLM] = WeakSet()
 
 
@@ -238,7 +230,6 @@ def concerns(model: MaskedLM, found: OnTexts | None) -> Iterator[str]:
         yield "with everything masked its distribution is nearly uniform: the head may not be trained, or not the model's own"
     if found is None:
         return
-    yield from found.doubts
     if found.refused:
         yield f"{found.refused:,} texts cannot be read, the first because {found.why}"
     if found.unknown > MUCH_UNKNOWN:
@@ -291,7 +282,6 @@ class OnTexts:
     unknown           share of tokens that the model does not know
     positions         how many were masked, one at a time
     nats_error        the standard error of `nats`; `uniform`: log V
-    doubts            sentences about settings of config.json with which the texts are less likely than with others
     """
 
     texts: int
@@ -308,7 +298,6 @@ class OnTexts:
     nats_error: float
     uniform: float
     special_mass: float
-    doubts: tuple[str, ...]
 
 
 def texts_of(data: str | PathLike[str] | Sequence[str]) -> list[str]:
@@ -350,7 +339,10 @@ def measure(model: MaskedLM, texts: Sequence[str], progress: Progress | None = N
     chosen = places[:: ceil(len(places) / MOST_POSITIONS)]
     right, mass, each = 0, 0.0, []
     ruled_out = torch.tensor(sorted(special), dtype=torch.long)
-    for log_q, gold in _masked_one_by_one(model, rows, chosen):
+    for part in of_one_key(chosen, lambda place: len(rows[place[0]]), ROWS):
+        batch, where = torch.tensor([rows[row] for row, _ in part]), torch.tensor([[place] for _, place in part])
+        log_q = model.logits(batch.scatter(1, where, model.mask_id), where)[:, 0].double().log_softmax(-1).cpu()
+        gold = batch.gather(1, where)[:, 0]
         right += int((log_q.argmax(-1) == gold).sum())
         each += (-log_q.gather(1, gold[:, None])[:, 0]).tolist()
         mass += float(log_q[:, ruled_out].exp().sum())
@@ -372,49 +364,7 @@ def measure(model: MaskedLM, texts: Sequence[str], progress: Progress | None = N
         nats_error=nats_error,
         uniform=log(len(model.regular_ids)),
         special_mass=mass / len(chosen),
-        doubts=tuple(doubts(model, rows, places[:: ceil(len(places) / DOUBT_POSITIONS)])),
     )
-
-
-def _masked_one_by_one(
-    model: MaskedLM, rows: Sequence[Sequence[int]], chosen: Sequence[Place]
-) -> Iterator[tuple[Tensor, Tensor]]:
-    """log q at each place, which alone is masked, and the tokens there; rows of one length together."""
-    for part in of_one_key(chosen, lambda place: len(rows[place[0]]), ROWS):
-        ids, where = torch.tensor([rows[row] for row, _ in part]), torch.tensor([[place] for _, place in part])
-        logits = model.logits(ids.scatter(1, where, model.mask_id), where)[:, 0]
-        yield logits.double().log_softmax(-1).cpu(), ids.gather(1, where)[:, 0]
-
-
-def doubts(model: MaskedLM, rows: Sequence[Sequence[int]], chosen: Sequence[Place]) -> Iterator[str]:
-    """A sentence for each setting with which the texts are likelier; only for networks that `unmask` builds itself."""
-
-    def log_probs(other: MaskedLM) -> Tensor:
-        return torch.cat([log_q.gather(1, gold[:, None])[:, 0] for log_q, gold in _masked_one_by_one(other, rows, chosen)])
-
-    if not isinstance(model.network, BertMaskedLM):
-        return
-    stated = log_probs(model)
-    for name, value, shape in _others(model.network.config):
-        network = BertMaskedLM(shape)
-        network.load_state_dict(model.network.state_dict(), assign=True)
-        difference = log_probs(MaskedLM(network, model.tokenizer)) - stated
-        mean, error = mean_and_error(difference.tolist())
-        if mean > DOUBTED * error:
-            yield (
-                f"with {name} {value} instead of {getattr(model.network.config, name)} the texts are likelier, by "
-                f"{mean:.2f} nats per token: config.json may state it wrong"
-            )
-
-
-def _others(shape: BertShape) -> Iterator[tuple[str, object, BertShape]]:
-    for width in HEAD_WIDTHS:
-        heads, rest = divmod(shape.hidden_size, width)
-        if not rest and heads != shape.num_attention_heads:
-            yield "num_attention_heads", heads, replace(shape, num_attention_heads=heads)
-    for activation in ("gelu", "relu"):
-        if ACTIVATIONS[activation] is not ACTIVATIONS[shape.hidden_act]:
-            yield "hidden_act", activation, replace(shape, hidden_act=activation)
 
 
 def look_at_first(model: MaskedLM, texts: Iterable[Sequence[int]]) -> None:

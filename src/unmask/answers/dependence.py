@@ -108,7 +108,7 @@ class PairMatrix:
 def pair_matrix(
     model: ConditionalModel,
     cloze: Cloze,
-    candidates: int | Sequence[Tensor],
+    candidates: int,
     others: Others = "masked",
     construction: str = DEFAULT_OF_DEPENDENCE,
     progress: Progress | None = None,
@@ -117,24 +117,34 @@ def pair_matrix(
 ) -> PairMatrix:
     """The mutual information of every pair of the cloze's block; `others` are blanks or the cloze's gold tokens.
 
-    candidates   how many tokens of each position (all regular ones if there are fewer), or the token ids themselves
+    candidates   how many tokens of each position (all that are allowed if there are fewer): one set per position if the others
+                 are masked, else one for each pair
     allowed      the token ids allowed at a position; by default all regular ones
     look         called with the places a < b of each pair and the joint that its number is of
     """
     k = len(cloze.block)
     allowed = regular_tokens(model) if allowed is None else allowed
-    sets = _CandidateSets(model, cloze, candidates, others, allowed)
+    size = min(candidates, len(allowed))
+    neighbours = min(NEIGHBOURS, max(8, size // 4), len(allowed))
+    sets, done, per_pair = [allowed] * k if size == len(allowed) else None, 0, pass_count([size, size])
+    if sets is None and others == "masked":
+        sets, done = list(likely_tokens(model, cloze, size, allowed, neighbours)), 1 + k * neighbours
+    elif sets is None:
+        per_pair += 1 + 2 * neighbours
     pairs = list(combinations(range(k), 2))
-    total, done = sets.spent + sum(sets.passes(a, b) for a, b in pairs), sets.spent
+    total = done + per_pair * len(pairs)
     information, mass = torch.full((2, k, k), torch.nan, dtype=torch.float64).unbind()
     for matrix in (information, mass):
         matrix.fill_diagonal_(0)
-    dtype = None if max(sets.sizes) > LARGEST_DOUBLE else torch.float64
-    at_once = max(1, min(PAIRS_AT_ONCE, CELLS_AT_ONCE // max(sets.sizes) ** 2))
+    dtype = None if size > LARGEST_DOUBLE else torch.float64
+    at_once = max(1, min(PAIRS_AT_ONCE, CELLS_AT_ONCE // size**2))
 
     def measure(some: list[tuple[int, int]]) -> None:
         clozes = [pair_cloze(cloze, a, b, others) for a, b in some]
-        chosen = [sets.of_pair(a, b, pair) for (a, b), pair in zip(some, clozes, strict=True)]
+        chosen: list[Sequence[Tensor]] = [
+            likely_tokens(model, pair, size, allowed, neighbours) if sets is None else [sets[a], sets[b]]
+            for (a, b), pair in zip(some, clozes, strict=True)
+        ]
         blocks = tables_of(model, clozes, chosen, dtype, supports=[[allowed] * 2] * len(clozes))
         for members in grouped(blocks, lambda tables: tables.shape):
             for i, (joint,) in zip(members, derive_blocks([blocks[i] for i in members], [construction]), strict=True):
@@ -149,8 +159,8 @@ def pair_matrix(
     try:
         for start in range(0, len(pairs), at_once):
             measure(some := pairs[start : start + at_once])
-            for a, b in some:
-                done += sets.passes(a, b)
+            for _ in some:
+                done += per_pair
                 if progress:
                     progress(done, total, "passes of the model")
     except Enough:
@@ -165,43 +175,6 @@ def pair_cloze(cloze: Cloze, a: int, b: int, others: Others) -> Cloze:
     if cloze.gold is None or others == "masked":
         return Cloze(cloze.ids, block, None if cloze.gold is None else (cloze.gold[a], cloze.gold[b]))
     return blanked(cloze.filled(cloze.gold), block, cloze.ids[block[0]])
-
-
-class _CandidateSets:
-    """The candidate sets of every pair: one per position where the others are masked, else chosen for each pair.
-
-    sizes   of the set of each position
-    spent   passes for the sets of all positions; `per_pair`: for those of a pair
-    """
-
-    def __init__(
-        self, model: ConditionalModel, cloze: Cloze, candidates: int | Sequence[Tensor], others: Others, allowed: Tensor
-    ) -> None:
-        self.model, self.allowed, k = model, allowed, len(cloze.block)
-        self.sets: tuple[Tensor, ...] | None = None
-        self.spent = self.per_pair = 0
-        if not isinstance(candidates, int):
-            self.sets = tuple(candidates)
-        else:
-            self.size = min(candidates, len(allowed))
-            self.neighbours = min(NEIGHBOURS, max(8, self.size // 4), len(allowed))
-            if self.size == len(allowed):
-                self.sets = (allowed,) * k
-            elif others == "masked":
-                self.sets = likely_tokens(model, cloze, self.size, allowed, self.neighbours)
-                self.spent = 1 + k * self.neighbours
-            else:
-                self.per_pair = 1 + 2 * self.neighbours
-        self.sizes = [self.size] * k if self.sets is None else [len(tokens) for tokens in self.sets]
-
-    def of_pair(self, a: int, b: int, pair: Cloze) -> Sequence[Tensor]:
-        if self.sets is not None:
-            return self.sets[a], self.sets[b]
-        return likely_tokens(self.model, pair, self.size, self.allowed, self.neighbours)
-
-    def passes(self, a: int, b: int) -> int:
-        """Of the model, for a pair."""
-        return self.per_pair + pass_count([self.sizes[a], self.sizes[b]])
 
 
 @dataclass(frozen=True, repr=False)
@@ -291,7 +264,6 @@ def dependences(
     joint: str,
     others: Others | None,
     candidates: int | None,
-    exact: bool,
     alphabet: Alphabet,
     figure: str | PathLike[str] | None,
     force: bool,
@@ -300,13 +272,11 @@ def dependences(
 ) -> Iterator[Dependence]:
     """The answers of `dependence`, one by one; everything is checked before the first. `look`: see `pair_matrix`."""
     named(joint, "joint")
-    if exact and candidates is not None:
-        raise InputError("exact and candidates were both given: exact takes every regular token, so leave candidates out")
     where = figure_path(figure, len(texts), (model, alphabet))
     lm = as_model(model)
     allowed = allowed_tokens(lm, alphabet)
     clozes = for_each(texts, lambda one: _cloze(lm, one, positions, others))
-    sizes = [len(allowed) if exact else _size(len(allowed), len(c.block), candidates, alphabet is not None) for c in clozes]
+    sizes = [_size(len(allowed), len(c.block), candidates, alphabet is not None) for c in clozes]
     for cloze, size in zip(clozes, sizes, strict=True):
         _check_feasible(len(cloze.block), size, force)
     look_at_first(lm, (cloze.ids if cloze.gold is None else cloze.filled(cloze.gold) for cloze in clozes))
@@ -414,7 +384,6 @@ def written_profile(
     data: str | PathLike[str] | Sequence[str],
     sentences: int,
     candidates: int | None,
-    seed: int,
     out: str | PathLike[str] | None,
     progress: Progress | None,
 ) -> Profile:
@@ -429,7 +398,7 @@ def written_profile(
     if not rows:
         raise InputError(f"{name} has no text of two known tokens: give texts of the kind that the model was trained on")
     look_at_first(lm, (ids for ids, _ in rows))
-    profile = profile_of(lm, rows, name, candidates, seed, progress, skipped)
+    profile = profile_of(lm, rows, name, candidates, progress=progress, skipped=skipped)
     if file is not None:
         profile.save(file)
     return profile

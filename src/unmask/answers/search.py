@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Literal
+from typing import Annotated
 
 from annotated_types import Interval
 
@@ -20,16 +20,12 @@ class Search:
         Fillings to score beside the best, each with its rank and odds; of any length.
     pieces
         The most tokens of a [WORD].
-    lengths
-        How the lengths of [WORD] and [GAP:2-5] are weighed: uniform, or by how well they fit the text.
     allow
         The only words of a blank, such as 2=red,green.
     forbid
         Words that no blank may take, whatever their case.
     match
         What a blank's filling must match as a whole, such as 2=.*ing; without a number, at every blank.
-    differ
-        Leave out the filling that stood at the positions, as a whole.
     passes
         The most passes of the search [default: 1,000].
     mass
@@ -38,15 +34,13 @@ class Search:
 
     answers: Sequence[str] | None = None
     pieces: Annotated[int, Interval(ge=1, le=8)] = 3
-    lengths: Literal["uniform", "fit"] = "uniform"
     allow: Annotated[Mapping[int, Sequence[str]] | None, Written("BLANK=WORDS")] = None
     forbid: Sequence[str] | None = None
     match: Annotated[str | Mapping[int, str] | None, Written("BLANK=REGEX")] = None
-    differ: bool = False
     passes: Annotated[int, Interval(ge=1, le=10**7)] | None = None
     mass: Annotated[float, Interval(gt=0, le=1)] | None = None
 
     @property
     def constrained(self) -> bool:
         """Whether some fillings are left out, however probable."""
-        return bool(self.allow or self.forbid or self.match or self.differ)
+        return bool(self.allow or self.forbid or self.match)

@@ -419,7 +419,6 @@ def diagnose(options: dict[str, Any]) -> None:
 def _show_run(run: SampleRun) -> None:
     _show_diagnosis(run.diagnosis)
     console, screen = terminal.console(), terminal.messages()
-    screen.print(f"{run.memory}; {run.remembered:,} passes came from memory")
     for row in run.last.head(SHOWN).itertuples():
         console.print(f"{row.energy:8.2f}  {row.text}", soft_wrap=True)
     if run.folder is None:
@@ -558,9 +557,6 @@ def _show_sentences(scores: Scores) -> None:
         print_table(console, [unit, "per token", "error or bounds"], cells, first=f"{row['length']} tokens")
         if place + 1 < len(scores):
             console.print()
-    for entry in entries:
-        if entry.inexact and any(row[f"{entry.name}_exact"] is False for row in scores):
-            console.print(f"\n{entry.name}: {entry.inexact}")
     if len(scores) == 2 and (by_token := [entry.name for entry in scores.by_token()]):
         console.print(f"\nfirst minus second, token by token ({unit})")
         lines = []

@@ -14,6 +14,7 @@ drafts need fewer rounds than their law has passes, and more rows: both are coun
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
@@ -44,12 +45,11 @@ from unmask.sampling.engine.randomness import ChainStreams
 from unmask.sampling.registry import KERNELS
 from unmask.sampling.target import Target, blank_template, check_length
 from unmask.signature import checked
-from unmask.tables.profile import Profile, as_profile
+from unmask.tables.profile import Profile
 from unmask.tables.revealing import logit_rows
 
 if TYPE_CHECKING:
     import pandas
-    import pyarrow
 
     from unmask.figures import Figure
 
@@ -59,6 +59,7 @@ RESAMPLES = 2000
 DRAWN = 64
 """Texts that are drawn to count the rounds of a decoder that verifies."""
 COUNTED = ("passes", "rounds", "rows")
+COLUMNS = {"decoder": "string", "asked": "int64", "text": "int64", **dict.fromkeys(COUNTED, "int64"), "nats": "float64"}
 FILES = ("frontier.md", "frontier.json", "frontier.png", "results.parquet")
 
 
@@ -87,14 +88,12 @@ class Point:
     decoder: str
     passes: int | None
 
-    def build(self, target: Target, passes: Passes, profile: Profile | None) -> RevealingDecoder:
+    def build(self, target: Target, passes: Passes) -> RevealingDecoder:
         """The decoder for texts of the target's length."""
         if self.passes is None:
             decoder = SEQUENTIAL[self.decoder]
             return decoder(target, passes, replace(decoder.options, passes=target.sites))
-        method = KERNELS[self.decoder]
-        profiled = {"profile": profile} if "profile" in method.options else {}
-        made: RevealingDecoder = method(passes=self.passes, **profiled).on(target, passes)  # type: ignore[call-arg]
+        made: RevealingDecoder = KERNELS[self.decoder](passes=self.passes).on(target, passes)  # type: ignore[call-arg]
         return made
 
 
@@ -103,7 +102,6 @@ def measured_frontier(
     model: Model,
     points: Sequence[Point],
     size: tuple[int, bool, int],
-    profile: str | os.PathLike[str] | Mapping[str, Any] | None,
     seed: int,
     folder: Path | None = None,
     progress: Progress | None = None,
@@ -112,10 +110,11 @@ def measured_frontier(
 
     size   tokens of a text, whether longer texts are cut to their first tokens, and the most texts
     """
+    import pyarrow
+
     length, first, most = size
-    reads_profile = any("profile" in KERNELS[point.decoder].options for point in points)
     lm = as_model(model)
-    known = Profile.of(lm) if profile is None and reads_profile else None if profile is None else as_profile("profile", profile)
+    profile = Profile.of(lm) if any("profile" in KERNELS[point.decoder].options for point in points) else None
     texts = [text.text for text in read_texts(data)]
     ids, skipped = pieces(lm, texts, *size)
     look_at_first(lm, ids.tolist())
@@ -131,15 +130,16 @@ def measured_frontier(
         "sentences": most,
         "decoders": list(dict.fromkeys(point.decoder for point in points)),
         "passes": sorted({point.passes for point in points if point.passes is not None}),
-        "profile": None if known is None else known.to_dict(),
+        "profile": None if profile is None else profile.to_dict(),
         "seed": seed,
     }
     every = [*points, *(Point(name, None) for name in SEQUENTIAL)]
-    measured = partial(_rows, lm, ids, every, known, seed, progress)
+    measured = partial(_rows, lm, ids, every, seed, progress)
+    columns = pyarrow.schema([*COLUMNS.items()])
     if folder is None:
-        return Frontier(settings, _frame([row for rows in measured(set()) for row in rows]), skipped)
+        rows = pyarrow.Table.from_pylist([row for rows in measured(set()) for row in rows], columns)
+        return Frontier(settings, rows.to_pandas(), skipped)
     with RunFolder(folder, KIND, settings, model=lm.fingerprint, same_content=SAME_CONTENT) as run:
-        columns = _columns()
         done = {(row["decoder"], row["asked"], row["text"]) for row in run.rows(columns).to_pylist()}
         for rows in measured(done):
             run.store(rows, columns)
@@ -148,41 +148,36 @@ def measured_frontier(
     return frontier
 
 
-def pieces(
-    model: MaskedLM, texts: Sequence[str], length: int, first: bool, most: int
-) -> tuple[Int[Tensor, "n T"], dict[str, int]]:
+def pieces(model: MaskedLM, texts: Sequence[str], length: int, first: bool, most: int) -> tuple[Int[Tensor, "n T"], Counter[str]]:
     """Texts of exactly `length` tokens (with `first`: the first tokens of longer ones, too), and why others were left out."""
     before, after = model.around()
     check_length(model, length + len(before) + len(after))
-    special, found, skipped = {*model.special_ids, model.mask_id}, list[list[int]](), dict[str, int]()
+    special, rows, skipped = {*model.special_ids, model.mask_id}, list[list[int]](), Counter[str]()
     for text in texts:
-        if len(found) == most:
+        if len(rows) == most:
             break
-        why = None
         try:
-            inside = model.words.encode(text)
+            ids = model.words.encode(text)
         except InputError:
-            why, inside = "cannot be read", []
-        inside = inside[len(before) : len(inside) - len(after)]
-        if why is None and (len(inside) < length or (len(inside) > length and not first)):
-            why = "of another length"
-        elif why is None and special & set(inside[:length]):
-            why = "with special or unknown tokens"
-        if why is not None:
-            skipped[why] = skipped.get(why, 0) + 1
+            skipped["cannot be read"] += 1
+            continue
+        inside = ids[len(before) : len(ids) - len(after)]
+        if len(inside) < length or (len(inside) > length and not first):
+            skipped["of another length"] += 1
+        elif special & set(inside[:length]):
+            skipped["with special or unknown tokens"] += 1
         else:
-            found.append([*before, *inside[:length], *after])
-    if not found:
+            rows.append([*before, *inside[:length], *after])
+    if not rows:
         more = "" if first else ", or take the first tokens of longer ones (first)"
         raise InputError(f"data has no text of {length} tokens: give other texts or another length{more}")
-    return torch.tensor(found, device=model.device), skipped
+    return torch.tensor(rows, device=model.device), skipped
 
 
 def _rows(
     model: MaskedLM,
     ids: Int[Tensor, "n T"],
     points: Sequence[Point],
-    profile: Profile | None,
     seed: int,
     progress: Progress | None,
     done: set[tuple[str, int | None, int]],
@@ -194,7 +189,7 @@ def _rows(
     at_once = logit_rows(model, length)
     total, made = len(ids) * sum(point.passes or length for point in points), 0
     for point in points:
-        decoder = point.build(target, runs, profile)
+        decoder = point.build(target, runs)
         pending = [text for text in range(len(ids)) if (point.decoder, point.passes, text) not in done]
         made += (len(ids) - len(pending)) * (point.passes or length)
         if progress:
@@ -225,21 +220,6 @@ def _drawn(decoder: Verified, texts: Sequence[int], seed: int) -> tuple[list[int
     return [*state.rounds.tolist(), *rest], [*rows.tolist(), *rest]
 
 
-def _columns() -> pyarrow.Schema:
-    import pyarrow
-
-    kinds = {"decoder": pyarrow.string(), "asked": pyarrow.int64(), "text": pyarrow.int64()}
-    counts = dict.fromkeys(("passes", "rounds", "rows"), pyarrow.int64())
-    return pyarrow.schema({**kinds, **counts, "nats": pyarrow.float64()})
-
-
-def _frame(rows: Sequence[Mapping[str, Any]]) -> pandas.DataFrame:
-    import pyarrow
-
-    frame: pandas.DataFrame = pyarrow.Table.from_pylist(list(rows), _columns()).to_pandas()
-    return frame
-
-
 @dataclass(frozen=True, repr=False)
 class Frontier(Result):
     """Nats per token of every decoder at every number of passes.
@@ -254,6 +234,8 @@ class Frontier(Result):
     >>> [point["passes"] for point in found.points]
     [2.0, 7.0, 7.0, 7.0]
     """
+
+    KEYS = ("texts", "best", "points", "settings", "skipped_texts=skipped")
 
     settings: dict[str, Any]
     rows: pandas.DataFrame
@@ -297,14 +279,7 @@ class Frontier(Result):
 
     def to_dict(self) -> dict[str, Any]:
         """What `--json` prints and frontier.json holds."""
-        return {
-            "texts": self.texts,
-            "best": self.best,
-            "points": self.points,
-            "settings": self.settings,
-            "skipped_texts": dict(self.skipped),
-            **self.about,
-        }
+        return {**super().to_dict(), **self.about}
 
     def to_markdown(self) -> str:
         """The table for people."""

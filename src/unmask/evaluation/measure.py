@@ -21,17 +21,17 @@ from the folder, so the same call after a kill continues where the rows end.
 
 from __future__ import annotations
 
-import json
 import logging
 import math
 import os
 import time
 import warnings
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from threading import Thread
 from typing import TYPE_CHECKING, Any
@@ -85,7 +85,7 @@ Row = dict[str, Any]
 
 
 class Measurer:
-    """Measures pairs with one model: called with a pair, gives its rows, one per construction."""
+    """Measures pairs with one model."""
 
     def __init__(self, model: MaskedLM, constructions: Sequence[str], steps: int | None, support: Sequence[int] | None) -> None:
         """`steps` of Arnold-Gokhale, None to converge; `support`: the token ids of the joints, None for every output column."""
@@ -118,27 +118,19 @@ class Measurer:
             yield from self.model.encoder.layers[0].launches()
         yield partial(triton_cells.rehearse, self.model.vocab_size, self.tokens, self.model.device)
 
-    def __call__(self, pair: PositionPair) -> list[Row]:
-        (measured,) = self.together([pair])
-        return self.rows(pair, measured)
-
     def together(self, pairs: Sequence[PositionPair]) -> list[list[Row]]:
-        """The numbers of several pairs, measured at once; `rows` makes them the rows of each."""
+        """The rows of several pairs, measured at once: one per construction; numbers that are not finite are an error."""
         start = time.perf_counter()
         clozes = [pair.cloze(self.model.mask_id) for pair in pairs]
         self.end_rehearsal()
         measured = measure_pairs(self.model, clozes, self.constructions, self.steps, self.support)
         seconds = (time.perf_counter() - start) / len(pairs)
-        return [[{**row, "seconds": seconds} for row in of_pair] for of_pair in measured]
-
-    def rows(self, pair: PositionPair, measured: Sequence[Row]) -> list[Row]:
-        """One row per construction; numbers that are not finite are an error."""
-        for row in measured:
+        for row in chain.from_iterable(measured):
             for metric in METRICS:
                 if not math.isfinite(row[metric]):
                     raise UnmaskError(f"{metric} of {row['construction']} is {row[metric]}")
-        about = about_pair(pair, self.model.decode(pair.gold))
-        return [{**about, **row} for row in measured]
+        about = [about_pair(pair, self.model.decode(pair.gold)) for pair in pairs]
+        return [[{**pair, **row, "seconds": seconds} for row in rows] for pair, rows in zip(about, measured, strict=True)]
 
 
 def first_pass(model: MaskedLM) -> None:
@@ -196,42 +188,15 @@ def about_pair(pair: PositionPair, tokens: Sequence[str]) -> Row:
     return {
         "pair": pair.index, "text_index": pair.text_index, "text": pair.text, "first": first, "second": second,
         "first_token": tokens[0], "second_token": tokens[1], "tokens": len(pair.ids),
-        "token_distance": pair.token_distance, "syntactic_distance": pair.syntactic_distance, **pair.extra,
+        "token_distance": pair.token_distance, "syntactic_distance": pair.syntactic_distance,
     }  # fmt: skip
 
 
-def schema(pairs: Iterable[PositionPair]) -> pyarrow.Schema:
-    """The columns above, and one for each further key of the pairs: of its own type if it has one, else JSON text."""
+def schema() -> pyarrow.Schema:
+    """The columns of the rows."""
     import pyarrow
 
-    values: dict[str, list[object]] = {}
-    for pair in pairs:
-        for key, value in pair.extra.items():
-            values.setdefault(key, []).append(value)
-    return pyarrow.schema([*COLUMNS.items(), *((key, _arrow_type(column)) for key, column in values.items())])
-
-
-def _arrow_type(values: Iterable[Any]) -> str:
-    known = [value for value in values if value is not None]
-    kinds = {type(value) for value in known}
-    if kinds == {bool}:
-        return "bool"
-    if kinds == {int}:
-        return "int64" if all(-(2**63) <= value < 2**63 for value in known) else "string"
-    if kinds and kinds <= {int, float}:
-        return "float64" if all(isinstance(value, float) or abs(value) <= 2**53 for value in known) else "string"
-    return "string"
-
-
-def as_table(rows: Sequence[Mapping[str, Any]], columns: pyarrow.Schema) -> pyarrow.Table:
-    """Arrow table of the rows; a carried value of mixed type becomes JSON text."""
-    import pyarrow
-
-    def cell(value: Any, text: bool) -> Any:
-        return json.dumps(value, ensure_ascii=False) if text and value is not None and not isinstance(value, str) else value
-
-    data = {field.name: [cell(row.get(field.name), pyarrow.types.is_string(field.type)) for row in rows] for field in columns}
-    return pyarrow.table(data, schema=columns)
+    return pyarrow.schema([*COLUMNS.items()])
 
 
 logger = logging.getLogger(__name__)
@@ -253,17 +218,6 @@ class Measured:
 
 Engine = Callable[[Sequence[PositionPair]], Iterator[Measured]]
 """Measures every pair once."""
-
-
-def _measured_pair(rows_of: Callable[[PositionPair], list[Row]], place: int, pair: PositionPair, more: bool = False) -> Measured:
-    """The rows of a pair; an exception other than an interrupt becomes a failure."""
-    try:
-        return Measured(place, rows_of(pair), more=more)
-    except UnmaskError as error:
-        return Measured(place, failure=str(error), more=more)
-    except Exception as error:
-        line = (str(error).strip() or "no message").splitlines()[0]
-        return Measured(place, failure=f"{type(error).__name__}: {line}", more=more)
 
 
 class InBatches:
@@ -294,32 +248,30 @@ class InBatches:
         with at_most(self.budget, self.device):
             self.size, start = self.size or self._fitting(pairs), 0
             while start < len(pairs):
-                some = range(start, min(start + self.size, len(pairs)))
-                together = self._together([pairs[i] for i in some]) if len(some) > 1 else []
-                if isinstance(together, int):
-                    self.size = together
+                batch = pairs[start : start + self.size]
+                answers = self._answers(batch, start)
+                if answers is None:
+                    self.size = len(batch) // 2
+                    release_memory()
+                    logger.warning("out of memory with %d pairs at once: going on with %d", len(batch), self.size)
                     continue
-                if together:
-                    for place, measured in zip(some, together, strict=True):
-                        rows_of = partial(self.measurer.rows, measured=measured)
-                        yield _measured_pair(rows_of, place, pairs[place], more=place + 1 < some.stop)
-                else:
-                    for place in some:
-                        yield _measured_pair(self.measurer, place, pairs[place])
-                start = some.stop
+                yield from answers
+                start += len(batch)
 
-    def _together(self, pairs: Sequence[PositionPair]) -> list[list[Row]] | int:
-        """The numbers of all pairs; an empty list if one of them fails, and they are measured one by one; if memory has run out,
-        the number of pairs to try at once instead.
-        """
+    def _answers(self, pairs: Sequence[PositionPair], first: int) -> list[Measured] | None:
+        """The answers of pairs from the place `first` on, one by one if one of several fails; None if memory has run out."""
         try:
-            return self.measurer.together(pairs)
+            rows = self.measurer.together(pairs)
         except Exception as error:
-            if not is_out_of_memory(error):
-                return []
-        release_memory()
-        logger.warning("out of memory with %d pairs at once: going on with %d", len(pairs), len(pairs) // 2)
-        return len(pairs) // 2
+            if len(pairs) == 1:
+                line = (str(error).strip() or "no message").splitlines()[0]
+                why = str(error) if isinstance(error, UnmaskError) else f"{type(error).__name__}: {line}"
+                return [Measured(first, failure=why)]
+            if is_out_of_memory(error):
+                return None
+            alone = (self._answers([pair], place) for place, pair in enumerate(pairs, first))
+            return [answer for answers in alone for answer in answers or ()]
+        return [Measured(first + i, of_pair, more=i + 1 < len(rows)) for i, of_pair in enumerate(rows)]
 
     def _fitting(self, pairs: Sequence[PositionPair]) -> int:
         """The number of pairs to try at once."""
@@ -387,7 +339,6 @@ def evaluated(
     choice: tuple[str, int | None, int],
     budget: str | float | None = None,
     folder: Path | None = None,
-    on_ray: bool = False,
     count: int | None = None,
     progress: Progress | None = None,
 ) -> Evaluation:
@@ -398,7 +349,7 @@ def evaluated(
     """
     if budget is not None:
         memory("memory", budget, 1)
-    lm, workers, load = model_on_ray(model, count) if on_ray else (as_model(model), None, None)
+    lm, workers, load = (as_model(model), None, None) if count is None else model_on_ray(model, count)
     alphabet = settings["alphabet"]
     regular = lm.regular_ids if alphabet is None else tuple(sorted(alphabet_ids(lm.words, alphabet)))
     support = None if settings["support"] == "all" else regular
@@ -407,9 +358,9 @@ def evaluated(
     if workers is None:
         measurer.rehearse()
     scheme, pairs, seed = choice
-    plan = make_plan(data, lm, regular, scheme, pairs or usual_pairs(lm, measurer.tokens, on_ray), seed)
+    plan = make_plan(data, lm, regular, scheme, pairs or usual_pairs(lm, measurer.tokens, workers is not None), seed)
     seconds = len(plan.pairs) * seconds_per_pair(lm, measurer.tokens)
-    if pairs is None and len(plan.pairs) < MOST_USUAL and not on_ray and "scheme" in plan.settings:
+    if pairs is None and len(plan.pairs) < MOST_USUAL and workers is None and "scheme" in plan.settings:
         warnings.warn(
             f"{len(plan.pairs)} pairs, about {in_words(seconds)} on two cores, are a first try: numbers to report take "
             f"{MOST_USUAL:,} (--pairs {MOST_USUAL}), best on a GPU",
@@ -454,7 +405,7 @@ def make_plan(data: Data, model: MaskedLM, regular: Sequence[int], scheme: str, 
     skipped = Counter[str]()
     if isinstance(data, str | os.PathLike) and is_pairs_file(data):
         settings: dict[str, Any] = {"data": str(data)}
-        pairs = read_pairs(data, model.words.encode, special, COLUMNS, model.max_length)
+        pairs = read_pairs(data, model.words.encode, special, model.max_length)
     else:
         texts = read_texts(data)
         chosen, skipped = choose_pairs(texts, model.words.encode, special, scheme, count, seed, model.max_length)
@@ -463,7 +414,6 @@ def make_plan(data: Data, model: MaskedLM, regular: Sequence[int], scheme: str, 
         settings |= {"data_sha256": content_hash("\n".join(text.text for text in texts))}
         settings |= {"scheme": scheme, "pairs": count, "seed": seed}
     settings["pairs_sha256"] = content_hash(pairs_as_lines(pairs))
-    as_table([about_pair(pair, model.decode(pair.gold)) for pair in pairs], schema(pairs))
     return Plan(pairs, settings, skipped)
 
 
@@ -493,7 +443,7 @@ def measure_plan(plan: Plan, engine: Engine, out: Path | None, progress: Progres
 
 def _all_measured(plan: Plan, engine: Engine, folder: RunFolder | None, progress: Progress | None) -> Evaluation:
     """All pairs that are not stored yet; those that fail are tried once and recorded, in failures.jsonl if a folder is given."""
-    rows, failed = StoredRows(schema(plan.pairs), folder), list[dict[str, Any]]()
+    rows, failed = StoredRows(folder), list[dict[str, Any]]()
     if folder:
         with writing(file := folder.path / "failures.jsonl"):
             file.unlink(missing_ok=True)
@@ -530,12 +480,12 @@ class StoredRows:
     Parts hold whole batches: often at first, so that a short run loses nothing, then every two seconds.
     """
 
-    def __init__(self, columns: pyarrow.Schema, folder: RunFolder | None) -> None:
-        self.columns, self.folder = columns, folder
-        self.tables = [columns.empty_table(), *(read_rows([part], columns) for part in (folder.parts() if folder else ()))]
+    def __init__(self, folder: RunFolder | None) -> None:
+        self.columns, self.folder = schema(), folder
+        parts = folder.parts() if folder else []
+        self.tables = [self.columns.empty_table(), *(read_rows([part], self.columns) for part in parts)]
         self.done = {pair for table in self.tables for pair in table["pair"].to_pylist()}
-        self.batch: list[Row] = []
-        self.waiting: list[Row] = []
+        self.batch, self.waiting = list[Row](), list[Row]()
         self.stored = time.monotonic()
 
     def add(self, rows: list[Row]) -> None:
@@ -551,19 +501,19 @@ class StoredRows:
             self.store()
 
     def store(self) -> None:
-        """Keep what is waiting."""
+        """Write what is waiting."""
         if self.waiting:
-            table, self.waiting = as_table(self.waiting, self.columns), []
-            self.tables.append(table)
+            rows, self.waiting = self.waiting, []
+            self.tables.append(type(self.tables[0]).from_pylist(rows, self.columns))
             if self.folder:
-                self.folder.store(table)
+                self.folder.store(self.tables[-1])
             self.stored = time.monotonic()
 
     def frame(self, constructions: Sequence[str]) -> pandas.DataFrame:
         """All rows, in the order of the pairs and, within a pair, of the constructions asked for."""
         import pyarrow
 
-        frame: pandas.DataFrame = pyarrow.concat_tables(self.tables, promote_options="default").to_pandas()
+        frame: pandas.DataFrame = pyarrow.concat_tables(self.tables).to_pandas()
         order = frame["construction"].map({name: place for place, name in enumerate(constructions)})
         in_order = frame.assign(_order=order).sort_values(["pair", "_order"], kind="stable")
         return in_order.drop(columns="_order").drop_duplicates(["pair", "construction"]).reset_index(drop=True)

@@ -154,7 +154,7 @@ def all_named(given: str | Iterable[str], argument: str = "joints") -> list[Cons
     """Several constructions, each once: a list of names, or one text with commas between them, or "all"."""
     if given == "all":
         return list(CONSTRUCTIONS.values())
-    names_given = _parts(given) if isinstance(given, str) else given if isinstance(given, Iterable) else [given]
+    names_given = comma_separated(given) if isinstance(given, str) else given if isinstance(given, Iterable) else [given]
     found = [named(name, argument) for name in names_given]
     names = [construction.name for construction in found]
     if not names:
@@ -165,7 +165,7 @@ def all_named(given: str | Iterable[str], argument: str = "joints") -> list[Cons
     return found
 
 
-def _parts(text: str) -> list[str]:
+def comma_separated(text: str) -> list[str]:
     """The names in a text with commas: a number belongs to the name before it."""
     parts: list[str] = []
     for part in text.split(","):

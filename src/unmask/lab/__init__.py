@@ -10,8 +10,7 @@ Models (`model`), masked samplers (`dynamics`), dependence and unmasking (`sched
 `lab.all(out="lab-report")` computes them all, with figures and a report.
 """
 
-from unmask.lab.spins import SpinModel
-from unmask.lab.studies import STUDIES, decoding, dependence, dictionary, masking, parallel, schedule, stutter
+from unmask.lab.studies import STUDIES, SpinModel, decoding, dependence, dictionary, masking, parallel, schedule, stutter
 from unmask.lab.studies import all_studies as all
 
 __all__ = ["STUDIES", "SpinModel", "all", "decoding", "dependence", "dictionary", "masking", "parallel", "schedule", "stutter"]

@@ -36,26 +36,20 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, TypeAlias
 
 import numpy as np
 from jaxtyping import Float, Int
-from scipy import sparse
 from scipy.linalg import eigh
 from scipy.optimize import minimize
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import connected_components
-from scipy.sparse.linalg import LinearOperator, eigsh
 from scipy.special import log_softmax, softmax
 
 from unmask.errors import InputError
 from unmask.lab.model import LabModel, Mask, Space, Vector
 
-Transition: TypeAlias = Any
-"""A numpy array or a scipy.sparse.csr_array. Row-stochastic; sparse where fewer than a quarter of its cells can be nonzero."""
 Square = Float[np.ndarray, "S S"]
-DENSE_STATES = 1500
-ELIMINATED_STATES = 512
+"""A transition matrix, row-stochastic."""
 WITHIN = 0.25
 LONGEST = 1 << 40
 """Mixing times above this many steps are reported as infinite: rounding errors of the powers would decide them."""
@@ -88,8 +82,6 @@ class MaskLaw:
 
     def joint(self, p: Vector) -> Float[np.ndarray, "K S"]:
         """p(x) p(K | x), (masks, S)."""
-        if len(p) != self.space.states:
-            raise InputError(f"{self.name}: made for {self.space.states} states, used with {len(p)}")
         return self.given * p
 
 
@@ -128,58 +120,39 @@ def product_conditional(space: Space, p: Vector, mask: Mask) -> Vector:
     return out
 
 
-def block_dynamics(model: LabModel, law: MaskLaw) -> Transition:
+def block_dynamics(model: LabModel, law: MaskLaw) -> Square:
     """Draw K ~ p(K | x), then x_K from p(x_K | x_{-K}, K): reversible with respect to p."""
     joint = law.joint(model.p)
     return _assemble(law, lambda index, mask: conditional(model.space, joint[index], mask))
 
 
-def naive_dynamics(model: LabModel, law: MaskLaw) -> Transition:
+def naive_dynamics(model: LabModel, law: MaskLaw) -> Square:
     """Draw K ~ p(K | x), then x_K from p(x_K | x_{-K}), as if the mask had not looked at x."""
     return _assemble(law, lambda _, mask: conditional(law.space, model.p, mask))
 
 
-def parallel_step(model: LabModel, law: MaskLaw) -> Transition:
+def parallel_step(model: LabModel, law: MaskLaw) -> Square:
     """Draw K ~ p(K | x), then each x_i, i in K, on its own from p(x_i | x_{-K})."""
     return _assemble(law, lambda _, mask: product_conditional(model.space, model.p, mask))
 
 
-def gibbs(model: LabModel, k: int) -> Transition:
+def gibbs(model: LabModel, k: int) -> Square:
     """P_k: the block dynamics of uniform masks of k sites."""
     return block_dynamics(model, uniform_masks(model.space, k))
 
 
-def dense(transition: Transition) -> Float[np.ndarray, "S S"]:
-    """The matrix as an array."""
-    return transition if isinstance(transition, np.ndarray) else np.asarray(transition.toarray())
-
-
-def _assemble(law: MaskLaw, target: Callable[[int, Mask], Vector]) -> Transition:
+def _assemble(law: MaskLaw, target: Callable[[int, Mask], Vector]) -> Square:
     space = law.space
     states = space.states
-    siblings = [space.siblings(mask) for mask in law.masks]
-    total = None if sum(s.size * s.shape[1] for s in siblings) < states * states / 4 else np.zeros((states, states))
-    parts: list[tuple[np.ndarray, np.ndarray, np.ndarray]] = []
-    for index, (mask, groups) in enumerate(zip(law.masks, siblings, strict=True)):
-        given, goes_to = law.at(index), target(index, mask)
+    total = np.zeros((states, states))
+    for index, mask in enumerate(law.masks):
+        chance, goes_to, groups = law.at(index), target(index, mask), space.siblings(mask)
         width = groups.shape[1]
         rows = np.repeat(groups, width, axis=1).ravel()
         columns = np.tile(groups, (1, width)).ravel()
-        flow = given[rows] * goes_to[columns]
-        stay = np.where(space.sum_over(mask, goes_to) > 0, 0.0, given)
-        if total is None:
-            own = np.arange(states)
-            parts.append((np.concatenate([flow, stay]), np.concatenate([rows, own]), np.concatenate([columns, own])))
-        else:
-            total[rows, columns] += flow
-            total[np.diag_indices(states)] += stay
-    if total is not None:
-        return total
-    flows, rows, columns = (np.concatenate(piece) for piece in zip(*parts, strict=True))
-    matrix = sparse.csr_array((flows, (rows, columns)), shape=(states, states))
-    matrix.sum_duplicates()
-    matrix.eliminate_zeros()
-    return matrix
+        total[rows, columns] += chance[rows] * goes_to[columns]
+        total[np.diag_indices(states)] += np.where(space.sum_over(mask, goes_to) > 0, 0.0, chance)
+    return total
 
 
 def total_variation(p: Vector, q: Vector) -> float:
@@ -187,20 +160,18 @@ def total_variation(p: Vector, q: Vector) -> float:
     return 0.5 * float(np.abs(p - q).sum())
 
 
-def stationary_law(transition: Transition) -> Vector:
+def stationary_law(transition: Square) -> Vector:
     """The law pi with pi P = pi, zero on states that the chain leaves for good.
 
-    By elimination without subtractions (Grassmann, Taksar and Heyman), or LU on large spaces.
+    By elimination without subtractions (Grassmann, Taksar and Heyman).
     """
-    matrix = dense(transition)
-    kept = _closed_class(matrix)
-    part = matrix[np.ix_(kept, kept)]
-    law = np.zeros(len(matrix))
-    law[kept] = _eliminated(part.copy()) if len(kept) <= ELIMINATED_STATES else _solved(part)
+    closed = _closed_class(transition)
+    law = np.zeros(len(transition))
+    law[closed] = _eliminated(transition[np.ix_(closed, closed)])
     return law
 
 
-def _closed_class(matrix: Square) -> Int[np.ndarray, " kept"]:
+def _closed_class(matrix: Square) -> Int[np.ndarray, " closed"]:
     """The states of the one class that the chain cannot leave."""
     classes, member = connected_components(csr_array(matrix > 0), directed=True, connection="strong")
     rows, columns = np.nonzero(matrix > 0)
@@ -223,43 +194,19 @@ def _eliminated(work: Square) -> Vector:
     return np.asarray(law / law.sum())
 
 
-def _solved(matrix: Square) -> Vector:
-    equations = matrix.T - np.eye(len(matrix))
-    equations[-1] = 1.0
-    right = np.zeros(len(matrix))
-    right[-1] = 1.0
-    law = np.maximum(np.linalg.solve(equations, right), 0.0)
-    return np.asarray(law / law.sum())
-
-
-def dirichlet_form(transition: Transition, law: Vector, f: Vector) -> float:
+def dirichlet_form(transition: Square, law: Vector, f: Vector) -> float:
     """E(f, f) = 1/2 sum pi(x) P(x, y) (f(x) - f(y))^2: a sum of squares, so that it loses nothing to cancellation."""
-    if isinstance(transition, np.ndarray):
-        return 0.5 * float((law[:, None] * transition * (f[:, None] - f) ** 2).sum())
-    cells = transition.tocoo()
-    rows, columns = cells.coords
-    return 0.5 * float((law[rows] * cells.data * (f[rows] - f[columns]) ** 2).sum())
+    return 0.5 * float((law[:, None] * transition * (f[:, None] - f) ** 2).sum())
 
 
-def slowest(transition: Transition, law: Vector) -> tuple[float, Vector]:
+def slowest(transition: Square, law: Vector) -> tuple[float, Vector]:
     """The gap 1 - lambda_2 of a reversible chain, and its eigenfunction with E f = 0 and Var f = 1."""
     live = np.flatnonzero(law > 0)
     if len(live) < 2:
         raise InputError("a space with a single possible state has no spectral gap: use at least two states")
-    root = np.sqrt(law[live])
-    part = transition[live][:, live]
-    if len(live) <= DENSE_STATES:
-        symmetric = root[:, None] * dense(part) / root
-        last = len(live) - 1
-        _, vectors = eigh((symmetric + symmetric.T) / 2 - 2 * np.outer(root, root), subset_by_index=[last, last])
-    else:
-
-        def constant_sent_below(v: Float[np.ndarray, ...]) -> Float[np.ndarray, " n"]:
-            return np.asarray(root * (part @ (v.ravel() / root)) - 2 * root * (root @ v.ravel()))
-
-        start = np.random.default_rng(0).normal(size=len(live))
-        operator = LinearOperator((len(live), len(live)), matvec=constant_sent_below, dtype=np.float64)
-        _, vectors = eigsh(operator, k=1, which="LA", v0=start)
+    root, last = np.sqrt(law[live]), len(live) - 1
+    symmetric = root[:, None] * transition[np.ix_(live, live)] / root
+    _, vectors = eigh((symmetric + symmetric.T) / 2 - 2 * np.outer(root, root), subset_by_index=[last, last])
     f = np.zeros(len(law))
     f[live] = vectors[:, 0] / root
     f[live] -= law[live] @ f[live]
@@ -268,7 +215,7 @@ def slowest(transition: Transition, law: Vector) -> tuple[float, Vector]:
     return gap, f
 
 
-def spectral_gap(transition: Transition, law: Vector) -> float:
+def spectral_gap(transition: Square, law: Vector) -> float:
     """1 - lambda_2 of a chain reversible with respect to `law`."""
     return slowest(transition, law)[0]
 
@@ -278,11 +225,11 @@ def distance(transition: Square, law: Vector) -> float:
     return 0.5 * float(np.abs(transition - law).sum(1).max())
 
 
-def mixing_time(transition: Transition, law: Vector) -> int | float:
+def mixing_time(transition: Square, law: Vector) -> int | float:
     """Least t with max_x TV(P^t(x, .), pi) <= 1/4, from possible states x; infinite beyond about 10^12 steps."""
     live = np.flatnonzero(law > 0)
     pi = law[live]
-    powers = [dense(transition)[np.ix_(live, live)]]
+    powers = [transition[np.ix_(live, live)]]
     while distance(powers[-1], pi) > WITHIN:
         if 1 << len(powers) > LONGEST:
             return math.inf

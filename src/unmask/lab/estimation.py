@@ -28,7 +28,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
 from jaxtyping import Float, Int, Num
@@ -249,12 +249,10 @@ def _means(
     return mass, weighted[groups.members].sum(1) / mass[:, None]
 
 
-@dataclass(frozen=True)
-class Fit:
-    """Parameters that minimise a masked loss, the loss there, and whether the gradient vanished."""
+class Fit(NamedTuple):
+    """Parameters that minimise a masked loss, and whether the gradient vanished."""
 
     theta: Theta
-    loss: float
     converged: bool
 
 
@@ -284,7 +282,7 @@ def fit(losses: MaskedLoss, counts: Num[np.ndarray, "K S"], loss: Loss = "block"
             last[:] = [(theta.copy(), evaluate(theta, counts))]
         return last[0][1]
 
-    found = minimize(
+    minimum = minimize(
         lambda t: at(t)[0],
         np.zeros_like(losses.family.theta),
         jac=lambda t: at(t)[1],
@@ -292,8 +290,7 @@ def fit(losses: MaskedLoss, counts: Num[np.ndarray, "K S"], loss: Loss = "block"
         method="trust-exact",
         options={"gtol": TOLERANCE, "maxiter": 200},
     )
-    gradient = at(found.x)[1]
-    return Fit(found.x, float(found.fun), bool(np.linalg.norm(gradient) < 10 * TOLERANCE))
+    return Fit(minimum.x, bool(np.linalg.norm(at(minimum.x)[1]) < 10 * TOLERANCE))
 
 
 def learn(model: LabModel, law: MaskLaw, loss: Loss, n: int, fits: int, seed: int) -> Learning:

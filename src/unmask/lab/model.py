@@ -12,14 +12,13 @@ A model is a member of an exponential family around a base measure:
 
     p_theta(x)  proportional to  exp( base(x) + theta . F(x) ),        score  s(x) = F(x) - E_theta F
 
-`base` is the known part, `theta` the part that an estimator has to find. A base of -inf forbids a state. In spin models sites on
-a graph like to agree:
+`base` is the known part, `theta` the part that an estimator has to find. A base of -inf forbids a state. In the Ising model sites
+that a graph joins like to agree:
 
-    Ising   p(x) proportional to exp( beta sum_{i~j} x_i x_j + sum_i h_i x_i ),      x_i in {-1, +1}
-    Potts   p(x) proportional to exp( beta sum_{i~j} 1[x_i = x_j] + sum_i h_i 1[x_i = 0] ),   x_i in {0..q-1}
+    p(x) proportional to exp( beta sum_{i~j} x_i x_j + sum_i h_i x_i ),      x_i in {-1, +1}
 
-Curie-Weiss is Ising on the complete graph; `beta` is the coupling of one pair. As families, every edge has its own
-coupling and every site its own fields, so that N = 6 spins on the complete graph have 15 + 6 parameters.
+Curie-Weiss is Ising on the complete graph; `beta` is the coupling of one pair. As a family, every edge has its own
+coupling and every site its own field, so that N = 6 spins on the complete graph have 15 + 6 parameters.
 """
 
 from __future__ import annotations
@@ -41,7 +40,7 @@ Vector = Float[np.ndarray, " S"]
 """A number per state."""
 Mask = tuple[int, ...]
 
-MAX_STATES = 4096
+MAX_STATES = 1024
 Theta = Float[np.ndarray, " d"]
 """A number per parameter."""
 MAX_SPAN = 600.0
@@ -176,43 +175,22 @@ def edges(graph: str, sites: int) -> list[tuple[int, int]]:
     return path + [(0, sites - 1)] if graph == "cycle" and sites > 2 else path
 
 
-def ising(coupling: float | Sequence[float], fields: Fields, graph: str = "complete", name: str | None = None) -> LabModel:
+def ising(coupling: float | Sequence[float], fields: Fields, graph: str = "complete") -> LabModel:
     """The Ising model on `graph`, with one coupling for all edges or one per edge; parameters: couplings, then fields."""
-    space, pairs = Space((2,) * len(fields)), edges(graph, len(fields))
+    space, pairs, name = Space((2,) * len(fields)), edges(graph, len(fields)), f"Ising, {graph} graph, N={len(fields)}"
     spins = 2.0 * space.values.T - 1.0
-    agree = [spins[i] * spins[j] for i, j in pairs]
-    return _checked(name or f"Ising, {graph} graph, N={len(fields)}", space, [*agree, *spins], coupling, len(pairs), fields)
+    theta = np.concatenate([np.broadcast_to(np.asarray(coupling, dtype=np.float64), (len(pairs),)), fields])
+    if not np.isfinite(theta).all():
+        raise InputError(f"{name}: couplings and fields must be finite numbers")
+    features = np.stack([*(spins[i] * spins[j] for i, j in pairs), *spins], 1)
+    model = LabModel(name, space, np.zeros(space.states), features, theta)
+    _ = model.log_p  # raises if it is out of range
+    return model
 
 
 def curie_weiss(sites: int, coupling: float, field: float | Fields = 0.0) -> LabModel:
     """Ising on the complete graph: every pair coupled by `coupling`."""
-    fields = np.broadcast_to(np.asarray(field, dtype=np.float64), (sites,)).copy()
-    return ising(coupling, fields, "complete", f"Curie-Weiss, N={sites}, coupling {coupling:g}")
-
-
-def potts(states: int, coupling: float, fields: Fields, graph: str = "complete") -> LabModel:
-    """The Potts model with q = `states` values; parameters: couplings, then q - 1 fields per site (the last value has none)."""
-    space, pairs = Space((states,) * len(fields)), edges(graph, len(fields))
-    values = space.values.T
-    agree = [values[i] == values[j] for i, j in pairs]
-    takes = [value == a for value in values for a in range(states - 1)]
-    of_first = np.zeros((len(fields), max(states - 1, 0)))
-    of_first[:, :1] = np.asarray(fields)[:, None]
-    name = f"Potts, q={states}, {graph} graph, N={len(fields)}, coupling {coupling:g}"
-    return _checked(name, space, [*agree, *takes], coupling, len(pairs), of_first.ravel())
-
-
-def _checked(
-    name: str, space: Space, features: Sequence[np.ndarray], coupling: float | Sequence[float], pairs: int, fields: Fields
-) -> LabModel:
-    """The model of these features, those of the pairs first, if its probabilities are numbers."""
-    theta = np.concatenate([np.broadcast_to(np.asarray(coupling, dtype=np.float64), (pairs,)), fields])
-    if not np.isfinite(theta).all():
-        raise InputError(f"{name}: couplings and fields must be finite numbers")
-    columns = np.stack(features, 1).astype(np.float64) if features else np.zeros((space.states, 0))
-    model = LabModel(name, space, np.zeros(space.states), columns, theta)
-    _ = model.log_p
-    return model
+    return ising(coupling, np.broadcast_to(np.asarray(field, dtype=np.float64), (sites,)).copy())
 
 
 def agreement_law(model: LabModel, law: Vector | None = None) -> Counts:

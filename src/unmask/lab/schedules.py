@@ -63,19 +63,15 @@ class Entropies:
         return self(context.union(sites)) - self(context)
 
     def total_correlation(self, block: Iterable[int], context: Iterable[int] = ()) -> float:
-        """TC(B | A)."""
+        """TC(B | A); of two sites their mutual information."""
         block, context = frozenset(block), frozenset(context)
         return sum(self.given((i,), context) for i in block) - self.given(block, context)
-
-    def mutual_information(self, a: int, b: int, context: Iterable[int] = ()) -> float:
-        """I(x_a; x_b | x_C)."""
-        return self.total_correlation((a, b), context)
 
 
 def pair_information(model: LabModel) -> float:
     """Mean mutual information of two sites, in nats."""
     entropies = Entropies(model)
-    return float(np.mean([entropies.mutual_information(i, j) for i, j in combinations(range(model.space.sites), 2)]))
+    return float(np.mean([entropies.total_correlation(pair) for pair in combinations(range(model.space.sites), 2)]))
 
 
 def masked_total_correlation(model: LabModel, law: MaskLaw) -> float:

@@ -22,24 +22,24 @@ from __future__ import annotations
 
 import inspect
 import math
+import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import wraps
 from pathlib import Path
 from statistics import median
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar, cast
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar, cast
 
 from annotated_types import Interval
 
 from unmask.errors import InputError
 from unmask.formats import at_most
-from unmask.lab.spins import Numbers, PathLike, Seed, Sizes, SpinModel, read_numbers, read_sizes
 from unmask.results import Result
 from unmask.runs.files import atomic_path, plain, reading, write_atomically, write_json
 from unmask.runs.outputs import LAB as MANIFEST
 from unmask.runs.outputs import output_folder
 from unmask.runs.progress import Progress
-from unmask.signature import Function, checked
+from unmask.signature import Function, Written, checked, settings
 
 if TYPE_CHECKING:
     import numpy as np
@@ -52,14 +52,17 @@ if TYPE_CHECKING:
     from unmask.lab.model import Counts, LabModel, Vector
 
 Item = TypeVar("Item")
-Out = PathLike | None
+Numbers = Annotated[str | float | Sequence[float], Written(metavar="NUMBERS")]
+Sizes = Annotated[str | int | Sequence[int], Written(metavar="SIZES")]
+Strength = Annotated[float, Interval(ge=-10_000, le=10_000)]
+"""Some models need a smaller limit; they raise when they are built."""
+Fits = Annotated[int, Interval(ge=2, le=100_000)]
+MOST_NUMBERS = 1000
+"""Of a sweep."""
+Out = str | os.PathLike[str] | None
 Watch = Progress | None
 Points = list[dict[str, Any]]
 SERIES = BLUE, ORANGE, GREEN, RED, PURPLE, GREY = "#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7", "#6b6b6b"
-CURIE_WEISS, TILT = SpinModel(), SpinModel(fields="-0.5:0.5")
-FIVE_SITES = SpinModel(sites=5, coupling=0.4, fields="-0.35:0.35")
-WEAK = SpinModel(coupling=0.1)
-PATH, TILTED_PATH = (SpinModel(sites=8, coupling=0.6, fields=fields, graph="path") for fields in ("0.2", "-1:1"))
 NEEDED = "samples needed, worst direction\n(maximum likelihood = 1)"
 
 INTRODUCTION = """# The theory of generative masked language models, computed
@@ -74,13 +77,10 @@ sites like to agree. How strongly is the *coupling*; *fields* make a site prefer
   can be drawn in parallel.
 """
 OPTIONS = {
-    "model": "Spins, or an explicit joint.",
+    "model": "Spins on a graph.",
     "k": "Masked sites: all, or numbers with commas.",
     "couplings": "Couplings to sweep, besides the model's own: numbers with commas, or FIRST:LAST:COUNT.",
     "fits": "Fits to samples in `masking`, for each k and each loss.",
-    "samples": "Samples of each fit.",
-    "orders": "Random orders to average.",
-    "seed": "Seed of everything random.",
     "out": "Folder for figures, numbers and report: new, empty, or an earlier lab's [default: lab-report, in Python none].",
     "progress": "Called with the parts done, their number, and what they are.",
 }
@@ -90,6 +90,92 @@ STYLE: Any = {
     **{"figure.dpi": 150, "font.size": 10, "legend.fontsize": 9, "axes.grid": True, "grid.alpha": 0.25},
     **{"axes.titlesize": 11, "axes.titleweight": "bold", "axes.titlelocation": "left"},
 }
+
+
+@settings
+class SpinModel:
+    """The model: Ising spins on a graph.
+
+    Parameters
+    ----------
+    sites
+        Sites N of the model.
+    coupling
+        Coupling of each pair of joined sites.
+    fields
+        Fields: one number, one per site with commas, FIRST:LAST evenly, or normal:SD:SEED.
+    graph
+        Which sites are joined.
+    """
+
+    sites: Annotated[int, Interval(ge=2, le=10)] = 6
+    coupling: Strength = 0.25
+    fields: Numbers = "0"
+    graph: Literal["complete", "cycle", "path"] = "complete"
+
+    def build(self) -> LabModel:
+        """Enumerate the model."""
+        from unmask.lab.model import ising
+
+        return ising(self.coupling, read_numbers("fields", self.fields, self.sites), self.graph)
+
+    def at(self, coupling: float) -> LabModel:
+        """Enumerate the same model with another coupling."""
+        return replace(self, coupling=coupling).build()
+
+    def describe(self) -> str:
+        """One line for tables and captions."""
+        return f"Ising, {self.graph} graph, N={self.sites}, coupling {self.coupling:g}, fields {self.fields}"
+
+    def options(self, **others: Any) -> dict[str, Any]:
+        """The origin of a study's numbers: these fields, the study's own options, and one line."""
+        return {**asdict(self), **others, "model": self.describe()}
+
+
+CURIE_WEISS, TILT = SpinModel(), SpinModel(fields="-0.5:0.5")
+FIVE_SITES = SpinModel(sites=5, coupling=0.4, fields="-0.35:0.35")
+WEAK = SpinModel(coupling=0.1)
+PATH, TILTED_PATH = (SpinModel(sites=8, coupling=0.6, fields=fields, graph="path") for fields in ("0.2", "-1:1"))
+
+
+def read_numbers(name: str, value: Numbers, sites: int | None = None) -> np.ndarray:
+    """Numbers from a sequence, `0.1,0.3`, or `FIRST:LAST:COUNT`.
+
+    With `sites`, one number per site: also `0.1` for all, `FIRST:LAST`, or `normal:SD:SEED`.
+    """
+    import numpy as np
+
+    each = f"one number, {sites} numbers with commas, FIRST:LAST, or normal:SD:SEED"
+    usage = each if sites else "numbers with commas, or FIRST:LAST:COUNT"
+    try:
+        if not isinstance(value, str):
+            numbers = np.atleast_1d(np.asarray(value, dtype=np.float64))
+        elif sites and value.startswith("normal:"):
+            _, sd, seed = value.split(":")
+            numbers = float(sd) * np.random.default_rng(int(seed)).normal(size=sites)
+        elif ":" in value:
+            first, last, count = (f"{value}:{sites}" if sites else value).split(":")
+            numbers = np.linspace(float(first), float(last), min(int(count), MOST_NUMBERS + 1))
+        else:
+            numbers = np.array([float(part) for part in value.split(",")])
+    except (TypeError, ValueError):
+        raise InputError(f"{name} {value!r} is not understood: use {usage}") from None
+    if numbers.ndim != 1 or not 1 <= len(numbers) <= MOST_NUMBERS or not np.isfinite(numbers).all():
+        raise InputError(f"{name} {value!r} must be 1 to {MOST_NUMBERS:,} finite numbers: use {usage}")
+    if sites and len(numbers) not in (1, sites):
+        raise InputError(f"{name} {value!r} are {len(numbers)} numbers for {sites} sites: use {usage}")
+    return np.broadcast_to(numbers, (sites,)).copy() if sites else numbers
+
+
+def read_sizes(value: Sizes, sites: int) -> tuple[int, ...]:
+    """Mask sizes from `all`, `1,2,3`, a number or a sequence."""
+    if value == "all":
+        return tuple(range(1, sites + 1))
+    try:
+        several = value.split(",") if isinstance(value, str) else [value] if isinstance(value, int) else value
+        return tuple(int(k) for k in several)
+    except (TypeError, ValueError):
+        raise InputError(f"k {value!r} is not understood: use all, or numbers with commas") from None
 
 
 @dataclass(frozen=True)
@@ -204,18 +290,17 @@ def study(function: Function) -> Function:
 
     @wraps(function)
     def saved(*arguments: Any, **options: Any) -> Any:
-        values = signature.bind(*arguments, **options).arguments
-        folder = lab_folder(values.get("out"), getattr(values.get("model"), "table", None))
+        folder = lab_folder(signature.bind(*arguments, **options).arguments.get("out"))
         return function(*arguments, **options).save(folder)
 
     return cast(Function, checked(saved))
 
 
-def lab_folder(out: PathLike | None, table: object = None) -> Path | None:
-    """`out` as a path, if it is new, empty or the lab's and does not hold the `table` that is read; nothing is written."""
+def lab_folder(out: Out) -> Path | None:
+    """`out` as a path, if it is new, empty or the lab's; nothing is written."""
     if out is None:
         return None
-    folder = output_folder("out", out, (table,))
+    folder = output_folder("out", out, ())
     with reading(folder):
         if folder.exists() and not folder.is_dir():
             raise InputError(f"out {str(folder)!r} is a file: name a new folder")
@@ -286,17 +371,12 @@ def shades(count: int) -> list[Any]:
     return [colormaps["viridis_r"](0.12 + 0.8 * i / max(1, count - 1)) for i in range(count)]
 
 
-ADAPTIVE_SIZE = 2
-"""Masked sites of the adaptive masks of `dictionary`."""
-
-
 @study
 def dictionary(
     model: SpinModel = CURIE_WEISS,
     *,
     k: Sizes = "all",
     couplings: Numbers = "0:0.5:11",
-    seed: Seed = 0,
     out: Out = None,
     progress: Watch = None,
 ) -> Study:
@@ -307,10 +387,10 @@ def dictionary(
 
     spins = model.build()
     sizes = read_sizes(k, spins.space.sites)
-    swept = [] if model.table is not None else read_numbers("couplings", couplings).tolist()
-    adaptive = dynamics.surprise_masks(spins, ADAPTIVE_SIZE)
+    swept = read_numbers("couplings", couplings).tolist()
+    adaptive = dynamics.surprise_masks(spins, 2)
     laws = [*(dynamics.uniform_masks(spins.space, size) for size in sizes), adaptive]
-    rows = [_both_sides(spins, law, seed) for law in counted(progress, laws, "mask laws")]
+    rows = [_both_sides(spins, law) for law in counted(progress, laws, "mask laws")]
     sweep: Points = []
     for coupling in counted(progress, swept, "couplings"):
         other = model.at(coupling)
@@ -322,7 +402,7 @@ def dictionary(
             sweep.append({"coupling": coupling, "k": size, "relaxation": relaxation, "worst_cost": cost})
     change = float(np.abs(spins.p @ dynamics.block_dynamics(spins, adaptive) - spins.p).max())
     naive_tv = dynamics.total_variation(dynamics.stationary_law(dynamics.naive_dynamics(spins, adaptive)), spins.p)
-    shares = [row["worst_cost"] / row["relaxation"] for row in sweep or rows]
+    shares = [row["worst_cost"] / row["relaxation"] for row in sweep]
     return Study(
         "dictionary",
         "Theorem 1: training efficiency is mixing",
@@ -347,7 +427,7 @@ def dictionary(
         ],
         lambda: _draw_dictionary(rows[:-1], sizes, sweep),
         {
-            "options": model.options(k=k, couplings=couplings, seed=seed),
+            "options": model.options(k=k, couplings=couplings),
             "rows": rows,
             "sweep": sweep,
             "adaptive": {"right_invariance": change, "naive_tv": naive_tv},
@@ -355,13 +435,13 @@ def dictionary(
     )
 
 
-def _both_sides(model: LabModel, law: MaskLaw, seed: int) -> dict[str, Any]:
+def _both_sides(model: LabModel, law: MaskLaw) -> dict[str, Any]:
     """The sampler's side and the learner's side for one mask law."""
     from unmask.lab import dynamics, estimation
 
     chain, fisher = dynamics.block_dynamics(model, law), estimation.fisher_information(model)
     information, covariance = estimation.block_information(model, law), estimation.block_covariance(model, law)
-    gap, blind = dynamics.spectral_gap(chain, model.p), not law.adaptive and model.p.min() > 0
+    gap = dynamics.spectral_gap(chain, model.p)
     forms = [dynamics.dirichlet_form(chain, model.p, score) for score in model.score.T]
     return {
         "masks": law.name,
@@ -370,7 +450,7 @@ def _both_sides(model: LabModel, law: MaskLaw, seed: int) -> dict[str, Any]:
         "mixing_time": dynamics.mixing_time(chain, model.p),
         "worst_cost": estimation.worst_cost(covariance, fisher),
         "mean_cost": estimation.mean_cost(covariance, fisher),
-        "tensorisation": dynamics.tensorisation_constant(model, law, seed=seed) if blind else None,
+        "tensorisation": None if law.adaptive else dynamics.tensorisation_constant(model, law),
         "identity_error": max(abs(float(a) - b) for a, b in zip(information.diagonal(), forms, strict=True)),
     }
 
@@ -381,11 +461,10 @@ def _draw_dictionary(rows: Points, sizes: Sequence[int], sweep: Points) -> Figur
         ("Mask more, and both get faster", "masked sites k", "samples (maximum likelihood = 1), or steps"),
     )
     rows = [row | {"k": k} for k, row in zip(sizes, rows, strict=True)]
-    points = sweep or rows
-    top = max(p["relaxation"] for p in points) * 1.6
+    top = max(p["relaxation"] for p in sweep) * 1.6
     left.fill_between([0.8, top], [0.8, top], top, color=RED, alpha=0.07, linewidth=0, label="forbidden by theorem 1")
     for k, colour in zip(sizes, shades(len(sizes)), strict=True):
-        series(left, [p for p in points if p["k"] == k], "relaxation", "worst_cost", "o-", color=colour, label=f"k = {k}")
+        series(left, [p for p in sweep if p["k"] == k], "relaxation", "worst_cost", "o-", color=colour, label=f"k = {k}")
     left.set(xscale="log", yscale="log", xlim=(0.8, top), ylim=(0.8, top))
     names = ("1 / gap (bound)", "samples, worst direction", "samples, mean direction", "mixing time (steps)")
     for name, key, colour in zip(
@@ -403,14 +482,12 @@ SLOW = SpinModel(sites=5, coupling=0.5)
 """The model of `masking` where averaging all masks goes wrong."""
 LEARNED = SpinModel(sites=5, fields="normal:0.2:3")
 """The model of `masking` that is fitted."""
-Fits = Annotated[int, Interval(ge=2, le=100_000)]
-Samples = Annotated[int, Interval(ge=200, le=10**9)]
+SAMPLES = 4000
+"""Of each fit of `masking`."""
 
 
 @study
-def masking(
-    model: SpinModel = TILT, *, fits: Fits = 300, samples: Samples = 4000, seed: Seed = 0, out: Out = None, progress: Watch = None
-) -> Study:
+def masking(model: SpinModel = TILT, *, fits: Fits = 300, out: Out = None, progress: Watch = None) -> Study:
     """Theorem 2: masking more is statistically better, and what that needs."""
     import numpy as np
 
@@ -429,7 +506,7 @@ def masking(
     plan += [("factorised", k) for k in sizes[:-1]]
     for index, (loss, k) in enumerate(counted(progress, plan, "mask sizes fitted")):
         law = uniform_masks(learned.space, k)
-        learnt[loss].append(learn(learned, law, loss, samples, fits, seed + index))
+        learnt[loss].append(learn(learned, law, loss, SAMPLES, fits, seed=index))
         closed[loss].append(float(np.trace(ESTIMATORS[loss](learned, law))))
     cells = {x: [(fit.mean, fit.standard_error, t) for fit, t in zip(learnt[x], closed[x], strict=True)] for x in learnt}
     distances = [abs(mean - theory) / error for several in cells.values() for mean, error, theory in several]
@@ -451,7 +528,7 @@ def masking(
             "mask, but the order in k is lost: along the slowest direction of single-site Gibbs, the variance grows by up to "
             f"{growth:.1f} times from one k to the next ({SLOW.describe()}). It is ⟨s,L²s⟩/⟨s,Ls⟩² with L = I - P_k: least "
             "exactly when the score s is an eigenfunction of the sampler.",
-            f"**Fits check the closed forms**: of {len(distances)} means over {fits} fits to {samples:,} samples, "
+            f"**Fits check the closed forms**: of {len(distances)} means over {fits} fits to {SAMPLES:,} samples, "
             f"{sum(z < 2 for z in distances)} are within two standard errors, the farthest is {max(distances):.1f} away.",
         ],
         [
@@ -465,8 +542,7 @@ def masking(
         ],
         lambda: _draw_masking(traces, one, averaged, cells),
         {
-            "options": model.options(fits=fits, samples=samples, seed=seed)
-            | {"slow": SLOW.describe(), "learned": LEARNED.describe()},
+            "options": model.options(fits=fits, slow=SLOW.describe(), learned=LEARNED.describe()),
             "trace": traces,
             "least_eigenvalue_of_drop": falls,
             "slow_direction": {"one_mask": one, "all_masks": averaged},
@@ -491,15 +567,9 @@ def _draw_masking(traces: dict[str, list[float]], one: list[float], averaged: li
         finite = [value for value in traces[name] if math.isfinite(value)]
         then = ", then ∞" if len(finite) < len(traces[name]) else ""
         left.plot(range(1, len(finite) + 1), finite, f"{marker}-", color=colour, label=label + then)
-    for values, name in ((one, "block"), (averaged, "averaged")):
+    for values, name, label in ((one, "block", "one mask"), (averaged, "averaged", "all masks")):
         colour, marker, _ = looks[name]
-        middle.plot(
-            range(1, len(values) + 1),
-            values,
-            f"{marker}-",
-            color=colour,
-            label=f"{'one mask' if name == 'block' else 'all masks'}",
-        )
+        middle.plot(range(1, len(values) + 1), values, f"{marker}-", color=colour, label=label)
     middle.set(yscale="log")
     plain_numbers(middle.yaxis)
     for name, several in cells.items():
@@ -528,7 +598,7 @@ def dependence(
 
     swept = read_numbers("couplings", couplings).tolist()
     shown = sorted({model.coupling, *(SHOWN if couplings == SWEEP else swept)})
-    sizes = read_sizes(k, model.at(model.coupling).space.sites)
+    sizes = read_sizes(k, model.sites)
     points: Points = []
     laws = {}
     for coupling in counted(progress, sorted({*swept, *shown}), "couplings"):
@@ -616,9 +686,11 @@ def parallel(
     from unmask.lab.schedules import masked_total_correlation
 
     spins = model.build()
-    sizes, own = read_sizes(k, spins.space.sites), model.coupling
-    swept = [] if model.table is not None else read_numbers("couplings", couplings).tolist()
-    everything, laws = sorted({*swept, own}), {"p, and the Gibbs step": agreement_law(spins)}
+    sizes, own = read_sizes(k, model.sites), model.coupling
+    everything, laws = (
+        sorted({*read_numbers("couplings", couplings).tolist(), own}),
+        {"p, and the Gibbs step": agreement_law(spins)},
+    )
     points: Points = []
     for coupling in counted(progress, everything, "couplings"):
         other = spins if coupling == own else model.at(coupling)
@@ -785,30 +857,22 @@ def _draw_stutter(pair: Vector, product: Vector, by_slots: Points, repair: dict[
     return figure
 
 
-MOST_SITES = 10
-"""Of the model of `schedule`."""
-Orders = Annotated[int, Interval(ge=1, le=100_000)]
+ORDERS = 200
+"""Random orders that `schedule` averages."""
 FIXED = ("neighbours together", "surest sites first", "random order", "spread apart", "best possible")
 SUREST, REMASKED = "keep the surest tokens", "mask-predict, random re-masking"
 
 
 @study
-def schedule(model: SpinModel = PATH, *, orders: Orders = 200, seed: Seed = 0, out: Out = None, progress: Watch = None) -> Study:
+def schedule(model: SpinModel = PATH, *, out: Out = None, progress: Watch = None) -> Study:
     """What unmasking in few parallel steps costs, and which order costs least."""
     import numpy as np
     from scipy.special import entr
 
     from unmask.lab.schedules import masked_cross_entropy
 
-    spins, generator = model.build(), np.random.default_rng(seed)
-    sites = spins.space.sites
-    if sites > MOST_SITES:
-        raise InputError(f"{sites} sites: the best schedule is searched over all groupings of 2 to {MOST_SITES} sites")
-    if spins.p.min() <= 0:
-        raise InputError(
-            f"{spins.name}: schedules reach contexts of probability zero; smooth the table so that every state is possible"
-        )
-    rows = [_schedules(spins, steps, orders, generator) for steps in counted(progress, range(1, sites + 1), "steps")]
+    spins, generator, sites = model.build(), np.random.default_rng(0), model.sites
+    rows = [_schedules(spins, steps, generator) for steps in counted(progress, range(1, sites + 1), "steps")]
     entropy = float(entr(spins.p).sum())
     average = sum(masked_cross_entropy(spins, k) / k for k in range(1, sites + 1))
     two, (near, far) = rows[1], (rows[end][f"KL, {SUREST}"] for end in (0, -1))
@@ -839,12 +903,12 @@ def schedule(model: SpinModel = PATH, *, orders: Orders = 200, seed: Seed = 0, o
                 f"{model.describe()}: KL(p‖sampler) in nats, by number of parallel steps",
                 ("steps", *FIXED, "worst possible"),
                 [(row["steps"], *(without_rounding(row[name]) for name in (*FIXED, "worst possible"))) for row in rows],
-                f"Exact conditionals at every step; even groups. Random order: mean of {orders}.",
+                f"Exact conditionals at every step; even groups. Random order: mean of {ORDERS}.",
             ),
         ],
         lambda: _draw_schedule(rows, sites, entropy),
         {
-            "options": model.options(orders=orders, seed=seed),
+            "options": model.options(),
             "entropy": entropy,
             "sum_of_masked_cross_entropies": average,
             "rows": rows,
@@ -852,7 +916,7 @@ def schedule(model: SpinModel = PATH, *, orders: Orders = 200, seed: Seed = 0, o
     )
 
 
-def _schedules(model: LabModel, steps: int, orders: int, generator: np.random.Generator) -> dict[str, Any]:
+def _schedules(model: LabModel, steps: int, generator: np.random.Generator) -> dict[str, Any]:
     """What each order costs with this many steps."""
     import numpy as np
     from scipy.special import entr
@@ -863,7 +927,7 @@ def _schedules(model: LabModel, steps: int, orders: int, generator: np.random.Ge
     fixed = {"neighbours together": schedules.contiguous(sites, steps), "spread apart": schedules.spread(sites, steps)}
     costs = {name: sum(schedules.schedule_cost(entropies, groups)) for name, groups in fixed.items()}
     divergences = {name: schedules.kl(model.p, schedules.unmasking_law(model, groups)) for name, groups in fixed.items()}
-    shuffled = [schedules.shuffled(sites, steps, generator) for _ in range(orders)]
+    shuffled = [schedules.shuffled(sites, steps, generator) for _ in range(ORDERS)]
     best, groups = schedules.extreme_schedule(model, steps)
     surest, redrawn = schedules.greedy_law(model, steps, "sure token"), schedules.mask_predict_law(model, steps)
     return {
@@ -927,7 +991,7 @@ def decoding(model: SpinModel = TILTED_PATH, *, out: Out = None, progress: Watch
     difference = max(abs(p["kl"] - p["total_correlation"]) for p in points)
     ratios = [p["bound"] / p["kl"] for p in points if p["kl"] > 1e-9]
     parity, equal = schedules.even_parity(), schedules.Entropies(schedules.agreement())
-    information = without_rounding(schedules.Entropies(parity).mutual_information(0, 1))
+    information = without_rounding(schedules.Entropies(parity).total_correlation((0, 1)))
     lost = kl(parity.p, decoded(parity, schedules.least_dependent(0.0)).law)
     return Study(
         "decoding",
@@ -979,9 +1043,8 @@ STUDIES: dict[str, Callable[..., Study]] = {
 
 
 @study
-def all_studies(*, fits: Fits = 300, seed: Seed = 0, out: Out = None, progress: Watch = None) -> Report:
+def all_studies(*, fits: Fits = 300, out: Out = None, progress: Watch = None) -> Report:
     """Every study with its defaults, and a report over them."""
-    own = {"masking": {"fits": fits, "seed": seed}, "dictionary": {"seed": seed}, "schedule": {"seed": seed}}
+    own = {"masking": {"fits": fits}}
     studies = [function(out=out, progress=progress, **own.get(name, {})) for name, function in STUDIES.items()]
-    changed = {"fits": fits, "seed": seed}.items() - {"fits": 300, "seed": 0}.items()
-    return Report(studies, "unmask lab all" + "".join(f" --{name} {value}" for name, value in sorted(changed)))
+    return Report(studies, "unmask lab all" + (f" --fits {fits}" if fits != 300 else ""))

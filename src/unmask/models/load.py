@@ -135,12 +135,10 @@ def on_device(model: Model, device: str) -> Callable[[], MaskedLM]:
     raise InputError("engine ray loads the model in every worker: give its folder or name, not a loaded model")
 
 
-def model_on_ray(
-    model: Model, count: int | None = None, most: int | None = None
-) -> tuple[MaskedLM, Workers, Callable[[], MaskedLM]]:
+def model_on_ray(model: Model, count: int = 0, most: int | None = None) -> tuple[MaskedLM, Workers, Callable[[], MaskedLM]]:
     """Joins or starts Ray: the model on this process's CPU, the workers, and what loads the model in one of them.
 
-    count   of workers, by default one per GPU or per two CPUs; most: items that there can be
+    count   of workers, 0 for one per GPU or per two CPUs; most: items that there can be
     """
     from unmask.runs.engine import ray_workers
 

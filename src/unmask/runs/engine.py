@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
+from unmask.checks import one_of
 from unmask.errors import InputError, UnmaskError, UnmaskWarning
 
 LOST, PATIENCE, CONNECT = 3, 60.0, 10.0
@@ -36,8 +37,18 @@ class Workers:
     cpus: int = 1
 
 
-def ray_workers(count: int | None = None, device: str = "auto", most: int | None = None) -> Workers:
-    """Joins or starts Ray. By default one worker per GPU, or per two CPUs; `most`: the number of items, if it is known."""
+def workers_of(engine: str) -> int | None:
+    """None for the engine "local"; of "ray:4" the number of workers, 0 where "ray" leaves it to the cluster."""
+    name, colon, count = engine.partition(":")
+    if one_of("engine", name, ("local", "ray")) == "local" and not colon:
+        return None
+    if name == "local" or (colon and not (count.isdecimal() and 1 <= int(count) <= 10_000)):
+        raise InputError(f"engine {engine!r} is not understood: give local, ray, or ray:4 with the number of workers")
+    return int(count or 0)
+
+
+def ray_workers(count: int = 0, device: str = "auto", most: int | None = None) -> Workers:
+    """Joins or starts Ray. `count` 0 is one worker per GPU, or per two CPUs; `most`: the number of items, if it is known."""
     join_ray()
     import ray
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 EnergyKind = Literal["raw", "norm"]
 Scan = Literal["random", "fixed", "permutation"]
-BlockShape = Literal["window", "scattered"]
+Keeps = Literal["logits", "states"]
 Order = Literal["random", "left-to-right", "right-to-left"]
 
 HOTTEST, LONGEST, MOST_STEPS = 1e6, 10**5, 10**6
@@ -173,15 +173,12 @@ class Block(MH):
     Parameters
     ----------
     block_size
-        Tokens that a step redraws at once.
-    block_shape
-        Neighbours (window), or any positions (scattered).
+        Neighbouring tokens that a step redraws at once.
     """
 
     name, label, colour = "block", "product blocks", "#009E73"
     computed_by = "kernels.metropolis:ProductBlock"
     block_size: Annotated[int, Interval(ge=1, le=LONGEST)] = 2
-    block_shape: BlockShape = "window"
 
 
 @settings

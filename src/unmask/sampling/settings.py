@@ -6,7 +6,7 @@ import json
 import os
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, fields, replace
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar
 
 from annotated_types import Interval
 
@@ -16,8 +16,6 @@ from unmask.runs.files import user_path
 from unmask.runs.lines import plain_texts, source_name
 from unmask.sampling.registry import LONGEST, MH, EnergyKind, Method, entry_of
 from unmask.signature import Written, settings
-
-Keeps = Literal["logits", "states"]
 
 MOST_SWEEPS = 10**9
 Lengths = Annotated[int, Interval(ge=1, le=LONGEST)]
@@ -136,7 +134,7 @@ class SampleSettings:
     def __post_init__(self) -> None:
         if self.burn_in >= self.sweeps:
             raise InputError(f"burn_in {self.burn_in} of {self.sweeps} sweeps leaves no sample: give fewer than the sweeps")
-        if self.kept < 1:
+        if self.kept_after(self.sweeps) < 1:
             raise InputError(f"thin {self.thin} leaves no sample of {self.sweeps - self.burn_in} sweeps: thin less")
         if not self.length:
             raise InputError("no length was given: ask for texts of at least one token")
@@ -149,11 +147,6 @@ class SampleSettings:
             object.__setattr__(self, "kernel", replace(self.kernel, decoding_temperature=1.0))  # type: ignore[call-arg]
         if len(self.start.init) > self.chains:
             object.__setattr__(self, "start", replace(self.start, init=self.start.init[: self.chains]))
-
-    @property
-    def kept(self) -> int:
-        """Samples per chain."""
-        return self.kept_after(self.sweeps)
 
     def kept_after(self, sweeps: int) -> int:
         """Samples per chain of the first `sweeps` sweeps."""

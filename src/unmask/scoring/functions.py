@@ -1,4 +1,4 @@
-"""The functions that compute scores: masked ranges, orders, and adjacent pairs.
+"""The functions that compute scores: masked ranges, and orders.
 
 Scores whose every term masks one range of positions, which does not depend on what the model says.
 
@@ -17,20 +17,17 @@ Windows, for texts of more tokens than the model takes: the term of t is compute
 (its start and end tokens kept around it) with t in the middle, moved inwards at the ends of the text. left_to_right and
 right_to_left stay probabilities, of a chain rule with a bounded memory.
 
-Chain rules in orders that are not fixed: chosen by a rule or a decoder as tokens are revealed, or all orders together.
+Chain rules in orders that are not fixed: chosen as tokens are revealed, or all orders together.
 
     p(x) = prod over steps of q(x_i | x_S),   i = rule(S, x_S),   then S becomes S + i
 
-    confident        i maximises max_v q_i(v | x_S)                     highest probability first
-    margin           i maximises q_i(first) - q_i(second)               largest margin first
-    open             i maximises the entropy of q_i(. | x_S)            highest entropy first
+    confident        i maximises max_v q_i(v | x_S): one pass per token
     decoder:NAME@N   log law(x) = sum_{t <= N} sum_{i in K_t} log q(x_i | x_{S_t}),   K_t chosen by NAME from x_{S_t}
 
 q runs over the regular tokens, for the rule too. A rule sees distributions given x_S and never a hidden token, so p is a
-probability: it is the law of the sampler that fills blanks in this order. Ties go to the leftmost site. The first three make one
-pass per token, and share only the first. A decoder reveals a text pass by pass as it would draw it
-(`unmask.sampling.decoders.revealing`). Its random order is drawn from the seed and is the same for all texts of a length: an
-order that depended on the text would not give a probability.
+probability: it is the law of the sampler that fills blanks in this order. Ties go to the leftmost site. A decoder reveals a text
+pass by pass as it would draw it (`unmask.sampling.decoders.revealing`). Its random order is drawn from the seed and is the same
+for all texts of a length: an order that depended on the text would not give a probability.
 
     any_order      log (1/k!) sum over orders o of p_o(x);   any_order_mean_log   (1/k!) sum over orders of log p_o(x), below it
     order_bounds   max over orders of log p_o(x);            order_bounds_worst   the min
@@ -38,32 +35,17 @@ order that depended on the text would not give a probability.
 These come from the lattice of revealed sets (`unmask.tables.lattice`), exact up to `exact_tokens` sites (2^k - 1 passes). Beyond,
 `orders` orders are drawn per text: the mean of p_o is unbiased and any_order_se is the standard error of its logarithm;
 order_bounds_exact = 0 says that these are the best and worst of the drawn orders, which lie within the true bounds.
-
-The score `pair`: adjacent pairs from derived joints, over their shared marginals.
-
-    pair(x) = sum_{i=1}^{k-1} log mu_i(x_i, x_{i+1}) - sum_{i=2}^{k-1} (log mu_{i-1}(x_i) + log mu_i(x_i)) / 2
-
-mu_i is the joint of sites i and i+1 given all other tokens, derived by a construction from the pair's two tables. Every inner
-token is in two pairs, so one of its two marginals is taken out again: their geometric mean, since the pairs to its left and
-right were derived in different contexts. It is pll with pairs in the place of tokens; on a law that is a product, both are
-that law. For one token it is log q, for two the joint itself; only these two are probabilities.
-
-A joint over `candidates` tokens per site is given that the pair lies among them; it is multiplied by the share of the product
-joint that they hold, so that the score does not rise when there are fewer. All of this is over the regular tokens.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from unmask.cloze import Cloze
 from unmask.errors import InputError
-from unmask.joints.deriving import derive
-from unmask.joints.joint import Joint
 from unmask.models.conditional_model import ConditionalModel
 from unmask.runs.progress import Progress
 from unmask.sampling.decoders.revealing import Law, law
@@ -72,16 +54,12 @@ from unmask.sampling.engine.randomness import ChainStreams
 from unmask.sampling.registry import entry_of
 from unmask.sampling.target import Target
 from unmask.scoring.batch import GPU_LOGITS, Scored, TextBatch, text_seed
-from unmask.scoring.registry import AdjacentPairs, AnyOrder, DecoderLaw, MaskedRange, OrderBounds, Score
-from unmask.tables.candidates import find_candidates, plan_candidates
+from unmask.scoring.registry import AnyOrder, DecoderLaw, MaskedRange, OrderBounds, Score
 from unmask.tables.lattice import along_orders_and_lost, lattice, log_mean_of_sampled, random_orders
 from unmask.tables.revealing import Conditionals, logit_rows, lost_nats, outside, regular_tokens
-from unmask.tables.unary import tables_of
 
 ROWS_TOGETHER = 2**16
 """Revealed texts made at once, over all texts of a call."""
-Rule = Callable[[Tensor], Tensor]
-"""From log-probabilities (n, h, V) at hidden sites to a priority of each site (n, h); the highest is revealed next."""
 
 
 def score_ranges(
@@ -192,36 +170,17 @@ def _stretch(batch: TextBatch) -> tuple[int, int]:
     return int(columns[0]), int(columns[-1]) + 1
 
 
-def _confidence(log_q: Float[Tensor, "n h V"]) -> Float[Tensor, "n h"]:
-    return log_q.amax(-1)
-
-
-def _margin(log_q: Float[Tensor, "n h V"]) -> Float[Tensor, "n h"]:
-    first, second = log_q.topk(2, -1).values.exp().unbind(-1)
-    return first - second
-
-
-def _openness(log_q: Float[Tensor, "n h V"]) -> Float[Tensor, "n h"]:
-    return -torch.special.xlogy(log_q.exp(), log_q.exp()).sum(-1)
-
-
-RULES: dict[str, Rule] = {"confident": _confidence, "margin": _margin, "open": _openness}
-
-
-def score_adaptive(
+def score_confident(
     model: ConditionalModel, batch: TextBatch, scores: Sequence[Score], progress: Progress | None = None
 ) -> dict[str, Scored]:
-    """The scores of RULES; k passes per text and rule."""
+    """The score `confident`; k passes per text."""
     at_once = logit_rows(model, batch.sites.shape[1], GPU_LOGITS)
-    scored = {}
-    for score in scores:
-        by_site, lost = torch.cat([along_rule(model, part, RULES[score.name]) for part in batch.parts(at_once)], 1)
-        scored[score.name] = Scored(by_site.sum(1), by_site, {"special": lost.sum(1)})
-    return scored
+    by_site, lost = torch.cat([_confident(model, part) for part in batch.parts(at_once)], 1)
+    return {score.name: Scored(by_site.sum(1), by_site, {"special": lost.sum(1)}) for score in scores}
 
 
-def along_rule(model: ConditionalModel, batch: TextBatch, rule: Rule) -> Float[Tensor, "2 n k"]:
-    """log q(x_i | x_S) of each site i, S the sites revealed before the rule chose i; and the nats of special tokens."""
+def _confident(model: ConditionalModel, batch: TextBatch) -> Float[Tensor, "2 n k"]:
+    """log q(x_i | x_S) of each site i, S the sites revealed before it; and the nats of special tokens."""
     n, k = batch.sites.shape
     rows = batch.ids.scatter(1, batch.sites, model.mask_id)
     hidden = torch.arange(k, device=batch.ids.device).repeat(n, 1)
@@ -233,7 +192,7 @@ def along_rule(model: ConditionalModel, batch: TextBatch, rule: Rule) -> Float[T
         log_p = logits.log_softmax(-1, dtype=torch.promote_types(logits.dtype, torch.float32))
         nats = lost_nats(logits, special, logits.amax(-1) - log_p.amax(-1))
         log_q = log_p.index_fill_(-1, special, -torch.inf).add_(nats.unsqueeze(-1))
-        place = rule(log_q).argmax(1, keepdim=True)
+        place = log_q.amax(-1).argmax(1, keepdim=True)
         site, position = hidden.gather(1, place), positions.gather(1, place)
         token = batch.ids.gather(1, position)
         texts = torch.arange(n, device=place.device).unsqueeze(1)
@@ -328,43 +287,3 @@ def _joined(parts: Sequence[Scored]) -> Scored:
     """The texts of several parts, one after the other."""
     extra = {name: torch.cat([part.extra[name] for part in parts]) for name in parts[0].extra}
     return Scored(torch.cat([part.values for part in parts]), extra=extra)
-
-
-def score_pairs(
-    model: ConditionalModel, batch: TextBatch, scores: Sequence[AdjacentPairs], progress: Progress | None = None
-) -> dict[str, Scored]:
-    """The score `pair`; about 2 `candidates` passes per pair."""
-    (score,) = scores
-    if batch.sites.shape[1] == 1:
-        masked, tokens = batch.ids.scatter(1, batch.sites, model.mask_id), batch.ids.gather(1, batch.sites)
-        return {score.name: Scored(Conditionals(model, regular_tokens(model)).log_q(masked, batch.sites, tokens)[:, 0])}
-    values = [float(pair_score(model, ids, sites, score)) for ids, sites in zip(batch.ids, batch.sites, strict=True)]
-    return {score.name: Scored(torch.tensor(values, dtype=torch.float64))}
-
-
-def pair_score(
-    model: ConditionalModel, ids: Int[Tensor, " T"], sites: Int[Tensor, " k"], score: AdjacentPairs
-) -> Float[Tensor, ""]:
-    """pair(x) of one text of two sites or more; the passes of its pairs run together."""
-    clozes = []
-    for place in range(len(sites) - 1):
-        block = sites[place : place + 2]
-        masked = ids.scatter(0, block, model.mask_id).tolist()
-        clozes.append(Cloze(tuple(masked), tuple(block.tolist()), tuple(ids[block].tolist())))
-    candidates = find_candidates(model, [plan_candidates(model, cloze, score.candidates, force=True) for cloze in clozes])
-    logs = [
-        _logs(derive(tables, score.joint), cloze.gold or ())
-        for tables, cloze in zip(tables_of(model, clozes, candidates), clozes, strict=True)
-    ]
-    joint, left, right = torch.tensor(logs, dtype=torch.float64).unbind(1)
-    return joint.sum() - (right[:-1] + left[1:]).sum() / 2
-
-
-def _logs(joint: Joint, gold: tuple[int, ...]) -> tuple[float, ...]:
-    """log mu(x, y) of the two tokens `gold`, and the logs of their marginals."""
-    inside = sum(joint.tables.log_masked_inside)
-    marginals = [
-        float(marginal[candidates == token].log())
-        for marginal, candidates, token in zip(joint.marginals(), joint.tables.candidates, gold, strict=True)
-    ]
-    return float(joint.log_prob(gold)) + inside, marginals[0] + inside, marginals[1] + inside

@@ -27,10 +27,9 @@ from annotated_types import Interval
 
 from unmask.checks import one_of, whole
 from unmask.errors import InputError
-from unmask.joints.registry import DEFAULT as DEFAULT_JOINT
-from unmask.joints.registry import DEFAULT_OF_MUTANTS, named
+from unmask.joints.registry import DEFAULT_OF_MUTANTS, comma_separated, named
 from unmask.sampling.registry import KERNELS, refuse_no_law
-from unmask.signature import PYTHON_ONLY, Method, Written, settings
+from unmask.signature import PYTHON_ONLY, Method, settings
 
 Seed = Annotated[int, Interval(ge=0, le=2**63 - 1)]
 Chain = list[tuple[int, int]]
@@ -53,8 +52,6 @@ class Score:
     better: ClassVar[int] = 1  # 1 if a higher value means a better text, -1 if a lower one does
     extra: ClassVar[tuple[str, ...]] = ()  # further columns of numbers that come with it, named NAME_suffix
     flags: ClassVar[tuple[str, ...]] = ()  # further columns of yes or no, after those
-    inexact: ClassVar[str] = ""  # printed below values whose flag `exact` is no
-    page_refusal: ClassVar[str] = ""  # why the page does not offer it; empty if it does
 
     def __init_subclass__(cls) -> None:
         if isinstance(vars(cls).get("name"), str):
@@ -167,33 +164,13 @@ class RightToLeft(FixedOrder):
     name, masks = "right_to_left", "before"
 
 
-class AdaptiveOrder(Score):
-    """Chain rules whose next site a rule chooses from what is revealed."""
-
-    function = "unmask.scoring.functions:score_adaptive"
-    probability, by_token, extra = True, True, ("special",)
-    why = "the rule sees the revealed tokens only, so each step is a conditional probability of the next"
-
-
 @settings
-class Confident(AdaptiveOrder):
+class Confident(Score):
     """chain rule, next the hidden site whose likeliest token has the highest probability, q over the regular tokens"""
 
-    name = "confident"
-
-
-@settings
-class Margin(AdaptiveOrder):
-    """chain rule, next the hidden site whose two likeliest tokens lie furthest apart in probability, q over the regular tokens"""
-
-    name = "margin"
-
-
-@settings
-class Open(AdaptiveOrder):
-    """chain rule, next the hidden site whose distribution has the highest entropy, q over the regular tokens"""
-
-    name = "open"
+    name, probability, by_token, extra = "confident", True, True, ("special",)
+    why = "the next site is chosen from the revealed tokens only, so each step is a conditional probability"
+    function = "unmask.scoring.functions:score_confident"
 
 
 @settings
@@ -242,64 +219,6 @@ class OrderBounds(AllOrders):
 
     name, extra, flags = "order_bounds", ("worst",), ("exact",)
     why = "which order is best depends on the hidden tokens"
-
-
-@settings
-class AdjacentPairs(Score):
-    """sum of log mu_i(x_i, x_{i+1}) over adjacent pairs minus log of their shared marginals, mu_i a derived joint, q over the
-    regular tokens
-
-    Parameters
-    ----------
-    joint
-        Construction of the joints.
-    candidates
-        Tokens considered per site.
-    """
-
-    joint: Annotated[str, Written(metavar="NAME", short="-j")] = DEFAULT_JOINT
-    candidates: Annotated[int, Interval(ge=1, le=10**6), Written(short="-n")] = 64
-
-    name = "pair"
-    why = "the pairs' contexts overlap, as those of pll do"
-    function = "unmask.scoring.functions:score_pairs"
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "joint", named(self.joint, "joint").name)
-
-    def cost(self, sites: int) -> int:
-        """Two rows of each candidate."""
-        return 2 * self.candidates * sites
-
-
-@settings
-class LogProb(Score):
-    """-E(x) - log Z over the texts of this length in regular tokens, log Z by enumeration or between annealed importance
-    sampling's bounds; E as in energy_raw or energy_norm
-
-    Parameters
-    ----------
-    energy
-        Energy that is normalised.
-    chains
-        Annealing runs in each direction.
-    anneals
-        Distributions between the chain rule and exp(-E), in sweeps; more make tighter bounds.
-    seed
-        Seed of the annealing.
-    """
-
-    energy: Literal["norm", "raw"] = "norm"
-    chains: Annotated[int, Interval(ge=2, le=10**6)] = 32
-    anneals: Annotated[int, Interval(ge=1, le=10**6)] = 20
-    seed: Seed = 0
-
-    name, probability, extra, flags = "log_prob", True, ("low", "high"), ("exact",)
-    why = "normalised by Z, within the bounds log_prob_low and log_prob_high"
-    function = "unmask.scoring.annealed_importance:score_log_prob"
-    # against enumeration with the default settings; docs/scores.md has the counts
-    inexact = "bounds less than 2 nats apart miss about 1 time in 50, wider ones 1 time in 3"
-    page_refusal = "takes minutes for one text"
 
 
 DECODER = "decoder:"
@@ -357,10 +276,7 @@ class DecoderLaw(Score):
 
 SCORES: dict[str, type[Score]] = {
     entry.name: entry
-    for entry in (
-        PLL, PLLWord, EnergyRaw, EnergyNorm, LeftToRight, RightToLeft, Confident, Margin, Open, AnyOrder, OrderBounds,
-        AdjacentPairs, LogProb,
-    )
+    for entry in (PLL, PLLWord, EnergyRaw, EnergyNorm, LeftToRight, RightToLeft, Confident, AnyOrder, OrderBounds)
 }  # fmt: skip
 """Entries by name; the laws of decoders, which have any number of passes in their names, are `DecoderLaw`."""
 LAWS = [f"{DECODER}{name}" for name, entry in KERNELS.items() if entry.law]
@@ -466,7 +382,7 @@ def chosen_of_variants(names: str | Iterable[str], joint: str = DEFAULT_OF_MUTAN
 
     joint   the construction of `pairs` without a name
     """
-    listed = _comma_separated(names) if isinstance(names, str) else list(names)
+    listed = comma_separated(names) if isinstance(names, str) else list(names)
     if listed == ["all"]:
         listed = [*OF_VARIANTS, "pairs"]
     known = (*OF_VARIANTS, f"{PAIRS}CONSTRUCTION")
@@ -481,14 +397,3 @@ def chosen_of_variants(names: str | Iterable[str], joint: str = DEFAULT_OF_MUTAN
             one_of("score", name, known)
         scores[name] = None
     return tuple(scores)
-
-
-def _comma_separated(text: str) -> list[str]:
-    """The names in a text with commas; a number belongs to the name before it, such as pairs:family:0.5,0.25."""
-    parts: list[str] = []
-    for part in text.split(","):
-        if parts and not part.strip()[:1].isalpha():
-            parts[-1] += f",{part.strip()}"
-        else:
-            parts.append(part.strip())
-    return parts

@@ -82,14 +82,13 @@ class Run:
 
     folder    where rows are kept; None: in memory
     format    of the file that a folder gets at the end
-    on_ray    whether `workers` processes (None: as many as fit) of a Ray cluster do the work
+    workers   processes of a Ray cluster that do the work, 0 for as many as fit; None: this process
     """
 
     model: Model
     shape: RowShape
     folder: Path | None = None
     format: str = "jsonl"
-    on_ray: bool = False
     workers: int | None = None
 
 
@@ -106,7 +105,7 @@ def score_items(
         raise InputError(NO_TEXT)
     items = chain([first_item], items) if once else items
     shape = run.shape.with_columns(first_item)
-    model, workers, load = model_on_ray(run.model, run.workers) if run.on_ray else (as_model(run.model), None, None)
+    model, workers, load = (as_model(run.model), None, None) if run.workers is None else model_on_ray(run.model, run.workers)
     if run.folder is None:
         in_memory: list[dict[str, Any]] = []
         take = in_memory.append if sink is None else sink

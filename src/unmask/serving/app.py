@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, fields
+from dataclasses import fields
 from hashlib import sha256
 from importlib.resources import files
 from inspect import signature
@@ -170,8 +170,8 @@ def _add_answers(app: FastAPI, jobs: Jobs, questions: Questions, copies: Copies)
         def work(emit: Emit) -> None:
             stopped = False
             try:
-                for event in watch(settings, questions.model):
-                    emit(type(event).__name__.lower(), asdict(event))
+                for name, event in watch(settings, questions.model):
+                    emit(name, event)
             except Enough:
                 stopped = True
             emit("end", {"stopped": stopped})
@@ -284,7 +284,6 @@ def _about(model: MaskedLM, name: str) -> dict[str, Any]:
         "scores": [
             _facts(one, "name", "definition", "probability", "by_token") | {"better": "higher" if one.better > 0 else "lower"}
             for one in SCORES.values()
-            if not one.page_refusal
         ],
         "limits": limits.limits(),
     }

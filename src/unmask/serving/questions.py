@@ -256,7 +256,7 @@ class Questions:
 
         if progress:
             progress(0, 0, "choosing candidates")
-        options = (None, asked["joint"], asked["others"], size, False, None, None, True, progress, look)
+        options = (None, asked["joint"], asked["others"], size, None, None, True, progress, look)
         (found,) = dependences([text], self.model, *options)
         stands = [ids[position] for position in found.positions] if self.model.mask_id not in ids else []
         pairs = [self._pair(found, i, j, value, joints.get((i, j)), stands) for i, j, value in found.pairs()]
@@ -301,12 +301,9 @@ class Questions:
         return {**scores.to_dict(), "difference": scores.difference() if compares else None}
 
     def _orders(self, names: list[str]) -> Answer:
-        """Options of scores that the page needs; refuses those that take too long for it."""
-        chosen = [SCORES[name] for name in names if name in SCORES]
-        for one in chosen:
-            if one.page_refusal:
-                raise InputError(f"score {one.name} {one.page_refusal}: {COMMAND}")
-        return {"exact_tokens": limits.MOST_EXACT_TOKENS} if any(hasattr(one, "exact_tokens") for one in chosen) else {}
+        """Options of scores that the page needs."""
+        over_orders = any(hasattr(SCORES[name], "exact_tokens") for name in names if name in SCORES)
+        return {"exact_tokens": limits.MOST_EXACT_TOKENS} if over_orders else {}
 
     def batch(self, asked: Values, progress: Progress | None = None) -> Answer:
         """A list of texts, one per line, or a file (.csv, .tsv, .jsonl, .fasta), as one table.

@@ -245,19 +245,15 @@ class Rounding:
 
     factor     d of each of the factors
     relative   u
-    fixed      an error in nats that every probability has besides: of its weight, for example
     """
 
     factor: float
     relative: float
-    fixed: float = 0.0
 
     @classmethod
-    def of(cls, dtype: torch.dtype, fixed_factors: int = 0) -> Rounding:
-        """The rounding of a model; `fixed_factors` more conditionals are factors of every probability."""
-        factor = PASS.get(dtype, PASS[torch.bfloat16])
-        kept = torch.finfo(torch.promote_types(dtype, torch.float32)).eps
-        return cls(factor, kept, 2 * fixed_factors * factor)
+    def of(cls, dtype: torch.dtype) -> Rounding:
+        """The rounding of a model."""
+        return cls(PASS.get(dtype, PASS[torch.bfloat16]), torch.finfo(torch.promote_types(dtype, torch.float32)).eps)
 
     def low(self, log_prob: float, factors: int) -> float:
         """No more than the logarithm of the probability itself."""
@@ -268,7 +264,7 @@ class Rounding:
         return min(0.0, log_prob + self._error(log_prob, factors))
 
     def _error(self, log_prob: float, factors: int) -> float:
-        return 0.0 if log_prob == float("-inf") else self.relative * abs(log_prob) + factors * self.factor + self.fixed
+        return 0.0 if log_prob == float("-inf") else self.relative * abs(log_prob) + factors * self.factor
 
 
 def log_sum(log_probs: Iterable[float]) -> float:

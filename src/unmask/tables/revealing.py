@@ -9,14 +9,6 @@ can be in a filled text. Every law of this project that sums to 1 therefore has
     q(v | context) = exp f(v) / sum of exp f(w) over w in the support,
 
 at each step of it: over the regular tokens, or over an alphabet where one is given.
-
-`length_weights` weighs readings of one text with different numbers of masks. With N the visible tokens right beside a blank, the
-fit of a reading is
-
-    prod_{j in N} q(x_j | every other visible token, the blanks masked),
-
-and its weight is its share of the sum over the readings. A text without such neighbours, or with impossible ones in every
-reading, gives equal weights.
 """
 
 from __future__ import annotations
@@ -32,7 +24,6 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from unmask import checks
-from unmask.cloze import Cloze
 from unmask.errors import InputError
 from unmask.models.conditional_model import ConditionalModel
 from unmask.runs.progress import Progress
@@ -106,24 +97,6 @@ class Conditionals:
         if self.progress:
             self.progress(min(self.passes, self.planned), self.planned, "passes")
         return logits.to(torch.promote_types(logits.dtype, torch.float32))
-
-
-def length_weights(conditionals: Conditionals, clozes: Sequence[Cloze]) -> list[float]:
-    """The weight of each reading of a text; two passes per blank and reading."""
-    model = conditionals.model
-    special = {*model.special_ids, model.mask_id}
-    fits = []
-    for cloze in clozes:
-        beside = {p + step for p in cloze.block for step in (-1, 1)} & set(range(len(cloze.ids)))
-        places = torch.tensor(sorted(p for p in beside if cloze.ids[p] not in special), device=model.device)
-        text = torch.tensor([cloze.ids], device=model.device).repeat(len(places), 1)
-        rows = text.scatter(1, places[:, None], model.mask_id)
-        fits.append(conditionals.log_q(rows, places[:, None], text.gather(1, places[:, None])).sum() if len(places) else 0.0)
-    log_fits = torch.tensor(fits, dtype=torch.float64)
-    if float(log_fits.amax()) == -torch.inf:
-        log_fits.zero_()
-    weights: list[float] = log_fits.softmax(0).tolist()
-    return weights
 
 
 def regular_tokens(model: ConditionalModel) -> Int[Tensor, " s"]:

@@ -13,26 +13,15 @@ Scores of the parent and its neighbours, mu the joint of sites s and t by a cons
 
     single effect   e_t(x)    = log q_t(x | w) - log q_t(w_t | w)
     epistasis       E_st(x,y) = log mu(x, y) - log mu(w_s, w_t) - e_s(x) - e_t(y),  if both change; 0 otherwise
-
-Scores of millions of variants are kept in a run folder part by part (`kept_scores`), here or on Ray.
-Variants are sorted, so that neighbours share contexts, and cut into ranges of about CHUNK_WORK multiplications of the model, at
-multiples of one power of two. A range gives one part, named by its first place in the sorted order. The ranges depend on the
-list, the scores, the model and the kind of device only, so that one process and many give the same numbers. At the end
-variants.parquet has all scores in the order of the list. Memory holds the list, one chunk and, at the end, the table.
 """
 
 from __future__ import annotations
 
-import hashlib
-import time
-from collections.abc import Callable, Iterator, Sequence
-from functools import cached_property, partial
+from collections.abc import Callable, Sequence
+from functools import cached_property
 from itertools import combinations
 from math import comb, log
-from os import PathLike
-from typing import Any
 
-import numpy as np
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
@@ -42,9 +31,6 @@ from unmask.errors import InputError
 from unmask.joints.deriving import derive_blocks
 from unmask.joints.registry import DEFAULT_OF_MUTANTS, named
 from unmask.models.conditional_model import ConditionalModel
-from unmask.runs.engine import Workers, each
-from unmask.runs.files import write_table
-from unmask.runs.folder import RunFolder
 from unmask.runs.progress import Progress
 from unmask.scoring.registry import OF_VARIANTS, PAIRS, chosen_of_variants
 from unmask.tables.candidates import MAX_PASSES
@@ -58,18 +44,12 @@ VARIANTS = "variants"
 EPISTASIS, MEAN_LOG = "epistasis", "mean_log"
 """The second column of a score that is a mean over chains: the mean of their logarithms."""
 LARGEST_KEY = 2**62
-KIND = "mutants"
-FILE = "variants.parquet"
-CHUNK_WORK = {"cpu": 6 * 10**12, "cuda": 2 * 10**15}
-"""Multiplications of one chunk: a minute or two of work on two cores, a quarter of one on a GPU, which an interrupt can lose."""
-CHUNK_PASSES = 20_000
-"""Of a model that does not say how much it multiplies."""
-MOST_TOGETHER = 2**18
-"""Variants of a chunk, and of a list whose passes are counted exactly before it is refused."""
+MOST_COUNTED = 2**18
+"""Variants of a list whose passes are counted exactly before it is refused."""
 
 
 class Contexts:
-    """The contexts that the scores of variants of one parent need; `scores` may be called for one list of them after another.
+    """The contexts that the scores of variants of one parent need.
 
     ids       the parent's token ids
     sites     the positions that vary, each once
@@ -78,8 +58,6 @@ class Contexts:
     orders    sampled orders of `any_order`, from `seed`
     joint     the construction of `epistasis`, and of `pairs` without a name
     passes    rows passed so far
-
-    `arguments` are these without the model: they make the same contexts in another process.
     """
 
     def __init__(
@@ -95,7 +73,6 @@ class Contexts:
     ) -> None:
         self.model, self.ids, self.passes = model, list(ids), 0
         self.names = chosen_of_variants(names, joint)
-        self.arguments = (tuple(ids), tuple(sites), self.names, tuple(allowed), orders, seed, joint)
         self.columns = sorted(range(len(sites)), key=lambda column: sites[column])
         self.sites = [sites[column] for column in self.columns]
         of_pairs = [name for name in self.names if name.startswith(PAIRS) or name == EPISTASIS]
@@ -115,34 +92,16 @@ class Contexts:
         self.sites_read: dict[int, list[int]] = {}
         for revealed, site in sorted({term for chains in self.chains.values() for chain in chains for term in chain}):
             self.sites_read.setdefault(revealed, []).append(site)
-        self.epistasis: dict[Pair, dict[str, Tensor]] = {}
 
     def pass_count(self, variants: Int[Tensor, "n k"]) -> int:
         """How many passes these variants take, exactly."""
-        return self.context_count(variants) + self._parent_passes(self._cells(variants))
-
-    def context_count(self, variants: Int[Tensor, "n k"]) -> int:
-        """How many of these passes are not of the parent and its neighbours."""
-        return sum(self._row_counts(self._cells(variants)).values())
+        cells = self._cells(variants)
+        return sum(self._row_counts(cells).values()) + self._parent_passes(cells)
 
     @property
     def passes_per_pair(self) -> int:
         """Passes for the tables of one pair of sites."""
         return pass_count([len(self.allowed)] * 2)
-
-    @property
-    def most_parent_passes(self) -> int:
-        """Passes of the parent and its neighbours if every pair of sites changes together in some variant."""
-        pairs = comb(len(self.sites), 2) if self.joints else 0
-        return len(self.sites) * self.of_parent + pairs * self.passes_per_pair
-
-    def sorted(self, variants: Int[Tensor, "n k"]) -> Int[Tensor, " n"]:
-        """The order in which variants follow each other site by site, so that neighbours share contexts; on the CPU."""
-        return self._key(self._cells(variants), (1 << len(self.sites)) - 1).argsort(stable=True).cpu()
-
-    def pairs(self, variants: Int[Tensor, "n k"]) -> list[Pair]:
-        """The pairs of sites that some variant changes both of, if a score needs pairs; by number, from left to right."""
-        return self._pairs(self._cells(variants))
 
     def scores(self, variants: Int[Tensor, "n k"], progress: Progress | None = None) -> dict[str, Float[Tensor, " n"]]:
         """The scores of each variant, in nats and float64 on the CPU, by column; `any_order` has two.
@@ -169,12 +128,12 @@ class Contexts:
                     readers.setdefault(term, []).append(sums)
         add(0)
         self._pass(cells, counts, readers, add)
-        found = self._parent_scores(cells, add)
+        scores = self._parent_scores(cells, add)
         for name, values in logs.items():
-            found[name], found[f"{name}_{MEAN_LOG}"] = values.logsumexp(0) - log(len(values)), values.mean(0)
-        if any(bool(values.isnan().any()) for values in found.values()):
+            scores[name], scores[f"{name}_{MEAN_LOG}"] = values.logsumexp(0) - log(len(values)), values.mean(0)
+        if any(bool(values.isnan().any()) for values in scores.values()):
             raise self.model.not_finite()
-        return {column: found[column][number].cpu() for column in self.score_columns}
+        return {column: scores[column][number].cpu() for column in self.score_columns}
 
     def _cells(self, variants: Int[Tensor, "n k"]) -> Int[Tensor, "n k"]:
         """Each token's place in the alphabet, sites from left to right."""
@@ -240,56 +199,44 @@ class Contexts:
         return blanked(self.ids, self.sites, self.model.mask_id).ids
 
     def _parent_passes(self, cells: Int[Tensor, "n k"]) -> int:
-        """Passes of the parent and its neighbours that are not known yet."""
-        new = sum(pair not in self.epistasis for pair in self._pairs(cells))
-        singles = len(self.sites) if self.of_parent and "singles" not in vars(self) else 0
-        return singles + new * self.passes_per_pair
+        """Passes of the parent and its neighbours."""
+        return len(self.sites) * self.of_parent + len(self._pairs(cells)) * self.passes_per_pair
 
     def _pairs(self, cells: Int[Tensor, "n k"]) -> list[Pair]:
+        """The pairs of sites that some variant changes both of, if a score needs pairs; by number, from left to right."""
         if not self.joints:
             return []
         changed = (cells != self.wild).float()
         together = (changed.T @ changed > 0).tolist()
         return [(s, t) for s, t in combinations(range(len(self.sites)), 2) if together[s][t]]
 
-    @cached_property
-    def singles(self) -> Float[Tensor, "k a"]:
+    def _singles(self) -> Float[Tensor, "k a"]:
         """The effect e_t of each single change; one pass per site."""
         places = torch.tensor(self.sites, device=self.model.device)[:, None]
         rows = torch.tensor([self.ids], device=self.model.device).repeat(len(places), 1).scatter_(1, places, self.model.mask_id)
         log_q = self.model.logits(rows, places)[:, 0, self.allowed].double().log_softmax(-1)
         return log_q - log_q.gather(1, self.wild[:, None])
 
-    def know(self, pairs: Sequence[Pair], add: Callable[[int], None] = lambda passes: None) -> None:
-        """Compute the epistasis of these pairs of sites, unless it is known."""
-        new = [pair for pair in pairs if pair not in self.epistasis]
-        for start in range(0, len(new), TOGETHER):
-            group = new[start : start + TOGETHER]
+    def _parent_scores(self, cells: Int[Tensor, "n k"], add: Callable[[int], None]) -> dict[str, Tensor]:
+        """The scores that need only conditionals of the parent and its neighbours."""
+        if not self.of_parent:
+            return {}
+        singles = self._singles()[torch.arange(len(self.sites), device=cells.device), cells].sum(1)
+        add(len(self.sites))
+        sums = {name: torch.zeros_like(singles) for name in self.joints}
+        pairs = self._pairs(cells)
+        for start in range(0, len(pairs), TOGETHER):
+            group = pairs[start : start + TOGETHER]
             blanks = [blanked(self.ids, [self.sites[site] for site in pair], self.model.mask_id) for pair in group]
             axes = [[self.allowed, self.allowed]] * len(group)
             tables = tables_of(self.model, blanks, axes, torch.float64, supports=axes)
             for (s, t), derived in zip(group, derive_blocks(tables, self.joints), strict=True):
                 wild = self.wild[[s, t]].tolist()
-                self.epistasis[s, t] = {
-                    name: effects_in(joint, wild)[EPISTASIS].clone() for name, joint in zip(self.joints, derived, strict=True)
-                }
-                for table in self.epistasis[s, t].values():
+                for name, joint in zip(self.joints, derived, strict=True):
+                    table = effects_in(joint, wild)[EPISTASIS].clone()
                     table[wild[0]], table[:, wild[1]] = 0.0, 0.0
+                    sums[name] += table[cells[:, s], cells[:, t]]
                 add(self.passes_per_pair)
-
-    def _parent_scores(self, cells: Int[Tensor, "n k"], add: Callable[[int], None]) -> dict[str, Tensor]:
-        """The scores that need only conditionals of the parent and its neighbours."""
-        if not self.of_parent or not len(cells):
-            return {name: cells.new_zeros(0, dtype=torch.float64) for name in self.names if name not in self.chains}
-        new = "singles" not in vars(self)
-        singles = self.singles[torch.arange(len(self.sites), device=cells.device), cells].sum(1)
-        add(new * len(self.sites))
-        pairs = self._pairs(cells)
-        self.know(pairs, add)
-        sums = {joint: torch.zeros_like(singles) for joint in self.joints}
-        for pair in pairs:
-            for joint, table in self.epistasis[pair].items():
-                sums[joint] += table[cells[:, pair[0]], cells[:, pair[1]]]
         return {"singles": singles} | {
             name: sums[joint] + (0.0 if name == EPISTASIS else singles) for name, joint in self.joint_of.items()
         }
@@ -334,10 +281,11 @@ def members(revealed: int) -> list[int]:
 
 def refuse_many(contexts: Contexts, variants: Int[Tensor, "n k"], force: bool) -> None:
     """Refuse more than MAX_PASSES passes, unless `force`."""
-    passes = len(variants) * len(contexts.sites_read)
-    if force or passes + contexts.most_parent_passes <= MAX_PASSES:
+    pairs = comb(len(contexts.sites), 2) * bool(contexts.joints)
+    passes = len(variants) * len(contexts.sites_read) + len(contexts.sites) + pairs * contexts.passes_per_pair
+    if force or passes <= MAX_PASSES:
         return
-    exact = len(variants) <= MOST_TOGETHER
+    exact = len(variants) <= MOST_COUNTED
     if exact and (passes := contexts.pass_count(variants)) <= MAX_PASSES:
         return
     count = f"{passes:,}" if exact else f"up to {passes:,}"
@@ -345,102 +293,3 @@ def refuse_many(contexts: Contexts, variants: Int[Tensor, "n k"], force: bool) -
         f"the scores of {len(variants):,} variants need {count} passes of the model (limit {MAX_PASSES:,}): "
         "ask for fewer scores or variants, or use --force"
     )
-
-
-def kept_scores(
-    run: str | PathLike[str],
-    contexts: Contexts,
-    model_name: str | None,
-    variants: Int[Tensor, "n k"],
-    workers: Workers | None = None,
-    load: Callable[[], ConditionalModel] | None = None,
-    progress: Progress | None = None,
-) -> dict[str, Float[Tensor, " n"]]:
-    """`contexts.scores(variants)` in the folder `run`, where the same call continues after an interrupt.
-
-    model_name   as the user gave it
-    load         returns the model in a worker's process
-    """
-    model = contexts.model
-    whole = hashlib.sha256(np.ascontiguousarray(variants.to(torch.int32).numpy()).tobytes()).hexdigest()[:16]
-    names = ("parent", "sites", "scores", "alphabet", "orders", "seed", "joint")
-    settings = dict(zip(names, contexts.arguments, strict=True)) | {"model": model_name, "weights": model.fingerprint}
-    settings |= {"dtype": str(model.dtype).removeprefix("torch."), "variants": len(variants), "list": whole}
-    same = {"model": "weights"}
-    with RunFolder(run, KIND, settings, model=model.fingerprint, same_content=same) as folder:
-        return _scores_in_folder(folder, contexts, variants, workers, load, progress)
-
-
-def _scores_in_folder(
-    folder: RunFolder,
-    contexts: Contexts,
-    variants: Int[Tensor, "n k"],
-    workers: Workers | None,
-    load: Callable[[], ConditionalModel] | None,
-    progress: Progress | None,
-) -> dict[str, Float[Tensor, " n"]]:
-    """Score the variants that have no row in the folder yet; then write FILE, and return its columns."""
-    import pyarrow as pa
-
-    n, names = len(variants), contexts.score_columns
-    columns = pa.schema([pa.field("variant", pa.int64()), *(pa.field(name, pa.float64()) for name in names)])
-    scores = {name: np.full(n, np.nan) for name in names}
-    stored = folder.rows(columns)
-    known = stored["variant"].to_numpy() - 1
-    for name in names:
-        scores[name][known] = stored[name].to_numpy()
-    order = contexts.sorted(variants).numpy()
-    tokens = variants.to(torch.int32).numpy()[order]
-    left = np.flatnonzero(~np.isin(order, known))
-    size = chunk_size(contexts, tokens, contexts.model.device.type if workers is None else workers.device)
-    ends = np.flatnonzero((np.diff(left) > 1) | (np.diff(left // size) > 0)) + 1
-    chunks = [chunk for chunk in np.split(left, ends) if len(chunk)]
-    pairs, begun, finished = contexts.pairs(variants), time.monotonic(), 0
-
-    def report(done: int, total: int, what: str = VARIANTS) -> None:
-        """Variants among all, and how many per second; `done` are those of the chunk at work."""
-        if progress:
-            rate = (finished + done) / max(1e-9, time.monotonic() - begun)
-            progress(n - len(left) + finished + done, n, f"{what} ({rate:,.0f} per second)")
-
-    if progress:
-        progress(n - len(left), n, VARIANTS)
-    results: Iterator[tuple[int, dict[str, np.ndarray]]]
-    if workers is None:
-        contexts.know(pairs)
-        results = ((i, _scored(contexts, tokens[chunk], report)) for i, chunk in enumerate(chunks))
-    else:
-        items = (tokens[chunk] for chunk in chunks)
-        results = each(_scored, items, workers, partial(_of_worker, load, contexts.arguments, pairs))
-    for i, part in results:
-        numbers = order[chunks[i]]
-        folder.store(pa.table({"variant": numbers + 1, **part}, schema=columns), columns, f"part-{chunks[i][0]:09d}")
-        for name in names:
-            scores[name][numbers] = part[name]
-        finished += len(numbers)
-        report(0, 0)
-    write_table(folder.path / FILE, pa.table({"variant": np.arange(n) + 1, **scores}, schema=columns))
-    return {name: torch.from_numpy(values) for name, values in scores.items()}
-
-
-def chunk_size(contexts: Contexts, tokens: Int[np.ndarray, "n k"], device: str) -> int:
-    """The largest power of two for which the first variants of the sorted list are at most CHUNK_WORK."""
-    work = contexts.model.multiplications(len(contexts.ids))
-    most = CHUNK_PASSES if work is None else max(1, CHUNK_WORK[device] // work)
-    size = 1
-    while size < min(len(tokens), MOST_TOGETHER):
-        if contexts.context_count(torch.from_numpy(tokens[: 2 * size])) > most:
-            break
-        size *= 2
-    return size
-
-
-def _of_worker(load: Callable[[], ConditionalModel] | None, arguments: tuple[Any, ...], pairs: list[Pair]) -> Contexts:
-    assert load is not None
-    contexts = Contexts(load(), *arguments)
-    contexts.know(pairs)
-    return contexts
-
-
-def _scored(contexts: Contexts, tokens: Int[np.ndarray, "n k"], progress: Progress | None = None) -> dict[str, np.ndarray]:
-    return {name: values.numpy() for name, values in contexts.scores(torch.from_numpy(tokens), progress).items()}

@@ -19,7 +19,7 @@ fast. Intervals are from the 2.5 to the 97.5 percentile.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from html import escape
 from os import PathLike
@@ -30,17 +30,15 @@ import torch
 from jaxtyping import Bool, Float, Int
 
 from unmask.answers.checking import look_at_first
-from unmask.errors import InputError
 from unmask.formats import excerpt
-from unmask.models.load import Model, as_model, model_name, on_device
+from unmask.models.load import Model, as_model
 from unmask.results import Result
-from unmask.runs.engine import ray_workers
 from unmask.runs.files import write_table
-from unmask.runs.outputs import answer_file, output_folder
+from unmask.runs.outputs import answer_file
 from unmask.runs.progress import Progress
 from unmask.scoring.registry import chosen_of_variants
 from unmask.signature import checked
-from unmask.variants.contexts import Contexts, kept_scores, refuse_many
+from unmask.variants.contexts import Contexts, refuse_many
 from unmask.variants.mutants import PARQUET
 from unmask.variants.parsing import Parent, Variants, read_variants, refuse_english, residue_ids
 from unmask.variants.ranking import Ranking
@@ -152,37 +150,20 @@ def measure(
     progress: Progress | None,
 ) -> Measured:
     """Read the list, score its variants, and compare the scores with the values."""
-    wanted, on_ray = chosen_of_variants(ranking.scores, joint), ranking.engine == "ray"
-    if on_ray and ranking.out is None:
-        raise InputError("engine ray needs an out folder, where its workers' scores are kept: give one")
-    if ranking.out is not None:
-        _check_folder(ranking.out, (model, alphabet, measured))
+    names = chosen_of_variants(ranking.scores, joint)
     refuse_english(model, [sequence])
-    lm = as_model(on_device(model, "cpu") if on_ray else model)
+    lm = as_model(model)
     allowed = residue_ids(lm, alphabet)
     parent = Parent(lm, sequence, allowed)
     variants = read_variants(measured, parent, positions, ranking.column, ranking.variant, ranking.skip_bad)
     sites = [parent.where[place - 1] for place in variants.places]
-    contexts = Contexts(lm, parent.ids, sites, wanted, allowed, ranking.orders, ranking.seed, joint)
+    contexts = Contexts(lm, parent.ids, sites, names, allowed, ranking.orders, ranking.seed, joint)
     cells = torch.from_numpy(np.concatenate([variants.cells, variants.wild[None]]))
     tokens = torch.tensor(allowed)[cells]
     refuse_many(contexts, tokens, force)
     look_at_first(lm, [parent.ids])
-    if ranking.out is None:
-        scores = contexts.scores(tokens, progress)
-    else:
-        workers = ray_workers(ranking.workers, getattr(model, "keywords", {}).get("device", "auto")) if on_ray else None
-        load = on_device(model, workers.device) if workers else None
-        scores = kept_scores(ranking.out, contexts, model_name(model), tokens, workers, load, progress)
-    effects = {name: (values[:-1] - values[-1]).numpy() for name, values in scores.items()}
+    effects = {name: (values[:-1] - values[-1]).numpy() for name, values in contexts.scores(tokens, progress).items()}
     return compared(sequence, variants.names(parent), variants, effects, joint, ranking.better, ranking.seed)
-
-
-def _check_folder(run: str | PathLike[str], reads: Sequence[object]) -> None:
-    """Refuse a folder that holds something else; needs no model, and writes nothing."""
-    folder = output_folder("out", run, reads)
-    if folder.is_dir() and any(folder.glob("[!.]*")) and not (folder / "settings.json").is_file():
-        raise InputError(f"folder {str(folder)!r} is not empty and holds no run: choose another --out folder")
 
 
 def compared(
@@ -238,7 +219,7 @@ def _rows(
 ) -> tuple[list[Numbers], Float[np.ndarray, "B s"]]:
     """One row per column, best first (see `Measured`), and the statistic of the columns, in this order, in every resample."""
     n, listed = len(changes), list(columns.values())
-    (values,) = agreement(listed, target, as_they_are(n))
+    (values,) = agreement(listed, target, [np.ones((1, n))])
     resamples = agreement(listed, target, resampled(n, seed, min(RESAMPLES, max(FEWEST_RESAMPLES, MOST_RESAMPLED // n))))
     low, high = interval(resamples)
     known = resamples[~np.isnan(resamples).any(1)]
@@ -260,7 +241,7 @@ def _within(
     values, resamples = [], []
     for group in groups:
         inside, part, n = [column[group] for column in columns], target.at(group), int(group.sum())
-        values.append(agreement(inside, part, as_they_are(n)))
+        values.append(agreement(inside, part, [np.ones((1, n))]))
         resamples.append(agreement(inside, part, resampled(n, seed, FEWEST_RESAMPLES)))
     weights = [group.sum() for group in groups]
     mean, drawn = (
@@ -349,7 +330,7 @@ class Sorted:
         return ranks, np.sqrt((totals * ranks**2).sum(1))
 
 
-def agreement(columns: Sequence[Column], target: Target, counts: Iterator[Float[np.ndarray, "b n"]]) -> Float[np.ndarray, "B s"]:
+def agreement(columns: Sequence[Column], target: Target, counts: Iterable[Float[np.ndarray, "b n"]]) -> Float[np.ndarray, "B s"]:
     """Spearman's rho, or the area, of every column in every resample; NaN where a resample has one value only."""
     by_score, by_value = [Sorted.of(column) for column in columns], Sorted.of(target.values)
     distinct = np.unique(target.values, return_inverse=True)[1]
@@ -369,11 +350,6 @@ def agreement(columns: Sequence[Column], target: Target, counts: Iterator[Float[
                 statistic[:, place] = (column.sums(weights) * ranks).sum(1) / whole + target.chance
         statistics.append(statistic)
     return np.concatenate(statistics)
-
-
-def as_they_are(n: int) -> Iterator[Float[np.ndarray, "1 n"]]:
-    """Every variant once."""
-    yield np.ones((1, n))
 
 
 def resampled(n: int, seed: int, resamples: int) -> Iterator[Float[np.ndarray, "b n"]]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from os import PathLike
 from typing import Annotated, Literal
 
 from annotated_types import Interval
@@ -31,12 +30,6 @@ class Ranking:
         Sampled orders of any_order.
     seed
         Seed of orders and bootstrap.
-    out
-        Folder where scores are kept as they come; the same command continues a stopped run.
-    engine
-        Where scores are computed: in this process, or on a Ray cluster (with out).
-    workers
-        Processes on Ray [default: one per GPU, or per two CPUs].
     """
 
     column: str | None = None
@@ -46,6 +39,3 @@ class Ranking:
     scores: str | Sequence[str] = "all"
     orders: Annotated[int, Interval(ge=1, le=10_000)] = 8
     seed: Annotated[int, Interval(ge=0, le=2**63 - 1)] = 0
-    out: str | PathLike[str] | None = None
-    engine: Literal["local", "ray"] = "local"
-    workers: Annotated[int, Interval(ge=1, le=10_000)] | None = None

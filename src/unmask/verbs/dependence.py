@@ -11,7 +11,7 @@ from unmask.errors import InputError
 from unmask.models.load import Model
 from unmask.runs.progress import Progress
 from unmask.signature import Written, checked
-from unmask.verbs.shared import Alphabet, Joint, PathLike, Positions, Seed, Texts, one_or_many
+from unmask.verbs.shared import Alphabet, Joint, PathLike, Positions, Texts, one_or_many
 
 if TYPE_CHECKING:
     from unmask.answers.dependence import Dependence
@@ -28,13 +28,11 @@ def dependence(
     joint: Joint = "pseudo_gibbs",
     others: Literal["masked", "text"] | None = None,
     candidates: Annotated[Annotated[int, Interval(ge=1, le=10**7)] | None, Written(short="-n")] = None,
-    exact: bool = False,
     alphabet: Alphabet = None,
     figure: PathLike | None = None,
     force: bool = False,
     profile: Annotated[PathLike | Sequence[str] | None, Written(metavar="PATH")] = None,
     sentences: Annotated[int, Interval(ge=1, le=10**7)] = 2000,
-    seed: Seed = 0,
     save: PathLike | None = None,
     progress: Progress | None = None,
 ) -> Iterator[Dependence | Profile]:
@@ -59,8 +57,6 @@ def dependence(
         blanks, text for a whole text].
     candidates
         Tokens to consider at each position [default: 32 to 256, by how many positions; 16 of a profile].
-    exact
-        Consider every token of the vocabulary, special ones excepted.
     alphabet
         The only tokens that may stand in a blank: letters such as ACDEFGHIKLMNPQRSTVWY, words with commas, or a file of either.
     figure
@@ -71,8 +67,6 @@ def dependence(
         Measure how blanks depend on each other by distance, on the texts of this file, one per line; or a list of texts.
     sentences
         Of a profile: the most texts to measure on.
-    seed
-        Of a profile: seed of the random hidden sets.
     save
         Of a profile: file for it, JSON; least-dependent decoding reads it (profile).
     progress
@@ -87,7 +81,6 @@ def dependence(
             "positions": positions is not None,
             "joint": joint != "pseudo_gibbs",
             "others": others is not None,
-            "exact": exact,
             "alphabet": alphabet is not None,
             "figure": figure is not None,
             "force": force,
@@ -96,11 +89,11 @@ def dependence(
             raise InputError(f"{name} was given with profile, which does not use it: leave it out")
         from unmask.answers.dependence import written_profile
 
-        yield written_profile(model, profile, sentences, candidates, seed, save, progress)
+        yield written_profile(model, profile, sentences, candidates, save, progress)
         return
-    if text is None or sentences != 2000 or seed or save is not None:
-        problem = "no text was given" if text is None else "sentences, seed and save are about a profile, and none is measured"
+    if text is None or sentences != 2000 or save is not None:
+        problem = "no text was given" if text is None else "sentences and save are about a profile, and none is measured"
         raise InputError(f"{problem}: give a text, or texts to measure a profile on (profile)")
     from unmask.answers.dependence import dependences
 
-    yield from dependences(text, model, positions, joint, others, candidates, exact, alphabet, figure, force, progress)
+    yield from dependences(text, model, positions, joint, others, candidates, alphabet, figure, force, progress)

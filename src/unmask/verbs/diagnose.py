@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
-from unmask.errors import InputError
 from unmask.signature import Written, checked
 from unmask.verbs.shared import PathLike
 
@@ -19,7 +18,7 @@ else:
 
 
 @checked
-def diagnose(run: Run, judge: str | None = None, device: str = "auto") -> Diagnosis:
+def diagnose(run: Run, judge: str | None = None) -> Diagnosis:
     """Measure how far to trust the samples of a run: whether chains mixed, what moved, whether texts repeat themselves.
 
     A run that has a folder gets diagnostics.json and figures/chains.png there.
@@ -30,24 +29,18 @@ def diagnose(run: Run, judge: str | None = None, device: str = "auto") -> Diagno
         The out folder of an `unmask sample` run, finished or not; in Python also what `sample` returned.
     judge
         A causal language model, by name or folder, that scores the texts.
-    device
-        Of the judge: auto, cpu, cuda or cuda:N.
 
     >>> run = unmask.sample("A [MASK] sat on the [MASK].", chains=2, sweeps=4, seed=0)
     >>> unmask.diagnose(run).draws
     4
     """
-    if judge is None and device != "auto":
-        raise InputError(f"device {device!r} was given, which only a judge uses: give a judge, or leave it out")
-    from unmask.sampling.run.diagnostics import write_diagnosis
+    from unmask.sampling.run.diagnostics import CausalJudge, judge_run, write_diagnosis
     from unmask.sampling.run.result import SampleRun, load_run
 
     sampled = run if isinstance(run, SampleRun) else load_run(run)
     diagnosis = sampled.diagnosis
     if judge is not None:
-        from unmask.sampling.run.judge import CausalJudge, judge_run
-
-        diagnosis = replace(diagnosis, judge=judge_run(CausalJudge(judge, device), sampled))
+        diagnosis = replace(diagnosis, judge=judge_run(CausalJudge(judge), sampled))
     if sampled.folder is not None:
         write_diagnosis(sampled, diagnosis)
     return diagnosis

@@ -8,14 +8,18 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from annotated_types import Interval
 
 from unmask.errors import InputError
-from unmask.joints.registry import PUBLISHED, PUBLISHED_STEPS, all_named
+from unmask.joints.registry import PUBLISHED, all_named
 from unmask.models.load import Model
+from unmask.runs.engine import workers_of
 from unmask.runs.progress import Progress
 from unmask.signature import Written, checked
-from unmask.verbs.shared import Alphabet, Engine, Memory, PathLike, Seed, Workers
+from unmask.verbs.shared import Alphabet, Engine, Memory, PathLike, Seed
 
 if TYPE_CHECKING:
     from unmask.evaluation.table import Evaluation
+
+PAPER_STEPS = 50
+"""Steps of Arnold-Gokhale from uniform in the paper."""
 
 
 @checked
@@ -28,13 +32,11 @@ def evaluate(
     seed: Seed = 0,
     joints: Annotated[str | Sequence[str], Written(metavar="NAMES")] = "all",
     paper: bool = False,
-    arnold_gokhale_steps: Annotated[int, Interval(ge=1, le=1_000_000)] | None = None,
     support: Literal["regular", "all"] = "regular",
     alphabet: Alphabet = None,
     memory: Memory = None,
     out: PathLike | None = None,
     engine: Engine = "local",
-    workers: Workers | None = None,
     progress: Progress | None = None,
 ) -> Evaluation:
     """Measure every construction on pairs of tokens: U-PPL, P-PPL, A-KL and G-KL, as in Table 1 of Torroba Hennigen & Kim (2023).
@@ -60,8 +62,6 @@ def evaluate(
     paper
         Table 1 as published: product, mrf_logit, mrf, hcb, and arnold_gokhale after 50 steps, over all columns of the output; the
         command prints both schemes if scheme is left out.
-    arnold_gokhale_steps
-        Stop Arnold-Gokhale after this many steps from uniform (the paper: 50) [default: run to convergence].
     support
         What joints run over: regular tokens, or all columns of the model's output (the paper).
     alphabet
@@ -72,9 +72,7 @@ def evaluate(
     out
         Folder of the run; the same command continues a run that was stopped. Left out, the result is in memory only.
     engine
-        local or ray (cluster).
-    workers
-        Workers on Ray [default: one per GPU, or per two CPUs].
+        local, ray (a cluster: a worker per GPU, or per two CPUs), or ray:4 with another number of workers.
     progress
         Called with (done, in all, what is counted).
 
@@ -87,24 +85,17 @@ def evaluate(
     from unmask.runs.outputs import run_output
 
     if paper:
-        if joints != "all" or support != "regular" or arnold_gokhale_steps is not None or alphabet is not None:
-            raise InputError("paper was given, which chooses joints, support and steps itself: leave these out")
-        joints, support, arnold_gokhale_steps = PUBLISHED, "all", 50
+        if joints != "all" or support != "regular" or alphabet is not None:
+            raise InputError("paper was given, which chooses joints and support itself: leave these out")
+        joints, support = PUBLISHED, "all"
     constructions = [construction.name for construction in all_named(joints)]
     if alphabet is not None and support != "regular":
         raise InputError(f"alphabet and support {support} exclude each other: leave one out")
-    if arnold_gokhale_steps is not None and PUBLISHED_STEPS not in constructions:
-        raise InputError(
-            f"arnold_gokhale_steps was given, but arnold_gokhale is not among {', '.join(constructions)}: "
-            "add it, or leave the steps out"
-        )
-    if engine == "local" and workers is not None:
-        raise InputError("workers was given, which engine local does not use: leave it out, or use engine ray")
     settings = {
         "constructions": constructions,
-        "arnold_gokhale_steps": arnold_gokhale_steps,
+        "arnold_gokhale_steps": PAPER_STEPS if paper else None,
         "support": support,
         "alphabet": None if alphabet is None else list(alphabet_tokens(alphabet)),
     }
-    folder = run_output(KIND, out, (data, alphabet, model))
-    return evaluated(data, model, settings, (scheme, pairs, seed), memory, folder, engine == "ray", workers, progress)
+    folder, workers = run_output(KIND, out, (data, alphabet, model)), workers_of(engine)
+    return evaluated(data, model, settings, (scheme, pairs, seed), memory, folder, workers, progress)

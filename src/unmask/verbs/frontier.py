@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated, Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated
 
 from annotated_types import Interval
 
@@ -11,7 +11,7 @@ from unmask.checks import one_of, whole
 from unmask.errors import InputError
 from unmask.models.load import Model
 from unmask.runs.progress import Progress
-from unmask.sampling.registry import KERNELS, refuse_no_law, with_law
+from unmask.sampling.registry import refuse_no_law, with_law
 from unmask.signature import Written, checked
 from unmask.verbs.shared import PathLike, Seed
 
@@ -31,7 +31,6 @@ def frontier(
     length: Annotated[int, Interval(ge=2, le=MOST_TOKENS)] = 16,
     first: bool = False,
     sentences: Annotated[int, Interval(ge=1, le=10_000_000)] = 256,
-    profile: Annotated[PathLike | Mapping[str, Any] | None, Written(metavar="PATH")] = None,
     seed: Seed = 0,
     out: PathLike | None = None,
     progress: Progress | None = None,
@@ -57,9 +56,6 @@ def frontier(
         Take the first tokens of longer texts, too.
     sentences
         The most texts to measure.
-    profile
-        Dependence by distance, for least-dependent and verified: a file of `unmask dependence --profile`
-        [default: the model's own].
     seed
         Seed of random orders and of the bootstrap.
     out
@@ -77,12 +73,10 @@ def frontier(
     for name in decoders or ():
         refuse_no_law(f"decoders {name}", name)
         one_of("decoders", name, with_law())
-    folder = run_output(KIND, out, (data, profile, model))
+    folder = run_output(KIND, out, (data, model))
     names = dict.fromkeys(with_law() if decoders is None else decoders)
-    if profile is not None and not any("profile" in KERNELS[name].options for name in names):
-        raise InputError(f"profile was given, which {', '.join(names)} does not use: leave it out, or add least-dependent")
     numbers = sorted({whole("passes", number, 1, MOST_TOKENS) for number in passes})
     points = [Point(name, number) for name in names for number in numbers if number < length]
     if not points:
         raise InputError(f"passes {', '.join(map(str, passes))}: none is below the length, {length}: give smaller numbers")
-    return measured_frontier(data, model, points, (length, first, sentences), profile, seed, folder, progress)
+    return measured_frontier(data, model, points, (length, first, sentences), seed, folder, progress)

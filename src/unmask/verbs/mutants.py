@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
 from annotated_types import Interval
@@ -101,8 +100,6 @@ def mutants(
         raise InputError(f"{name} was given, which {what} does not use: leave it out")
     if measured is not None and len(sequence) > 1:
         raise InputError(f"{len(sequence)} sequences and one list of measured variants were given: give one sequence")
-    if ranking.workers is not None and ranking.engine == "local":
-        raise InputError("workers was given, which engine local does not use: leave it out, or use engine ray")
     from unmask.answers.plots import figure_path, save_figure
     from unmask.runs.outputs import answer_file
     from unmask.variants.mutants import PARQUET, scans
@@ -112,8 +109,6 @@ def mutants(
     save_file = None if save is None else answer_file("save", save, PARQUET, len(sequence), reads)
     if save_file and figure_file and save_file.resolve() == figure_file.resolve():
         raise InputError(f"save and figure are one file, {str(save_file)!r}: name two")
-    if save_file and ranking.out is not None and save_file.resolve().parent == Path(ranking.out).expanduser().resolve():
-        raise InputError(f"save {str(save_file)!r} is in the folder out, which has files of its own: name another")
     answers: Iterator[Mutants | Measured]
     if measured is None:
         answers = scans(sequence, model, mutations, positions, changes, joint, alphabet, top, by, force, progress)

@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, Annotated
 
 from unmask.errors import InputError
 from unmask.models.load import Model, as_model, model_name
+from unmask.runs.engine import workers_of
 from unmask.runs.progress import Progress
 from unmask.sampling import registry
 from unmask.sampling.settings import Chains, Keep, Lengths, SampleSettings, Start, Sweeps
 from unmask.signature import Method, checked
-from unmask.verbs.shared import Engine, Memory, PathLike, Seed, Workers
+from unmask.verbs.shared import Engine, PathLike, Seed
 
 if TYPE_CHECKING:
     from unmask.sampling.run.result import SampleRun
@@ -33,8 +34,6 @@ def sample(
     start: Start = Start(),  # noqa: B008
     out: PathLike | None = None,
     engine: Engine = "local",
-    workers: Workers | None = None,
-    memory: Memory = None,
     progress: Progress | None = None,
 ) -> SampleRun:
     """Sample texts from the energy behind a model, by Markov chains or decoders, and measure how far to trust them.
@@ -66,11 +65,7 @@ def sample(
     out
         Keep the run in this folder; the same command continues a run that was stopped.
     engine
-        local or ray (cluster).
-    workers
-        Of engine ray: how many processes [default: one per GPU, or per two CPUs].
-    memory
-        For what the chains keep, such as 2GB or 0.5; the rest is computed again.
+        local, ray (a cluster: a worker per GPU, or per two CPUs), or ray:4 with another number of workers.
     progress
         Called with (done, in all, what is counted).
 
@@ -84,8 +79,6 @@ def sample(
     ):
         if named and length is not None:
             raise InputError(f"{name} and length were both given, and {why}: leave one out")
-    if workers is not None and engine == "local":
-        raise InputError("workers was given, which engine local does not use: leave it out, or use engine ray")
     from unmask.sampling.target import Energy
 
     sampled = energy if isinstance(energy, Energy) else Energy(energy)
@@ -111,24 +104,15 @@ def sample(
     if out is not None:
         refuse_foreign(output_folder("out", out, (model, *start.sources)), KIND)
     shared = None
-    if engine == "ray":
+    if (workers := workers_of(engine)) is not None:
         from unmask.models.load import model_on_ray
         from unmask.sampling.run.advance import SharedChains
 
         lm, on_ray, load = model_on_ray(model, workers, settings.chains)
-        shared = SharedChains(settings, on_ray, load, memory, sampled)
+        shared = SharedChains(settings, on_ray, load, sampled)
     else:
         lm = as_model(model)
-    run = draw_samples(
-        settings,
-        lm,
-        out,
-        name=model_name(model),
-        memory=memory,
-        energy=sampled,
-        progress=progress,
-        shared=shared,
-    )
+    run = draw_samples(settings, lm, out, name=model_name(model), energy=sampled, progress=progress, shared=shared)
     if run.folder is not None:
         write_diagnosis(run, run.diagnosis)
     return run

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from unmask.errors import InputError
 from unmask.models.load import Model
+from unmask.runs.engine import workers_of
 from unmask.runs.progress import Progress
 from unmask.scoring.registry import DEFAULT, SEVERAL, Score, chosen
 from unmask.signature import Written, checked
-from unmask.verbs.shared import Engine, PathLike, Workers
+from unmask.verbs.shared import Engine, PathLike
 
 if TYPE_CHECKING:
     from unmask.scoring.score import PairScores, Scores
@@ -37,11 +38,10 @@ def score(
     out: PathLike | None = None,
     format: Literal["jsonl", "csv", "parquet"] = "jsonl",
     engine: Engine = "local",
-    workers: Workers | None = None,
     sink: Callable[[Mapping[str, Any]], None] | None = None,
     progress: Progress | None = None,
 ) -> Scores | PairScores:
-    """Score sentences: pseudo-likelihoods, chain rules over orders, energies, and a normalised log-probability.
+    """Score sentences: pseudo-likelihoods, chain rules over orders, energies.
 
     With out, rows are kept in that folder as they come, the same call continues after an interrupt, and at the end there is
     scores.jsonl, scores.csv or scores.parquet (format); for pairs also accuracy.json.
@@ -52,8 +52,8 @@ def score(
         A file with one text per line, .jsonl, .csv, .tsv or .fasta; - for standard input; or sentences themselves, of which two
         are compared token by token. In Python a Path is a file, everything else texts: one, several, mappings, a data frame.
     score
-        Names: pll, pll_word, energy_raw, energy_norm, left_to_right, right_to_left, confident, margin, open, any_order,
-        order_bounds, pair, log_prob, decoder:NAME@PASSES. In Python also entries, such as unmask.AnyOrder(orders=32).
+        Names: pll, pll_word, energy_raw, energy_norm, left_to_right, right_to_left, confident, any_order, order_bounds,
+        decoder:NAME@PASSES. In Python also entries, such as unmask.AnyOrder(orders=32).
     model
         Folder or hub name of a masked language model [default: the bundled English model].
     minimal_pairs
@@ -72,9 +72,7 @@ def score(
     format
         jsonl, csv, or (with out) parquet.
     engine
-        local or ray (cluster).
-    workers
-        Workers on Ray [default: one per GPU, or per two CPUs].
+        local, ray (a cluster: a worker per GPU, or per two CPUs), or ray:4 with another number of workers.
     sink
         Called with each row as it comes; rows are then not kept in memory.
     progress
@@ -94,15 +92,14 @@ def score(
         raise InputError(f"{both}: give one of the two")
     if minimal_pairs is not None and (rows != "texts" or sink is not None):
         raise InputError("minimal pairs are compared by whole sentences: leave out rows")
-    if engine == "local" and workers is not None:
-        raise InputError("workers was given, which engine local does not use: leave it out, or use engine ray")
-    if engine == "ray" and out is None:
+    workers = workers_of(engine)
+    if workers is not None and out is None:
         raise InputError("engine ray needs an out folder, where its workers' rows are kept: give one")
     if field is not None and minimal_pairs is not None:
         raise InputError(f"field {field} names the column of texts, and pairs have two: leave it out")
     check_format(format, rows, on_stream=False)
     folder = run_output(KIND, out, (texts if isinstance(texts, Path) else None, minimal_pairs, model))
-    run = Run(model, shape, folder, format, engine == "ray", workers)
+    run = Run(model, shape, folder, format, workers)
     if minimal_pairs is not None:
         return score_pairs(run, list(pairs_of(minimal_pairs)), progress)
     assert texts is not None

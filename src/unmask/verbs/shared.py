@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from functools import wraps
 from inspect import Parameter, signature
-from typing import Annotated, Any, Concatenate, Literal, ParamSpec, Protocol, TypeVar, cast, overload
+from typing import Annotated, Any, Concatenate, ParamSpec, Protocol, TypeVar, cast, overload
 
 from annotated_types import Interval
 
@@ -23,8 +23,7 @@ Positions = Sequence[int] | None
 Words = Sequence[str] | None
 Shown = Annotated[int, Interval(ge=1, le=1_000_000), Written(short="-t")]
 Seed = Annotated[int, Interval(ge=0, le=2**63 - 1)]
-Engine = Literal["local", "ray"]
-Workers = Annotated[int, Interval(ge=1, le=10_000)]
+Engine = Annotated[str, Written(metavar="local|ray|ray:N")]
 Memory = Annotated[str | float | None, Written(metavar="SIZE")]
 ALPHABET = "letters such as ACDEFGHIKLMNPQRSTVWY, words with commas, or a file of either"
 

@@ -9,7 +9,7 @@ from sampling_cases import of, small_target, strictly_positive_joint
 from unmask.errors import InputError, UnmaskWarning
 from unmask.models.tabular import TabularMLM
 from unmask.sampling.decoders.decoder import ConfidenceOrder, decode
-from unmask.sampling.decoders.revealing import FALL, Interleaved, LeastDependent, every_nth, law, offsets
+from unmask.sampling.decoders.revealing import FALL, Interleaved, LeastDependent, every_nth, law
 from unmask.sampling.engine.passes import Passes
 from unmask.sampling.engine.randomness import ChainStreams
 from unmask.sampling.enumeration import all_texts
@@ -202,11 +202,6 @@ def test_after_half_of_the_interleaved_passes_every_site_has_revealed_neighbours
     assert all(revealed[s - 1] and (s == 32 or revealed[s + 1]) for s in range(33) if not revealed[s])
 
 
-@pytest.mark.parametrize("passes", range(1, 12))
-def test_offsets_are_each_there_once(passes):
-    assert sorted(offsets(passes)) == list(range(passes))
-
-
 def test_a_model_without_a_profile_is_interleaved_and_says_so():
     target = small_target(3, 4, seed=3)
     with pytest.warns(UnmaskWarning, match="no dependence profile: blanks are interleaved"):
@@ -246,21 +241,6 @@ def test_profiles_that_do_not_fit_are_refused(tmp_path):
         (tmp_path / "profile.json").write_text(content)
         with pytest.raises(InputError, match=wrong):
             Profile.load(tmp_path / "profile.json")
-
-
-@pytest.mark.parametrize(
-    ("name", "options", "wrong"),
-    [
-        ("least-dependent", {"gamma": -1.0}, "gamma -1"),
-        ("entropy-bound", {"gamma": float("inf")}, "gamma inf"),
-        ("threshold", {"tau": 1.5}, "tau 1.5"),
-        ("interleaved", {"passes": 0}, "passes 0"),
-        ("random", {"decoding_temperature": -1.0}, "decoding_temperature -1"),
-    ],
-)
-def test_settings_out_of_range_are_refused(name, options, wrong):
-    with pytest.raises(InputError, match=wrong):
-        decoder_of(name, small_target(), **options)
 
 
 def test_seeds_draw_the_orders_of_random_sets():

@@ -9,11 +9,11 @@ from hypothesis import strategies as st
 from scipy.stats import chisquare, kstest
 
 from unmask.sampling.engine.randomness import (
-    Asked,
     ChainStreams,
     Conditionals,
     Proposal,
     ReducibleChainWarning,
+    TokenDraw,
     counter_words,
     philox,
     plain_draw,
@@ -79,7 +79,7 @@ def cases(seed, rows, vocabulary, cut, dtype=torch.float32):
 @given(st.integers(0, 10**6), st.integers(2, 40), st.booleans(), st.sampled_from([1.0, 0.5, 1.7]))
 def test_numbers_that_come_with_a_token(seed, vocabulary, cut, temperature):
     logits, support, sites, current, least, u = cases(seed, 7, vocabulary, cut)
-    found = plain_draw(Asked(logits, support, sites, current, temperature, least, u))
+    found = plain_draw(TokenDraw(logits, support, sites, current, temperature, least, u))
     kept = support[sites] if least is None else support[sites] & (logits >= least.unsqueeze(1))
     log_g = torch.where(kept, logits.double() / temperature, -torch.inf).log_softmax(-1)
     rows = torch.arange(7)
@@ -96,7 +96,7 @@ def test_numbers_that_come_with_a_token(seed, vocabulary, cut, temperature):
     assert torch.allclose(found.log_all, logits.double().logsumexp(-1), atol=1e-12)
     allowed = torch.where(support[sites], logits.double(), -torch.inf)
     assert torch.allclose(found.log_allowed, allowed.logsumexp(-1), atol=1e-12)
-    greedy = plain_draw(Asked(logits, support, sites, current, temperature, None, u, greedy=True))
+    greedy = plain_draw(TokenDraw(logits, support, sites, current, temperature, None, u, greedy=True))
     assert torch.equal(greedy.tokens, allowed.argmax(-1))
 
 
@@ -152,7 +152,7 @@ def test_tokens_drawn_on_a_gpu_are_these(dtype, cut, temperature, monkeypatch):
     sites, u = (value.repeat_interleave(3)[::3] for value in (sites, u))
     close = 1e-12 if dtype == torch.float64 else 1e-5
     for more in ({}, {"greedy": True}, {"tokens": current}):
-        asked = Asked(logits, support, sites, current, temperature, least, u, **more)
+        asked = TokenDraw(logits, support, sites, current, temperature, least, u, **more)
         plain = plain_draw(asked)
         fused = triton_programs.draw_on_gpu(asked)
         assert torch.equal(plain.tokens, fused.tokens)

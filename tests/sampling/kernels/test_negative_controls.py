@@ -91,9 +91,3 @@ def test_retrying_until_accepted_is_caught():
         accepted[torch.arange(27), torch.arange(27)] = stay
         retried.append(accepted / accepted.sum(1, keepdim=True))
     assert gap_to_invariance(law, random_scan(retried)) > CLEARLY_WRONG
-
-
-def test_wrong_temperature_is_caught():
-    target = small_target(seed=0)
-    other = of(MetropolisHastings, target, temperature=1.2)
-    assert gap_to_invariance(target_law(target), random_scan(site_matrices(other))) > CLEARLY_WRONG

@@ -166,7 +166,7 @@ def test_figures_are_drawn(tiny, tmp_path):
     figure = chain_figure(draw_samples(settings_of(chains=3, sweeps=6, length=(4,)), tiny))
     figure.savefig(tmp_path / "chains.png")
     assert (tmp_path / "chains.png").stat().st_size > 8_000
-    assert len(figure.axes) == 4
+    assert len(figure.axes) == 3
 
 
 def test_without_arviz_nothing_is_drawn(monkeypatch, tmp_path):

@@ -12,7 +12,7 @@ from test_sample_command import unmask
 
 from unmask.errors import InputError, ModelError, UnmaskWarning
 from unmask.sampling.run.advance import draw_samples
-from unmask.sampling.run.judge import CausalJudge, judge_run
+from unmask.sampling.run.diagnostics import CausalJudge, judge_run
 from unmask.sampling.run.result import load_run
 
 

@@ -42,11 +42,6 @@ def test_samples_do_not_depend_on_how_many_chains_run_at_once(tiny, kernel):
     same(together.starts, alone.starts)
 
 
-def test_samples_depend_on_the_seed(tiny):
-    one, other = (draw_samples(settings_of(**{**SMALL, "seed": seed}), tiny) for seed in (7, 8))
-    assert one.samples["text"].tolist() != other.samples["text"].tolist()
-
-
 class Killed(BaseException):
     """Stands for a kill: no handler of the run sees it."""
 
@@ -250,7 +245,7 @@ def test_passes_are_those_that_the_model_is_asked_for(tiny):
     run = draw_samples(settings, counted)
     asked = int(run.samples.groupby("chain")["passes"].max().sum()) + int(run.rates["scoring_passes"].sum())
     assert int(run.rates["scoring_passes"].sum()) == 0
-    assert asked - run.remembered <= sum(rows) <= asked - run.remembered + 7 * 100
+    assert asked <= sum(rows) <= asked + 7 * 100
 
 
 def test_an_unfinished_run_can_be_read(tiny, tmp_path, stop_at):

@@ -88,11 +88,6 @@ def test_a_loaded_model_does_not_travel(tiny):
         unmask.sample(length=3, model=tiny, engine="ray")
 
 
-def test_workers_without_ray_are_refused(tiny):
-    with pytest.raises(InputError, match="workers was given, which engine local does not use"):
-        unmask.sample(length=3, model=tiny, workers=2)
-
-
 @pytest.fixture
 def one_thread():
     before = torch.get_num_threads()
@@ -120,7 +115,7 @@ def test_ray_takes_up_a_local_run_and_loses_a_worker_and_this_process_finishes_i
     with pytest.raises(KeyboardInterrupt):
         unmask.sample(**asked, out=out, progress=stop)
     with pytest.raises(KeyboardInterrupt):
-        unmask.sample(**asked, out=out, engine="ray", workers=2, progress=kill_then_stop)
+        unmask.sample(**asked, out=out, engine="ray:2", progress=kill_then_stop)
     assert killed and int(np.load(out / "checkpoints" / "group-0000.npz")["done"]) >= 40
     found = unmask.sample(**asked, out=out)
     for frame in ("samples", "starts", "rates"):

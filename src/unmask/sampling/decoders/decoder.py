@@ -88,11 +88,6 @@ class DecodeState:
         """0 ... n - 1, on the state's device."""
         return torch.arange(len(self.ids), device=self.ids.device)
 
-    def mask(self, target: Target, where: Bool[Tensor, "n F"]) -> None:
-        """Make some sites blank again."""
-        values = self.ids[:, target.free_positions]
-        self.ids[:, target.free_positions] = torch.where(where, target.model.mask_id, values)
-
     def write(self, target: Target, rows: Int[Tensor, " m"], sites: Int[Tensor, " m"], drawn: Drawn) -> None:
         """Fill one site of each of the texts `rows`."""
         self.ids[rows, target.free_positions[sites]] = drawn.tokens
@@ -237,8 +232,8 @@ def blanks_left(sites: int, step: int, steps: int) -> int:
 
 
 @dataclass(frozen=True)
-class ParallelDecoder(StepwiseDecoder):
-    """A decoder that predicts sites of all texts at once, in a given number of steps."""
+class ScheduledDecoder(StepwiseDecoder):
+    """A decoder of a given number of steps, which predict sites of all texts at once and leave fewer and fewer blanks."""
 
     options: registry.InSteps = registry.MaskPredict()
 
@@ -261,11 +256,6 @@ class ParallelDecoder(StepwiseDecoder):
             kept = self.passes.conditionals(ids, target.free_positions[sites]).flatten(0, 1)
         state.write(target, row, site, rng.tokens(row, self.conditionals(kept, site), site))
 
-
-@dataclass(frozen=True)
-class ScheduledDecoder(ParallelDecoder):
-    """A decoder whose steps leave fewer and fewer blanks."""
-
     def left(self, state: DecodeState) -> int:
         """How many sites of every text are blank after the step that is under way."""
         return blanks_left(self.target.sites, state.steps + 1, self.steps)
@@ -285,7 +275,8 @@ class ScheduledDecoder(ParallelDecoder):
         self, state: DecodeState, filled: Bool[Tensor, "n F"], again: Bool[Tensor, "n F"]
     ) -> tuple[DecodeState, Int[Tensor, " n"]]:
         """Mask the sites `again`; the state, and the passes of the step: one for each text in which it `filled` any."""
-        state.mask(self.target, again)
+        values = state.ids[:, self.target.free_positions]
+        state.ids[:, self.target.free_positions] = torch.where(again, self.target.model.mask_id, values)
         state.steps += 1
         return state, filled.any(1).long()
 
@@ -313,7 +304,7 @@ class ConfidenceOrder(ScheduledDecoder):
 
 
 @dataclass(frozen=True)
-class Revise(ParallelDecoder):
+class Revise(ScheduledDecoder):
     """Every site is predicted at every step."""
 
     options: registry.InSteps = registry.Revise()

@@ -5,36 +5,32 @@ can differ in its last bits between a call of 1 row and one of 64. Calls of a fi
 with others, give each row the same bits whatever the batch, which makes chains reproducible token for token.
 
 That is also why conditionals can be kept as logits, or as the encoder's last hidden states, of which the head makes logits for a
-few per cent of a pass, and give the same chains; and why logits can be cached (`LogitMemory`). On a GPU a call is recorded once
-as a CUDA graph and replayed (`Recorded`). How many chains run side by side follows from a memory budget (`plan_memory`):
+few per cent of a pass, and give the same chains. On a GPU a call is recorded once as a CUDA graph and replayed (`Recorded`). How
+many chains run side by side follows from the memory (`chains_that_fit`):
 
     logits    2 F V numbers per chain       F sites; 2: the text and its proposal
     states    2 F d numbers per chain       d: the width of the encoder
 
 Besides, r V numbers while tokens are drawn, where r conditionals of a text are drawn from at once (`conditionals_at_once`):
 for each chain, or, where states are kept, for one chain at a time, since the head makes logits of a few rows at once. A CPU takes
-logits if one chain fits: chains that do not fit run after each other, at no loss. A GPU wants all chains at once, and its head is
-cheap: it takes states where the model offers them. Chains and their passes are the same whatever is kept.
+logits: chains that do not fit run after each other, at no loss. A GPU wants all chains at once, and its head is cheap: it takes
+states where the model offers them. Chains and their passes are the same whatever is kept.
 """
 
 from __future__ import annotations
 
 import logging
-from collections import OrderedDict
 from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from unmask.errors import InputError
 from unmask.models.conditional_model import ConditionalModel
-from unmask.models.masked_lm import MaskedLM
 from unmask.sampling.engine.randomness import Conditionals, Proposal
-from unmask.sampling.registry import Method
-from unmask.sampling.settings import Keeps, SampleSettings
+from unmask.sampling.registry import Keeps, Method
 from unmask.sampling.target import Energy, Target, masked_alone
 
 logger = logging.getLogger(__name__)
@@ -52,58 +48,10 @@ TOKENS_PER_ROW = 48
 """On a CPU, these rows are for texts of this many tokens: longer texts need fewer rows to pay for reading the weights."""
 CPU_BYTES = 2**30
 GPU_SHARE = 0.4
-"""The budget, unless the user gives one: of the whole memory, on a GPU, so that a run that goes on has the same plan."""
+"""Memory for chains; on a GPU a share of all of it."""
 WORK = 32
 """Bytes per token of the vocabulary while a token is drawn."""
 GIGABYTE = 2**30
-CACHE_BYTES = 2**28
-MOST_ROWS = 2**18
-"""Rows of the cache; this many keys take about 50 MB."""
-
-
-class LogitMemory:
-    """Logits of the `rows` most recently used rows, by default as many as `most_bytes` hold.
-
-    A row is a text with one position masked; its key is the bytes of its ids and of the position. Chains over a small space
-    (two residues of a protein, say) come back to the same texts all the time, and a chain that rejects is offered the same
-    texts again. Rows that occur twice in one question are computed once.
-    """
-
-    def __init__(self, model: ConditionalModel, rows: int | None = None, most_bytes: int = CACHE_BYTES) -> None:
-        dtype = torch.promote_types(model.dtype, torch.float32)
-        fitting = most_bytes // (model.vocab_size * torch.empty((), dtype=dtype).element_size())
-        self.rows = max(1, min(MOST_ROWS, fitting)) if rows is None else rows
-        self._kept = torch.empty((self.rows, model.vocab_size), dtype=dtype, device=model.device)
-        self._slots: OrderedDict[bytes, int] = OrderedDict()
-
-    def logits(
-        self, ids: Int[Tensor, "m T"], positions: Int[Tensor, "m 1"], run: Callable[[Tensor, Tensor], Tensor]
-    ) -> tuple[Float[Tensor, "m 1 V"], int]:
-        """Logits of each row, and how many rows were `run` because they were not known."""
-        keys = [row.tobytes() for row in torch.cat([ids, positions], 1).int().cpu().numpy()]
-        hits = [place for place, key in enumerate(keys) if key in self._slots]
-        new = {key: place for place, key in enumerate(keys) if key not in self._slots}
-        out = torch.empty((len(keys), 1, self._kept.shape[1]), dtype=self._kept.dtype, device=self._kept.device)
-        if hits:
-            out[hits, 0] = self._kept[[self._slots[keys[place]] for place in hits]]
-            for place in hits:
-                self._slots.move_to_end(keys[place])
-        if new:
-            computed = run(ids[list(new.values())], positions[list(new.values())])
-            number = {key: row for row, key in enumerate(new)}
-            places = [place for place, key in enumerate(keys) if key in number]
-            out[places] = computed[[number[keys[place]] for place in places]]
-            self._keep(list(new), computed[:, 0])
-        return out, len(new)
-
-    def _keep(self, keys: list[bytes], logits: Float[Tensor, "k V"]) -> None:
-        keys, logits = keys[-self.rows :], logits[-self.rows :]
-        slots = []
-        for key in keys:
-            slot = len(self._slots) if len(self._slots) < self.rows else self._slots.popitem(last=False)[1]
-            self._slots[key] = slot
-            slots.append(slot)
-        self._kept[slots] = logits
 
 
 def rows_for(model: ConditionalModel, chains: int, decodes: bool = False) -> int:
@@ -116,33 +64,26 @@ def rows_for(model: ConditionalModel, chains: int, decodes: bool = False) -> int
 class Passes:
     """Runs the model on rows and counts them; one pass is one row.
 
-    keeps        the form in which conditionals are kept; by default states on a GPU where the model offers them, else logits
-    count        rows that were asked for
-    remembered   those of them that the memory had
+    keeps   the form in which conditionals are kept; by default states on a GPU where the model offers them, else logits
+    count   rows so far
     """
 
-    def __init__(
-        self,
-        model: ConditionalModel,
-        rows: int | None = None,
-        memory: LogitMemory | None = None,
-        keeps: Keeps | None = None,
-    ) -> None:
+    def __init__(self, model: ConditionalModel, rows: int | None = None, keeps: Keeps | None = None) -> None:
         self.model = model
         self.rows = rows or (GPU_ROWS if model.device.type == "cuda" else CPU_ROWS)
-        self.memory = memory
         self.keeps: Keeps = keeps or ("states" if model.device.type == "cuda" else "logits")
-        self.count = self.remembered = 0
+        self.count = 0
         self._offered: dict[int, bool] = {}
         self._recorded: dict[tuple[object, ...], Recorded] = {}
         self._pool: list[Any] = []
 
     def conditionals(self, ids: Int[Tensor, "m T"], positions: Int[Tensor, "m p"]) -> Float[Tensor, "m p W"]:
         """The conditionals at `positions` of each row: as states, where they are kept so, else as logits."""
-        if not self.as_states(ids):
-            return self._logits(ids, positions)
         self.count += len(ids)
         rows = self.rows_of_a_call(ids.shape[1], positions.shape[1])
+        if not self.as_states(ids):
+            logits: Tensor = _filled_up(self.model.logits, rows, ids, positions)
+            return logits
         return self._in_calls("states", self.model.states, rows, (ids, positions))
 
     def logits(self, ids: Int[Tensor, "m T"], positions: Int[Tensor, "m p"]) -> Float[Tensor, "m p V"]:
@@ -160,7 +101,7 @@ class Passes:
         tokens = ids.gather(1, positions.unsqueeze(1)).squeeze(1)
         masked = masked_alone(ids, positions, self.model.mask_id)
         if not self.as_states(ids):
-            logits = self._logits(masked, positions.unsqueeze(1))[:, 0]
+            logits = self.conditionals(masked, positions.unsqueeze(1))[:, 0]
             return energy.term(logits, tokens), logits
         self.count += len(ids)
 
@@ -169,8 +110,8 @@ class Passes:
             return energy.term(self.model.logits_of(states), tokens), states
 
         rows = self.rows_of_a_call(ids.shape[1], 1)
-        found: tuple[Tensor, Tensor] = self._in_calls(energy.kind, compute, rows, (masked, positions.unsqueeze(1), tokens))
-        return found
+        both: tuple[Tensor, Tensor] = self._in_calls(energy.kind, compute, rows, (masked, positions.unsqueeze(1), tokens))
+        return both
 
     def logits_of(self, kept: Float[Tensor, "m W"]) -> Float[Tensor, "m V"]:
         """Logits from conditionals as they are kept."""
@@ -188,9 +129,10 @@ class Passes:
         greedy: bool = False,
     ) -> Conditionals:
         """Conditionals to draw from, made of `kept`."""
-        asked = Conditionals(kept, proposal, target.support, sites, current, greedy)
-        as_logits = kept.shape[1] == self.model.vocab_size
-        return asked if as_logits else replace(asked, logits_of=self.model.logits_of, in_calls=self._through_head)
+        conditionals = Conditionals(kept, proposal, target.support, sites, current, greedy)
+        if kept.shape[1] == self.model.vocab_size:
+            return conditionals
+        return replace(conditionals, logits_of=self.model.logits_of, in_calls=self._through_head)
 
     def as_states(self, ids: Int[Tensor, "m T"]) -> bool:
         """Whether the conditionals of texts like these are computed as states."""
@@ -200,31 +142,13 @@ class Passes:
             self._offered[ids.shape[1]] = self.model.offers_states(ids)
         return self._offered.get(ids.shape[1], False)
 
-    def _logits(self, ids: Int[Tensor, "m T"], positions: Int[Tensor, "m p"]) -> Float[Tensor, "m p V"]:
-        self.count += len(ids)
-        if self.memory is None or positions.shape[1] != 1:
-            return self._plain(ids, positions)
-        logits, ran = self.memory.logits(ids, positions, self._plain)
-        self.remembered += len(ids) - ran
-        return logits
-
-    def _plain(self, ids: Int[Tensor, "m T"], positions: Int[Tensor, "m p"]) -> Float[Tensor, "m p V"]:
-        rows = self.rows_of_a_call(ids.shape[1], positions.shape[1])
-        found: Tensor = _filled_up(self.model.logits, rows, ids, positions)
-        return found
-
     def _through_head(
         self, name: Hashable, function: Callable[..., Any], inputs: Sequence[Tensor], shared: Sequence[Tensor]
     ) -> Any:
         return self._in_calls(name, function, min(HEAD_ROWS, self.rows_of_a_call(1, 1)), inputs, shared)
 
     def _in_calls(
-        self,
-        name: Hashable,
-        function: Callable[..., Any],
-        rows: int,
-        inputs: Sequence[Tensor],
-        shared: Sequence[Tensor] = (),
+        self, name: Hashable, function: Callable[..., Any], rows: int, inputs: Sequence[Tensor], shared: Sequence[Tensor] = ()
     ) -> Any:
         """`function` of `rows` rows of `inputs` at a time, and of the tensors they share; recorded, on a GPU."""
         if not inputs[0].is_cuda or not len(inputs[0]):
@@ -253,9 +177,9 @@ def _filled_up(function: Callable[..., Any], rows: int, *inputs: Tensor) -> Any:
         filler = rows - len(part[0])
         if filler and len(part[0]):
             part = [torch.cat([value, value[-1:].expand(filler, *value.shape[1:])]) for value in part]
-        found = function(*part)
-        found = found if isinstance(found, tuple) else (found,)
-        parts.append([value[: rows - filler] for value in found])
+        results = function(*part)
+        results = results if isinstance(results, tuple) else (results,)
+        parts.append([value[: rows - filler] for value in results])
     whole = tuple(torch.cat(column) for column in zip(*parts, strict=True))
     return whole if len(whole) > 1 else whole[0]
 
@@ -295,12 +219,12 @@ class Recorded:
     def __call__(self, inputs: Sequence[Tensor], shared: Sequence[Tensor]) -> Any:
         """The function's results for all rows."""
         whole: tuple[Tensor, ...] = ()
-        for own, given in zip(self.shared, shared, strict=True):
-            own.copy_(given)
+        for own, value in zip(self.shared, shared, strict=True):
+            own.copy_(value)
         for start in range(0, len(inputs[0]), self.rows):
             count = min(self.rows, len(inputs[0]) - start)
-            for own, given in zip(self.inputs, inputs, strict=True):
-                own[:count].copy_(given[start : start + count])
+            for own, value in zip(self.inputs, inputs, strict=True):
+                own[:count].copy_(value[start : start + count])
             if self.graph is None:
                 self.outputs = self._call()
             else:
@@ -312,82 +236,26 @@ class Recorded:
 
     def _call(self) -> tuple[Tensor, ...]:
         with torch.no_grad():
-            found = self.function(*self.inputs, *self.shared)
-        return found if isinstance(found, tuple) else (found,)
+            results = self.function(*self.inputs, *self.shared)
+        return results if isinstance(results, tuple) else (results,)
 
 
-@dataclass(frozen=True)
-class MemoryPlan:
-    """The form in which conditionals are kept, the budget, and the bytes of one chain of the longest text."""
-
-    keeps: Keeps
-    budget: int
-    per_chain: int
-
-    def __str__(self) -> str:
-        form = "logits" if self.keeps == "logits" else "hidden states"
-        return f"conditionals are kept as {form} ({self.per_chain / 2**20:,.1f} MB per chain)"
+def kept_form(model: ConditionalModel, ids: Int[Tensor, "n T"]) -> Keeps:
+    """How a run keeps conditionals: as states on a GPU, where the model offers them for such texts, else as logits."""
+    return "states" if model.device.type == "cuda" and model.offers_states(ids) else "logits"
 
 
-def plan_memory(
-    settings: SampleSettings, targets: Sequence[Target], model: MaskedLM, memory: int | None, only: Keeps | None = None
-) -> MemoryPlan:
-    """The plan of a run; a budget that no chain fits into is refused. With `only`, that form is kept and the model is not run."""
-    longest = max(targets, key=lambda target: len(target.template))
-    on_gpu = model.device.type == "cuda"
-    budget = memory or (int(GPU_SHARE * device_bytes(model.device)[1]) if on_gpu else CPU_BYTES)
-    order: list[Keeps] = [only] if only else ["states", "logits"] if on_gpu else ["logits", "states"]
-    if only is None and not model.offers_states(longest.template_ids.unsqueeze(0)):
-        order = ["logits"]
-    costs = {keeps: chain_cost(settings.kernel, longest, keeps) for keeps in order}
-    for keeps in order:
-        if only or costs[keeps].one <= budget:
-            return MemoryPlan(keeps, budget, costs[keeps].each)
-    raise InputError(
-        f"memory of {budget:,} bytes is too little for one chain of {longest.sites} tokens, which takes "
-        f"{min(cost.one for cost in costs.values()):,}: give more memory, or shorter texts"
-    )
-
-
-@dataclass(frozen=True)
-class ChainCost:
-    """Bytes that one chain keeps, its proposal included, bytes of the work on a step, and whether chains share the latter."""
-
-    kept: int
-    work: int
-    shares_work: bool
-
-    @property
-    def one(self) -> int:
-        """Bytes of one chain by itself."""
-        return self.kept + self.work
-
-    @property
-    def each(self) -> int:
-        """Bytes that another chain adds."""
-        return self.kept if self.shares_work else self.one
-
-    def of(self, chains: int) -> int:
-        """Bytes of this many chains."""
-        return self.one + (chains - 1) * self.each
-
-    def fitting(self, budget: int) -> int:
-        """How many chains fit, at least one."""
-        return max(1, 1 + (budget - self.one) // self.each)
-
-
-def chain_cost(method: Method, target: Target, keeps: Keeps) -> ChainCost:
-    """The memory of a chain of this target."""
+def chains_that_fit(method: Method, target: Target, keeps: Keeps, budget: int | None = None) -> int:
+    """How many chains of this target run side by side, at least one; `budget` in bytes, by default a share of what is there."""
     model = target.model
+    if budget is None:
+        free, total = device_bytes(model.device)
+        budget = min(free, int(GPU_SHARE * total) if model.device.type == "cuda" else CPU_BYTES)
     width = model.vocab_size if keeps == "logits" else model.cost.width  # type: ignore[attr-defined]
     size = torch.promote_types(model.dtype, torch.float32 if keeps == "logits" else model.dtype).itemsize
-    text = 8 * len(target.template) + 9 * target.columns + 40
-    rows = method.conditionals_at_once(target.sites)
-    return ChainCost(
-        kept=2 * (target.sites * width * size + text),
-        work=rows * WORK * model.vocab_size,
-        shares_work=keeps == "states",
-    )
+    chain = 2 * (target.sites * width * size + 8 * len(target.template) + 9 * target.columns + 40)
+    work = method.conditionals_at_once(target.sites) * WORK * model.vocab_size
+    return max(1, (budget - work) // chain if keeps == "states" else budget // (chain + work))
 
 
 def device_bytes(device: torch.device) -> tuple[int, int]:

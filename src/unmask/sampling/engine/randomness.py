@@ -34,7 +34,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -97,8 +97,8 @@ class Proposal:
         return torch.where(kept, logits.double() / self.temperature, -torch.inf).log_softmax(-1)
 
 
-class Asked(NamedTuple):
-    """What to draw from: logits of m sites, of which `sites` have these rows of `support`; or `tokens` to give the numbers of.
+class TokenDraw(NamedTuple):
+    """The inputs of a draw: logits of m sites, and the tokens allowed there, the rows `sites` of `support`; `tokens`: no draw.
 
     least   the smallest logit that is kept, where proposals are cut;   greedy   take the likeliest allowed token
     """
@@ -167,11 +167,11 @@ class Conditionals:
 
     def draw(self, uniform: Float[Tensor, " m"]) -> Drawn:
         """A token of each conditional."""
-        return self._asked("draw", uniform)
+        return self._drawn(uniform)
 
     def at(self, tokens: Int[Tensor, " m"]) -> Drawn:
         """The numbers of given tokens."""
-        return self._asked("at", tokens)
+        return self._drawn(tokens, draws=False)
 
     def log_weights(self) -> Float[Tensor, "m V"]:
         """log g of every token."""
@@ -189,35 +189,35 @@ class Conditionals:
             return torch.stack([torch.special.entr(q).sum(-1), q.amax(-1)], 1).double()
 
         if self.in_calls is not _at_once:
-            found: Tensor = self.in_calls("certainty", answer, (self.kept, self.sites), (self.support,))
-            return found.T
+            numbers: Tensor = self.in_calls("certainty", answer, (self.kept, self.sites), (self.support,))
+            return numbers.T
         parts = zip(self.kept.split(CERTAIN_ROWS), self.sites.split(CERTAIN_ROWS), strict=True)
         return torch.cat([answer(kept, sites, self.support) for kept, sites in parts]).T
 
-    def _asked(self, what: Literal["draw", "at"], uniform_or_tokens: Tensor) -> Drawn:
+    def _drawn(self, uniform_or_tokens: Tensor, draws: bool = True) -> Drawn:
         proposal, greedy, logits_of = self.proposal, self.greedy, self.logits_of
 
-        def answer(kept: Tensor, sites: Tensor, current: Tensor, given: Tensor, support: Tensor) -> tuple[Tensor, Tensor]:
+        def answer(kept: Tensor, sites: Tensor, current: Tensor, values: Tensor, support: Tensor) -> tuple[Tensor, Tensor]:
             logits = logits_of(kept)
             least = proposal.least_kept(logits, support, sites)
-            uniform, tokens = (given, None) if what == "draw" else (None, given)
-            asked = Asked(logits, support, sites, current, proposal.temperature, least, uniform, tokens, greedy)
+            uniform, tokens = (values, None) if draws else (None, values)
+            task = TokenDraw(logits, support, sites, current, proposal.temperature, least, uniform, tokens, greedy)
             if logits.is_cuda:
                 from unmask.sampling.engine.triton_programs import draw_on_gpu
 
-                found = draw_on_gpu(asked)
+                drawn = draw_on_gpu(task)
             else:
-                found = plain_draw(asked)
-            return found.tokens, torch.stack(found[1:], 1)
+                drawn = plain_draw(task)
+            return drawn.tokens, torch.stack(drawn[1:], 1)
 
         rows = (self.kept, self.sites, self.current, uniform_or_tokens)
-        tokens, numbers = self.in_calls((what, proposal, greedy), answer, rows, (self.support,))
+        tokens, numbers = self.in_calls((draws, proposal, greedy), answer, rows, (self.support,))
         return Drawn(tokens, *numbers.unbind(1))
 
 
-def plain_draw(asked: Asked) -> Drawn:
+def plain_draw(task: TokenDraw) -> Drawn:
     """The drawn tokens, or the given ones, and their numbers."""
-    logits, support, sites, current, temperature, least, uniform, tokens, greedy = asked
+    logits, support, sites, current, temperature, least, uniform, tokens, greedy = task
     wide = logits.double()
     allowed = torch.where(support[sites], wide, -torch.inf)
     top = allowed.amax(-1, keepdim=True)

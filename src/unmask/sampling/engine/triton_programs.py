@@ -13,16 +13,16 @@ import triton.language as tl
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from unmask.sampling.engine.randomness import Asked, Drawn
+from unmask.sampling.engine.randomness import Drawn, TokenDraw
 
 UNIFORM_BLOCK = 256
 BLOCK, WARPS = 2048, 8
 DRAW, GREEDY, GIVEN = 0, 1, 2
 
 
-def draw_on_gpu(asked: Asked) -> Drawn:
+def draw_on_gpu(task: TokenDraw) -> Drawn:
     """`plain_draw` in one launch."""
-    logits, support, sites, current, temperature, least, uniform, tokens, greedy = asked
+    logits, support, sites, current, temperature, least, uniform, tokens, greedy = task
     logits = logits if logits.stride(1) == 1 else logits.contiguous()
     m, size = logits.shape
     numbers = torch.empty((5, m), dtype=torch.float64, device=logits.device)

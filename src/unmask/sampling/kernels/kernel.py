@@ -34,7 +34,7 @@ from torch import Tensor
 from unmask.errors import InputError, ModelError
 from unmask.sampling.engine.passes import Passes
 from unmask.sampling.engine.randomness import Proposal, Randomness
-from unmask.sampling.registry import BlockShape, Gibbs, Markov, Scan
+from unmask.sampling.registry import Gibbs, Markov, Scan
 from unmask.sampling.target import Target
 
 LARGEST_LOOK_UP = 512
@@ -115,24 +115,15 @@ class ChainState:
 
     def take(self, rows: Int[Tensor, " m"]) -> ChainState:
         """A copy of some chains."""
-        return ChainState(
-            self.ids[rows],
-            self.terms[rows],
-            self.fresh[rows],
-            self.user[rows],
-            self.temperature[rows],
-            self.steps,
-            None if self.kept is None else self.kept[rows],
-        )
+        ids, terms, fresh, user, heat = (one[rows] for one in (self.ids, self.terms, self.fresh, self.user, self.temperature))
+        return ChainState(ids, terms, fresh, user, heat, self.steps, None if self.kept is None else self.kept[rows])
 
     def put(self, rows: Int[Tensor, " m"], other: ChainState, chosen: Int[Tensor, " m"]) -> None:
         """Write the texts `chosen` of `other`, and what is known about them, over the chains `rows`."""
-        self.ids[rows] = other.ids[chosen]
-        self.terms[rows] = other.terms[chosen]
-        self.fresh[rows] = other.fresh[chosen]
-        self.user[rows] = other.user[chosen]
-        if self.kept is not None and other.kept is not None:
-            self.kept[rows] = other.kept[chosen]
+        for name in ("ids", "terms", "fresh", "user", "kept"):
+            mine, theirs = getattr(self, name), getattr(other, name)
+            if mine is not None and theirs is not None:
+                mine[rows] = theirs[chosen]
 
     def look_up(
         self, target: Target, passes: Passes, rows: Int[Tensor, " m"], columns: Int[Tensor, " m"], keep: bool = True
@@ -222,8 +213,7 @@ class Kernel(ABC):
     @cached_property
     def plan(self) -> SweepPlan:
         """The sites of a sweep."""
-        shape: BlockShape = getattr(self.options, "block_shape", "window")
-        return SweepPlan(self.target.sites, self.options.scan, self.options.sites_per_step, shape)
+        return SweepPlan(self.target.sites, self.options.scan, self.options.sites_per_step)
 
     @abstractmethod
     def init(self, ids: Int[Tensor, "n T"]) -> tuple[ChainState, Int[Tensor, " n"]]:
@@ -273,14 +263,14 @@ class SweepPlan:
         fixed         from the first site to the last
         permutation   each site once, in a random order
 
-    Blocks of k = `block_size` sites are windows of k neighbours, or sets of any k. One sweep has as many steps as it takes to
-    redraw all sites once. Within a block the order of the sites is random, except in fixed sweeps.
+    Blocks are windows of `block_size` neighbours. A sweep has as many steps as it takes to redraw all sites once. Within a block
+    the order of the sites is random, except in fixed sweeps.
     """
 
-    def __init__(self, sites: int, scan: Scan = "permutation", block_size: int = 1, shape: BlockShape = "window") -> None:
+    def __init__(self, sites: int, scan: Scan = "permutation", block_size: int = 1) -> None:
         if not 1 <= block_size <= sites:
             raise InputError(f"blocks of {block_size} in a text of {sites} free positions: give a block size from 1 to {sites}")
-        self.sites, self.scan, self.block_size, self.shape = sites, scan, block_size, shape
+        self.sites, self.scan, self.block_size = sites, scan, block_size
 
     @property
     def steps(self) -> int:
@@ -304,7 +294,5 @@ class SweepPlan:
         if self.scan == "fixed":
             first = min(step * self.block_size, self.sites - self.block_size)
             return torch.arange(first, first + self.block_size, device=rows.device).expand(len(rows), -1)
-        if self.shape == "scattered":
-            return rng.permutation(rows, self.sites)[:, : self.block_size]
         starts = rng.integers(rows, self.sites - self.block_size + 1)
         return starts.unsqueeze(1) + rng.permutation(rows, self.block_size)

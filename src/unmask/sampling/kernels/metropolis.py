@@ -273,12 +273,8 @@ class MetropolisHastings(MetropolisKernel):
         current = state.ids[rows, self.target.free_positions[site]]
         kept = state.conditionals(rows, site)
         drawn = rng.tokens(rows, self.passes.proposals(kept, self.target, self.proposal, site, current))
-        return Proposed(
-            drawn.tokens.unsqueeze(1),
-            drawn.current_log_density - drawn.log_density,
-            torch.zeros_like(rows),
-            own_terms=self.target.energy.term_of(drawn),
-        )
+        log_ratio, terms = drawn.current_log_density - drawn.log_density, self.target.energy.term_of(drawn)
+        return Proposed(drawn.tokens.unsqueeze(1), log_ratio, torch.zeros_like(rows), own_terms=terms)
 
 
 @dataclass(frozen=True)

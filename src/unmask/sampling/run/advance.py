@@ -11,22 +11,20 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing, nullcontext
-from dataclasses import dataclass, field, replace
+from contextlib import closing
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from unmask.checks import memory as budget_of
 from unmask.errors import InputError, UnmaskError
 from unmask.models.masked_lm import MaskedLM
 from unmask.runs.engine import Workers, each
 from unmask.runs.files import user_path, write_table
 from unmask.runs.folder import refuse_foreign
 from unmask.runs.progress import Progress
-from unmask.sampling.engine.passes import device_bytes
-from unmask.sampling.run.chains import DecoderRun, GroupRun, MarkovRun, group_run, groups, passes_of
+from unmask.sampling.run.chains import DecoderRun, GroupRun, MarkovRun, group_runs
 from unmask.sampling.run.diagnostics import measure
 from unmask.sampling.run.result import (
     COUNTS,
@@ -50,15 +48,9 @@ from unmask.sampling.target import Energy
 SECONDS_BETWEEN_CHECKPOINTS = 20.0
 STREAM = "philox4x32-10"
 """The definition of the random numbers; a run of another one is not continued."""
-PLAN = "plan"
-"""The first item on Ray: how many chains fit there."""
 PIECES = 20
 """Answers of a worker about a group, at most."""
-
-
-def memory_budget(memory: int | float | str | None, model: MaskedLM) -> int | None:
-    """Bytes, where the user gave a budget; a share is one of the whole memory."""
-    return None if memory is None else budget_of("memory", memory, device_bytes(model.device)[1])
+NO_DRAFTS: dict[str, Any] = {"confidence": None, "rejected": []}
 
 
 def draw_samples(
@@ -68,7 +60,6 @@ def draw_samples(
     *,
     name: str = "in memory",
     chains_at_once: int | None = None,
-    memory: int | float | str | None = None,
     energy: Energy | None = None,
     progress: Progress | None = None,
     seconds_between_checkpoints: float = SECONDS_BETWEEN_CHECKPOINTS,
@@ -82,58 +73,54 @@ def draw_samples(
     shared           the workers that advance the chains, instead of this process
     """
     stored = None if out is None else refuse_foreign(user_path(out, "out"), KIND)
-    with nullcontext() if shared is None else closing(shared):
-        at_once: Any = (stored or {}).get("chains_at_once") or (shared.chains_at_once() if shared else chains_at_once)
-        together, plan = groups(settings, model, at_once, energy, memory_budget(memory, model))
-        sizes, done = [len(group.chains) for group in together], [0] * len(together)
-        ways = passes_of(settings, model, together, plan)
-        runs = [group_run(settings, *one) for one in zip(together, ways, strict=True)]  # checked before anything is written
+    at_once: Any = (stored or {}).get("chains_at_once") or chains_at_once
+    runs = group_runs(settings, model, at_once, energy, workers=shared.workers.count if shared else 1)
+    sizes, done = [len(run.group.chains) for run in runs], [0] * len(runs)
 
-        def report(number: int, sweeps: int) -> None:
-            done[number] = sweeps
-            if progress:
-                progress(sum(done), len(done) * settings.sweeps, "sweeps")
+    def report(number: int, sweeps: int) -> None:
+        done[number] = sweeps
+        if progress:
+            progress(sum(done), len(done) * settings.sweeps, "sweeps")
 
-        def advance(folder: SampleFolder | None = None, write: Write | None = None) -> list[Keeper]:
-            keepers = []
-            report(0, 0)
-            runs.reverse()
-            for number in range(len(sizes)):
-                run = runs.pop()  # so that the memory of a group that is done can be used again
-                saved = folder.checkpoint(number, run) if folder else None
-                keeper = Keeper(number, settings.sweeps, write, seconds_between_checkpoints, saved)
-                keepers.append(keeper)
-                if shared is not None:
-                    continue
-                if saved is None:
-                    run.begin()
-                elif folder:
-                    folder.restore(number, run, saved)
-                advance_group(run, keeper, partial(report, number))
+    def advance(folder: SampleFolder | None = None, write: Write | None = None) -> list[Keeper]:
+        keepers = []
+        report(0, 0)
+        runs.reverse()
+        for number in range(len(sizes)):
+            run = runs.pop()  # so that the memory of a group that is done can be used again
+            saved = folder.checkpoint(number, run) if folder else None
+            keepers.append(Keeper(number, settings.sweeps, write, seconds_between_checkpoints, saved))
             if shared is not None:
-                shared.advance(sizes, keepers, report)
-            return keepers
+                continue
+            if saved is None:
+                run.begin()
+            elif folder:
+                folder.restore(number, run, saved)
+            advance_group(run, keepers[-1], partial(report, number))
+        if shared is not None:
+            shared.advance(sizes, keepers, report)
+        return keepers
 
-        if out is None:
-            keepers = advance()
-            rows = as_frame(table_of([row for keeper in keepers for row in keeper.rows], model))
-            return assemble(settings, rows, [keeper.snapshot for keeper in keepers], model.text, memory=str(plan))
-        about = {
-            "user_terms": energy.names if energy else [],
-            "model": name,
-            "dtype": str(model.dtype).removeprefix("torch."),
-            "device": model.device.type if shared is None else shared.workers.device,
-            "stream": STREAM,
-            "chains_at_once": sizes,
-        }
-        with SampleFolder(out, settings, model.fingerprint, about) as folder:
-            with writing_aside(folder, model) as write:
-                keepers = advance(folder, write)
-            rows = as_frame(folder.rows(sample_columns()))
-            run = assemble(settings, rows, [keeper.snapshot for keeper in keepers], model.text, folder.path, str(plan))
-            for file, frame in (("starts", run.starts), ("rates", run.rates), ("samples", run.samples)):
-                write_table(folder.path / f"{file}.parquet", frame)
-        return run
+    if out is None:
+        keepers = advance()
+        rows = as_frame(table_of([row for keeper in keepers for row in keeper.rows], model))
+        return assemble(settings, rows, [keeper.snapshot for keeper in keepers], model.text)
+    about = {
+        "user_terms": energy.names if energy else [],
+        "model": name,
+        "dtype": str(model.dtype).removeprefix("torch."),
+        "device": model.device.type if shared is None else shared.workers.device,
+        "stream": STREAM,
+        "chains_at_once": sizes,
+    }
+    with SampleFolder(out, settings, model.fingerprint, about) as folder:
+        with writing_aside(folder, model) as write:
+            keepers = advance(folder, write)
+        rows = as_frame(folder.rows(sample_columns()))
+        run = assemble(settings, rows, [keeper.snapshot for keeper in keepers], model.text, folder.path)
+        for file, frame in (("starts", run.starts), ("rates", run.rates), ("samples", run.samples)):
+            write_table(folder.path / f"{file}.parquet", frame)
+    return run
 
 
 def advance_group(run: GroupRun, keeper: Keeper, report: Callable[[int], None]) -> None:
@@ -204,22 +191,15 @@ class Advanced(NamedTuple):
 class ChainWorker:
     """Advances groups in a process of a Ray cluster; it keeps the last one's chains, which usually go on there."""
 
-    def __init__(
-        self, load: Callable[[], MaskedLM], settings: SampleSettings, memory: int | float | str | None, energy: Energy | None
-    ) -> None:
+    def __init__(self, load: Callable[[], MaskedLM], settings: SampleSettings, energy: Energy | None) -> None:
         self.settings, self.model, self.energy = settings, load(), energy
-        self.budget = memory_budget(memory, self.model)
         self.live: tuple[int, GroupRun] | None = None
 
-    def __call__(self, share: Share | str) -> Advanced | int:
-        """Advance a group; PLAN asks how many chains the memory here holds."""
-        if isinstance(share, str):
-            return max(len(group.chains) for group in groups(self.settings, self.model, None, self.energy, self.budget)[0])
+    def __call__(self, share: Share) -> Advanced:
+        """Advance a group."""
         done = 0 if share.saved is None else int(share.saved["done"])
         if self.live is None or self.live[0] != share.group or self.live[1].done != done:
-            together, plan = groups(self.settings, self.model, share.sizes, self.energy, self.budget)
-            ways = passes_of(self.settings, self.model, together, plan)
-            run = group_run(self.settings, together[share.group], ways[share.group])
+            run = group_runs(self.settings, self.model, share.sizes, self.energy)[share.group]
             run.begin() if share.saved is None else run.restore(share.saved)
             self.live = share.group, run
         run, rows = self.live[1], []
@@ -229,183 +209,112 @@ class ChainWorker:
         return Advanced(rows, on_host(run.mark()))
 
 
+@dataclass(frozen=True)
 class SharedChains:
-    """The chains of a run on Ray; `load` returns the model in a worker's process."""
+    """The chains of a run on workers; `load` returns the model in a worker's process."""
 
-    def __init__(
-        self,
-        settings: SampleSettings,
-        workers: Workers,
-        load: Callable[[], MaskedLM],
-        memory: int | float | str | None = None,
-        energy: Energy | None = None,
-    ) -> None:
-        self.settings, self.workers = settings, workers
-        self.shares: list[Share] | None = None
-        setup = partial(ChainWorker, load, settings, memory, energy)
-        self.results = each(ChainWorker.__call__, self._items(), workers, setup, self._rest)
-
-    def close(self) -> None:
-        """End the workers."""
-        self.results.close()
-
-    def chains_at_once(self) -> int:
-        """Chains of a group: every worker has one, whose memory holds it."""
-        _, fitting = next(self.results)
-        return int(min(fitting, -(-self.settings.chains // self.workers.count)))
+    settings: SampleSettings
+    workers: Workers
+    load: Callable[[], MaskedLM]
+    energy: Energy | None = None
 
     def advance(self, sizes: Sequence[int], keepers: Sequence[Keeper], report: Callable[[int, int], None]) -> None:
         """All sweeps of all groups, each from the mark of its keeper, if it has one. `report`: a group, and its sweeps done."""
         pending = [keeper for keeper in keepers if keeper.done < self.settings.sweeps]
-        self.shares = [Share(sizes, one.number, self._upto(one.done), one.snapshot if one.mark else None) for one in pending]
+        shares = [Share(sizes, one.number, self._upto(one.done), one.snapshot if one.mark else None) for one in pending]
+        setup = partial(ChainWorker, self.load, self.settings, self.energy)
         try:
-            for index, answer in self.results:
-                if isinstance(answer, Advanced):
-                    keeper = pending[index - 1]
-                    keeper.add(answer.rows, answer.snapshot)
-                    report(keeper.number, keeper.done)
+            with closing(each(ChainWorker.__call__, shares, self.workers, setup, self._rest)) as results:
+                for index, (rows, snapshot) in results:
+                    pending[index].add(rows, snapshot)
+                    report(pending[index].number, pending[index].done)
         except (KeyboardInterrupt, UnmaskError):
             for keeper in keepers:
                 keeper.flush()
             raise
 
-    def _items(self) -> Iterator[Share | str | None]:
-        yield PLAN
-        while self.shares is None:
-            yield None
-        yield from self.shares
-
-    def _rest(self, share: Share | str, answer: Advanced | int) -> Share | None:
-        if isinstance(share, str) or isinstance(answer, int) or share.upto >= self.settings.sweeps:
-            return None
-        return replace(share, saved=answer.snapshot, upto=self._upto(share.upto))
+    def _rest(self, share: Share, answer: Advanced) -> Share | None:
+        done = share.upto >= self.settings.sweeps
+        return None if done else replace(share, saved=answer.snapshot, upto=self._upto(share.upto))
 
     def _upto(self, done: int) -> int:
         return min(self.settings.sweeps, done + -(-self.settings.sweeps // PIECES))
 
 
-@dataclass(frozen=True)
-class Begun:
-    """Where the chains start: their tokens, which positions are free, and their energies."""
+def watch(settings: SampleSettings, model: MaskedLM) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Run the chains of one target side by side, and yield every step as an event, for `unmask serve`; no folder is written.
 
-    tokens: list[list[str]]
-    free: list[int]
-    texts: list[str]
-    energies: list[float]
-
-
-@dataclass(frozen=True)
-class Move:
-    """One step of one chain: positions redrawn, which of them were offered another token, and which took it.
-
-    confidence   of a decoder: the model's probability of each token when it was chosen
-    rejected     of a decoder that verifies drafts: position and token of those that it did not accept
-    """
-
-    positions: list[int]
-    tokens: list[str]
-    proposed: list[bool]
-    changed: list[bool]
-    accepted: bool
-    confidence: list[float] | None = None
-    rejected: list[tuple[int, str]] = field(default_factory=list)
-
-
-@dataclass(frozen=True)
-class Stepped:
-    """One step of every chain."""
-
-    sweep: int
-    moves: list[Move]
-
-
-@dataclass(frozen=True)
-class Swept:
-    """After a sweep: the chains' texts and energies, shares of steps accepted and novel so far, R-hat of the energy.
-
-    acceptance, novelty and r_hat are None where they are not known: for a decoder, for one chain, after few sweeps.
-    """
-
-    sweep: int
-    texts: list[str]
-    energies: list[float]
-    acceptance: float | None
-    novelty: float | None
-    r_hat: float | None
-    passes: int
-
-
-Event: TypeAlias = Begun | Stepped | Swept
-
-
-def watch(settings: SampleSettings, model: MaskedLM) -> Iterator[Event]:
-    """Run the chains of one target side by side, and yield every step, for `unmask serve`; no folder is written.
+    begun     tokens and texts at the start, the positions that are `free`, and energies (none of a decoder's blanks)
+    stepped   a step in `sweep`; of each chain in `moves`: positions redrawn, their tokens now, which of them were proposed
+              another token and which changed, and whether it was accepted; of a decoder also the model's probability of each
+              token (`confidence`), and position and token of the drafts that it `rejected`
+    swept     after a sweep: texts, energies, passes, shares of steps accepted and novel so far, R-hat of the energy; None where
+              one is not known
 
     The samples are those of `unmask.sample`, token for token. The model is asked for logits only: its `logits` may be shared with
     other requests, and the chains are the same.
     """
-    together, plan = groups(settings, model, chains_at_once=settings.chains, only="logits")
-    if len(together) != 1:
+    runs = group_runs(settings, model, settings.chains, keeps="logits")
+    if len(runs) != 1:
         raise InputError("chains of several lengths cannot be watched side by side: give one template or one length")
-    run = group_run(settings, together[0], *passes_of(settings, model, together, plan))
+    run = runs[0]
     run.begin()
     draws: list[list[float]] = []
-    free = together[0].target.free_positions.tolist()
-    energies = run.energies().tolist() if isinstance(run, MarkovRun) else []  # blank starts have none
-    yield Begun([model.decode(ids) for ids in run.starts], free, [model.text(ids) for ids in run.starts], energies)
+    free = run.group.target.free_positions.tolist()
+    energies = run.energies().tolist() if isinstance(run, MarkovRun) else []
+    tokens, texts = [model.decode(ids) for ids in run.starts], [model.text(ids) for ids in run.starts]
+    yield "begun", {"tokens": tokens, "free": free, "texts": texts, "energies": energies}
     while run.done < settings.sweeps:
-        yield from _steps(run, model, free)
+        number = run.done + 1
+        for moves in _decoded(run, model, free) if isinstance(run, DecoderRun) else _moved(run, model, free):
+            yield "stepped", {"sweep": number, "moves": moves}
         draws.append(run.energies().tolist())
-        yield _swept(run, model, draws)
+        yield "swept", _swept(run, model, draws)
 
 
-def _steps(run: GroupRun, model: MaskedLM, free: list[int]) -> Iterator[Stepped]:
-    if isinstance(run, DecoderRun):
-        yield from _decoded(run, model, free)
-        return
-    assert isinstance(run, MarkovRun)
+def _moved(run: GroupRun, model: MaskedLM, free: list[int]) -> Iterator[list[dict[str, Any]]]:
     for info in run.steps():
-        did = zip(run.texts().tolist(), *(part.tolist() for part in info[:4]), strict=True)
         moves = []
-        for ids, sites, accepted, proposed, changed in did:
+        for ids, sites, *outcome in zip(run.texts().tolist(), *(part.tolist() for part in info[:4]), strict=True):
+            accepted, proposed, changed = outcome
             positions = [free[site] for site in sites]
-            moves.append(Move(positions, model.decode([ids[p] for p in positions]), proposed, changed, accepted))
-        yield Stepped(run.done + 1, moves)
+            move = {"positions": positions, "tokens": model.decode([ids[position] for position in positions])}
+            moves.append({**move, "proposed": proposed, "changed": changed, "accepted": accepted, **NO_DRAFTS})
+        yield moves
 
 
-def _decoded(run: DecoderRun, model: MaskedLM, free: list[int]) -> Iterator[Stepped]:
+def _decoded(run: DecoderRun, model: MaskedLM, free: list[int]) -> Iterator[list[dict[str, Any]]]:
     """The steps of one decoding that change a text, from blanks on."""
-    before, number = (run.texts() if run.done else run.starts).tolist(), run.done + 1
+    before = (run.texts() if run.done else run.starts).tolist()
     for state in run.steps():
-        now, sure = state.ids.tolist(), state.confidence.tolist()
+        texts, confidence = state.ids.tolist(), state.confidence.tolist()
         drafts = getattr(state, "drafts", None)
         moves = []
-        for n, (old, ids) in enumerate(zip(before, now, strict=True)):
+        for n, (old, ids) in enumerate(zip(before, texts, strict=True)):
             sites = [site for site, p in enumerate(free) if ids[p] != old[p]]
             every, drafted = [True] * len(sites), [] if drafts is None else drafts[n].tolist()
             rejected = [(p, model.decode([x])[0]) for p, x in zip(free, drafted, strict=False) if x >= 0 and ids[p] != x]
-            tokens = model.decode([ids[free[site]] for site in sites])
-            chosen = [free[site] for site in sites]
-            moves.append(Move(chosen, tokens, every, every, True, [sure[n][site] for site in sites], rejected))
-        before = now
-        if any(move.positions or move.rejected for move in moves):
-            yield Stepped(number, moves)
+            positions = [free[site] for site in sites]
+            move = {"positions": positions, "tokens": model.decode([ids[position] for position in positions])}
+            sure = {"confidence": [confidence[n][site] for site in sites], "rejected": rejected}
+            moves.append({**move, "proposed": every, "changed": every, "accepted": True, **sure})
+        before = texts
+        if any(move["positions"] or move["rejected"] for move in moves):
+            yield moves
 
 
-def _swept(run: GroupRun, model: MaskedLM, draws: list[list[float]]) -> Swept:
-    counts = dict(zip(COUNTS, run.counts.sum(1).tolist(), strict=True))
-    passes = int(run.spent.sum())
-    r_hat = None
+def _swept(run: GroupRun, model: MaskedLM, draws: list[list[float]]) -> dict[str, Any]:
+    counts, passes, r_hat = dict(zip(COUNTS, run.counts.sum(1).tolist(), strict=True)), int(run.spent.sum()), None
     if run.settings.kernel.mixes and len(draws[0]) > 1:
         measured = measure("energy", len(run.counts[0]), np.array(draws).T, passes).r_hat
         r_hat = measured if np.isfinite(measured) else None
     steps = counts["steps"]
-    return Swept(
-        run.done,
-        [model.text(ids) for ids in run.texts()],
-        draws[-1],
-        counts["accepted"] / steps if steps else None,
-        counts["changed"] / steps if steps else None,
-        r_hat,
-        passes,
-    )
+    return {
+        "sweep": run.done,
+        "texts": [model.text(ids) for ids in run.texts()],
+        "energies": draws[-1],
+        "acceptance": counts["accepted"] / steps if steps else None,
+        "novelty": counts["changed"] / steps if steps else None,
+        "r_hat": r_hat,
+        "passes": passes,
+    }

@@ -19,21 +19,11 @@ from unmask.models.masked_lm import MaskedLM
 from unmask.models.text.blanks import alphabet_ids
 from unmask.sampling import registry
 from unmask.sampling.decoders.decoder import Ancestral, Decoder, DecodeState, decode, decoding
-from unmask.sampling.engine.passes import (
-    GIGABYTE,
-    ChainCost,
-    LogitMemory,
-    MemoryPlan,
-    Passes,
-    chain_cost,
-    device_bytes,
-    plan_memory,
-    rows_for,
-)
+from unmask.sampling.engine.passes import GIGABYTE, Passes, chains_that_fit, device_bytes, kept_form, rows_for
 from unmask.sampling.engine.randomness import ChainStreams, Randomness
 from unmask.sampling.kernels.kernel import ChainState, Kernel, StepInfo
 from unmask.sampling.run.result import COUNTS, Mark, OtherTerms, Snapshot, SweepRows
-from unmask.sampling.settings import Keeps, SampleSettings
+from unmask.sampling.settings import SampleSettings
 from unmask.sampling.target import Energy, Target, blank_template
 
 ROW_BYTES = 300
@@ -47,31 +37,30 @@ class Group:
 
     chains   their numbers in the whole run
     starts   the texts they start from, if the user named them; a decoder takes only the tokens that it is conditioned on
-    alike    all chains of this run with this target
     """
 
     chains: list[int]
     target: Target
     starts: Int[Tensor, "n T"] | None
-    alike: list[int]
 
 
-def groups(
+def group_runs(
     settings: SampleSettings,
     model: MaskedLM,
     chains_at_once: int | Sequence[int] | None = None,
     energy: Energy | None = None,
-    memory: int | None = None,
-    only: Keeps | None = None,
-) -> tuple[list[Group], MemoryPlan]:
+    keeps: registry.Keeps | None = None,
+    workers: int = 1,
+) -> list[GroupRun]:
     """All chains, by target; at most `chains_at_once` side by side, by default as many as the memory holds.
 
-    A list has the number of chains of each group, as an earlier run of the same settings had them. With `only`, conditionals are
-    kept in that form, and the model is not run.
+    A list has the number of chains of each group, as an earlier run of the same settings had them. With `keeps`, conditionals are
+    kept in that form, and the model is not run. `workers` get a group each, if memory holds it. Groups whose calls have the
+    same number of rows share their passes.
     """
     texts = settings.start.init
     starts = [torch.tensor(model.words.encode(text)) for text in texts]
-    if only is None:
+    if keeps is None:
         look_at_first(model, (ids.tolist() for ids in starts))
     if settings.template is not None:
         templates = [tuple(model.cloze(settings.template).ids)]
@@ -85,20 +74,21 @@ def groups(
     _refuse_too_many_samples(settings, max(map(len, templates)))
     energy = energy or Energy(settings.energy)
     targets = [Target(model, template, energy, _allowed(settings, model, template)) for template in by_template]
-    plan = plan_memory(settings, targets, model, memory, only)
+    form = keeps or kept_form(model, max(targets, key=lambda target: len(target.template)).template_ids.unsqueeze(0))
     sizes = iter(chains_at_once if isinstance(chains_at_once, Sequence) else ())
-    made = []
+    runs, by_rows = [], dict[int, Passes]()
     for target, chains in zip(targets, by_template.values(), strict=True):
+        rows = rows_for(model, len(chains), settings.kernel.decodes)
+        passes = by_rows.setdefault(rows, Passes(model, rows, form))
         stacked = _stacked([starts[c % len(starts)] for c in chains], target) if starts else None
-        cost = chain_cost(settings.kernel, target, plan.keeps)
-        usual = chains_at_once if isinstance(chains_at_once, int) else cost.fitting(plan.budget)
-        _refuse_too_many_at_once(target, min(usual, len(chains)), cost)
+        fitting = min(chains_that_fit(settings.kernel, target, form), -(-settings.chains // workers))
+        usual = chains_at_once if isinstance(chains_at_once, int) else fitting
         first = 0
         while first < len(chains):
             some = slice(first, first + next(sizes, usual))
-            made.append(Group(chains[some], target, None if stacked is None else stacked[some], chains))
+            runs.append(group_run(settings, Group(chains[some], target, None if stacked is None else stacked[some]), passes))
             first = some.stop
-    return made, plan
+    return runs
 
 
 def _allowed(settings: SampleSettings, model: MaskedLM, template: Sequence[int]) -> dict[int, list[int]]:
@@ -133,22 +123,13 @@ def _stacked(ids: Sequence[Int[Tensor, " _"]], target: Target) -> Int[Tensor, "n
 
 def _refuse_too_many_samples(settings: SampleSettings, tokens: int) -> None:
     """Before anything is allocated: the samples are held in memory when the run is done."""
-    each = settings.kept * (ROW_BYTES + TOKEN_BYTES * tokens)
+    kept = settings.kept_after(settings.sweeps)
+    each = kept * (ROW_BYTES + TOKEN_BYTES * tokens)
     free, _ = device_bytes(torch.device("cpu"))
     if settings.chains * each > free:
         raise InputError(
-            f"{settings.chains:,} chains of {settings.kept:,} samples need about {settings.chains * each / GIGABYTE:,.0f} GB, "
+            f"{settings.chains:,} chains of {kept:,} samples need about {settings.chains * each / GIGABYTE:,.0f} GB, "
             f"and {free / GIGABYTE:.1f} GB are free: give {free // each:,} chains or fewer, or thin more"
-        )
-
-
-def _refuse_too_many_at_once(target: Target, chains: int, cost: ChainCost) -> None:
-    """Before anything is allocated."""
-    needed, (free, _) = cost.of(chains), device_bytes(target.device)
-    if needed > free:
-        raise InputError(
-            f"{chains:,} chains at once need about {needed / GIGABYTE:,.0f} GB for their conditionals, and "
-            f"{free / GIGABYTE:.1f} GB are free: give a smaller memory, fewer chains, or shorter texts"
         )
 
 
@@ -186,7 +167,6 @@ class GroupRun(ABC):
     spent            passes of each chain
     counts           what happened at each site, a row for each of COUNTS
     scoring_passes   passes that the samples' energies took besides
-    remembered       passes that were asked for and answered from memory
     done             sweeps done
     """
 
@@ -196,15 +176,20 @@ class GroupRun(ABC):
         self.starts = target.template_ids.repeat(n, 1)
         self.spent = torch.zeros(n, dtype=torch.long, device=target.device)
         self.counts = torch.zeros((len(COUNTS), target.sites), dtype=torch.long, device=target.device)
-        self.done = self.remembered = self.scoring_passes = self._remembered_before = 0
+        self.streams = ChainStreams(settings.seed, group.chains, target.device)
+        self.done = self.scoring_passes = 0
 
-    def begin(self) -> None:
+    def begin(self) -> None:  # noqa: B027
         """Put the chains at their starts; those of decoders are blank, and there already."""
-        self._remembered_before = self.passes.remembered
 
     @abstractmethod
+    def steps(self) -> Iterator[Any]:
+        """One sweep, step by step: what each step of a kernel did, or the state of a decoder at its beginning and after each."""
+
     def sweep(self) -> None:
         """Go on by one sweep."""
+        for _ in self.steps():
+            pass
 
     @abstractmethod
     def texts(self) -> Int[Tensor, "n T"]:
@@ -228,7 +213,6 @@ class GroupRun(ABC):
             "spent": self.spent.clone(),
             "counts": self.counts.clone(),
             "scoring_passes": np.array(self.scoring_passes),
-            "remembered": np.array(self.remembered + self.passes.remembered - self._remembered_before),
             **self.state_mark(),
         }
 
@@ -249,7 +233,6 @@ class GroupRun(ABC):
         arrays = {name: torch.from_numpy(array.copy()).to(self.group.target.device) for name, array in saved.items()}
         self.starts, self.spent, self.counts = arrays["starts"], arrays["spent"], arrays["counts"]
         self.done, self.scoring_passes = int(saved["done"]), int(saved["scoring_passes"])
-        self.remembered, self._remembered_before = int(saved["remembered"]), self.passes.remembered
         return arrays
 
     def sample(self) -> SweepRows:
@@ -272,11 +255,9 @@ class MarkovRun(GroupRun):
     def __init__(self, settings: SampleSettings, group: Group, kernel: Kernel) -> None:
         super().__init__(settings, group, kernel.passes)
         self.kernel = kernel
-        self.streams = ChainStreams(settings.seed, group.chains, group.target.device)
         self.state = ChainState.blank(group.target, len(group.chains))
 
     def begin(self) -> None:
-        super().begin()
         self.starts, spent = starting_texts(self.settings, self.group, self.passes)
         self.state, started = self.kernel.init(self.starts)
         self.spent = spent + started
@@ -297,12 +278,7 @@ class MarkovRun(GroupRun):
         self.state = ChainState.restored(self.group.target, self.passes if going_on else None, arrays)
         return arrays
 
-    def sweep(self) -> None:
-        for _ in self.steps():
-            pass
-
     def steps(self) -> Iterator[StepInfo]:
-        """One sweep of every chain, and what each of its steps did as it happens."""
         number, plan = self.done + 1, self.kernel.plan
         sites = plan.draw(self.streams.at(number, 0), self.state.rows)
         for step in range(plan.steps):
@@ -333,15 +309,9 @@ class DecoderRun(GroupRun):
     def __init__(self, settings: SampleSettings, group: Group, decoder: Decoder) -> None:
         super().__init__(settings, group, decoder.passes)
         self.decoder = decoder
-        self.streams = ChainStreams(settings.seed, group.chains, group.target.device)
         self.state = DecodeState.blank(group.target, len(group.chains))
 
-    def sweep(self) -> None:
-        for _ in self.steps():
-            pass
-
     def steps(self) -> Iterator[DecodeState]:
-        """One sweep: the texts at their beginning, and after each step."""
         rng = self.streams.at(self.done + 1, 0)
         passes = torch.zeros_like(self.spent)
         for state, passes in decoding(self.decoder, len(self.group.chains), rng, self.group.starts):  # noqa: B007
@@ -371,12 +341,3 @@ def group_run(settings: SampleSettings, group: Group, passes: Passes) -> GroupRu
         return DecoderRun(settings, group, made)
     _ = made.plan
     return MarkovRun(settings, group, made)
-
-
-def passes_of(settings: SampleSettings, model: MaskedLM, run: Sequence[Group], plan: MemoryPlan) -> list[Passes]:
-    """How the model is run for each group. Groups whose calls have the same number of rows share their passes."""
-    caches = model.device.type == "cpu" and plan.keeps == "logits"  # a GPU runs a row sooner than it is looked up
-    memory = LogitMemory(model, most_bytes=plan.budget // 4) if caches else None
-    rows = [rows_for(model, len(group.alike), settings.kernel.decodes) for group in run]
-    by_rows = {number: Passes(model, number, memory, plan.keeps) for number in rows}
-    return [by_rows[number] for number in rows]

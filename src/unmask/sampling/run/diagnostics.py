@@ -11,20 +11,30 @@ texts of different lengths have different targets and are compared length by len
 Nothing here assumes a language. Equal neighbours are compared with those of the starts: with 20 amino acids, neighbours are equal
 now and then; with 8,000 words, they hardly ever are. Chains that have not left their start are known by their moves, since over
 a small space a chain rightly comes back to its start again and again.
+
+A causal language model is an independent judge of texts:
+
+    score(x) = -1/n sum_t log p(x_t | x_<t)       nats per token; the end token counts, where the judge has one; lower is better
+
+It does not depend on the energy that was sampled: a chain can lower its own energy with texts that nobody would write, and the
+judge shows it.
 """
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from importlib.util import find_spec
-from math import isnan
+from math import isnan, log
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
-from unmask.errors import InputError
+from unmask.errors import InputError, UnmaskWarning
+from unmask.models.loading import load_causal, resolve_device
 from unmask.results import Result
 from unmask.runs.files import atomic_path, write_json
 from unmask.sampling.registry import Method
@@ -47,6 +57,8 @@ ENOUGH = 400
 MUCH_STUTTER = 0.05
 MANY_AT_START = 0.05
 INK, MOST_TRACES = "#1b1b1b", 64
+MOST_JUDGED = 512
+AT_ONCE = 64
 SENTENCES = {"energy": "energy", "unchanged": "number of unchanged tokens", "stutter": "number of equal neighbours"}
 
 
@@ -144,9 +156,7 @@ def measure_run(run: SampleRun) -> Diagnosis:
     if kernel.mixes:
         for length, part in frame.groupby("length"):
             spent = int(part.groupby("chain")["passes"].max().sum())
-            functionals += [
-                measure(name, int(length), draws_of(part, name), spent) for name in ("energy", "unchanged", "stutter")
-            ]
+            functionals += [measure(name, int(length), draws_of(part, name), spent) for name in SENTENCES]
     diagnosis = Diagnosis(
         kernel=kernel.name,
         energy=settings.energy,
@@ -215,9 +225,8 @@ def measure(name: str, length: int, draws: NDArray[np.float64], passes: int) -> 
             bulk = float(stats.ess(draws, method="bulk", **axes))
             tail = float(stats.ess(draws, method="tail", prob=TAILS, **axes))
             r_hat = float(stats.rhat(draws, method="rank", **axes)) if chains > 1 else r_hat
-    return Functional(
-        name, length, float(draws.mean()), float(draws.std()), r_hat, bulk, tail, 1000 * bulk / passes if passes else float("nan")
-    )
+    per_pass = 1000 * bulk / passes if passes else float("nan")
+    return Functional(name, length, float(draws.mean()), float(draws.std()), r_hat, bulk, tail, per_pass)
 
 
 def refuse_without_arviz() -> None:
@@ -305,7 +314,7 @@ def _mixing(diagnosis: Diagnosis) -> list[str]:
 
 
 def chain_figure(run: SampleRun) -> Figure:
-    """Energies along the chains, where they are in the end, and what is accepted, for the length that most chains have."""
+    """Energies and unchanged tokens along the chains, and what is accepted, for the length that most chains have."""
     from matplotlib.colors import to_rgb
 
     from unmask.figures import Figure
@@ -316,29 +325,92 @@ def chain_figure(run: SampleRun) -> Figure:
     part, rates = frame[frame["length"] == length], run.rates[run.rates["length"] == length]
     energy, unchanged = draws_of(part, "energy"), draws_of(part, "unchanged")
     sweeps, places = np.sort(part["sweep"].unique())[: energy.shape[1]], np.arange(len(rates))
-    figure = Figure(figsize=(11, 7), layout="constrained")
-    (along, ends), (accepted, stays) = figure.subplots(2, 2)
+    figure = Figure(figsize=(15, 4), layout="constrained")
+    along, stays, accepted = figure.subplots(1, 3)
     for axis, draws in ((along, energy), (stays, unchanged)):
-        for chain in draws[:MOST_TRACES]:
-            axis.plot(sweeps, chain, color=soft, linewidth=0.6, alpha=0.6)
+        axis.plot(sweeps, draws[:MOST_TRACES].T, color=soft, linewidth=0.6, alpha=0.6)
         axis.plot(sweeps, draws.mean(0), color=colour, linewidth=2, label="mean of the chains")
         axis.xaxis.get_major_locator().set_params(integer=True)
-    half, bins = (
-        max(1, energy.shape[1] // 2),
-        np.histogram_bin_edges(energy, bins=30),
-    )  # the halves of a mixed run lie on each other
-    ends.hist(energy[:, :half].ravel(), bins=bins, density=True, color=soft, label="first half of the run")
-    ends.hist(energy[:, -half:].ravel(), bins=bins, density=True, histtype="step", linewidth=2, color=INK, label="second half")
+        axis.legend(frameon=False)
     accepted.bar(places, rates["accepted"] / rates["steps"], color=soft, label="accepted")
     accepted.bar(places, rates["changed"] / rates["steps"], color=colour, width=0.5, label="changed (novel)")
     accepted.set_xticks(places, rates["position"].tolist())
     along.set(xlabel="sweep", ylabel="energy", title="energy along the chains")
     stays.set(xlabel="sweep", ylabel=f"of {length} tokens", title="tokens still those of the start")
-    ends.set(xlabel="energy", ylabel="density", title="has the energy settled?")
     title = "accepted, and of these the ones that change a token"
     accepted.set(xlabel="position", ylabel="share of steps", title=title, ylim=(0, 1.18))
-    for axis in (along, stays, ends):
-        axis.legend(frameon=False)
     accepted.legend(frameon=False, ncols=2, loc="upper center")
     figure.suptitle(f"{kernel.label}, {run.settings.energy} energy, {len(energy)} chains of {length} tokens", color=INK)
     return figure
+
+
+class CausalJudge:
+    """A causal model by name or folder; a text is scored between its start and end tokens, where it has them."""
+
+    def __init__(self, name: str, device: str = "auto") -> None:
+        self.name = name
+        network, self.words = load_causal(name)
+        self.network = network.to(resolve_device(device)).eval()
+        start, end = self.words.bos_token_id, self.words.eos_token_id
+        self.before = [i for i in (end if start is None else start,) if i is not None]
+        self.after = [] if end is None else [end]
+        self._refuse_one_that_looks_ahead()
+
+    @torch.no_grad()
+    def _refuse_one_that_looks_ahead(self) -> None:
+        """A masked model loads as a causal one, sees the token that it should predict, and finds every text likely."""
+        rows = torch.tensor([[1, 2, 3, 4], [1, 2, 3, 5]], device=self.network.device)
+        first = self.network(input_ids=rows).logits[:, :3].double()
+        if float((first[0] - first[1]).abs().max()) > 1e-5 * (1 + float(first.abs().max())):
+            raise InputError(f"judge {self.name!r} looks ahead in the text: give a causal language model, such as GPT-2")
+
+    @torch.no_grad()
+    def __call__(self, texts: Sequence[str]) -> NDArray[np.float64]:
+        """Nats per token of each text; NaN for a text without a token to predict. Texts of one length go together."""
+        nats = np.full(len(texts), np.nan)
+        bare = [self.words(text, add_special_tokens=False)["input_ids"] for text in texts]
+        ids = [i for tokens in bare for i in tokens]
+        if any(text.strip() for text in texts) and 2 * (unknown := ids.count(self.words.unk_token_id)) >= len(ids):
+            what = f"{unknown:,} of {len(ids):,} tokens are unknown" if ids else "they have no token"
+            raise InputError(
+                f"judge {self.name!r} cannot read the texts ({what}): give a causal model of their kind, with its own tokenizer"
+            )
+        longest, positions = max(map(len, bare), default=0), getattr(self.network.config, "max_position_embeddings", None)
+        if positions is not None and longest > (most := positions - len(self.before) - len(self.after)):
+            raise InputError(
+                f"judge {self.name!r} takes texts of at most {most} tokens, and one has {longest}: give a causal model that "
+                "takes longer ones"
+            )
+        rows = [[*self.before, *tokens, *self.after] for tokens in bare]
+        for length in {len(row) for row in rows if len(row) > 1}:
+            places = [place for place, row in enumerate(rows) if len(row) == length]
+            for start in range(0, len(places), AT_ONCE):
+                some = places[start : start + AT_ONCE]
+                tokens = torch.tensor([rows[place] for place in some], device=self.network.device)
+                logits = self.network(input_ids=tokens).logits[:, :-1].float()
+                log_probs = logits.gather(2, tokens[:, 1:, None]).squeeze(2).double() - logits.logsumexp(-1).double()
+                nats[some] = -log_probs.mean(1).cpu().numpy()
+        return nats
+
+
+def judge_run(judge: CausalJudge, run: SampleRun) -> dict[str, float | str | None]:
+    """Mean scores of the last texts of the chains (a decoder's texts, thinned evenly) and of the texts that they started from."""
+    texts = list(run.last["text"])
+    texts = texts[:: max(1, -(-len(texts) // MOST_JUDGED))]
+    started = not run.settings.kernel.decodes and "text" in run.starts
+    samples = _mean(judge(texts))
+    starts = _mean(judge(list(run.starts["text"])[:MOST_JUDGED])) if started else None
+    known, uniform = [nats for nats in (samples, starts) if nats is not None], log(len(judge.words))
+    if known and min(known) > uniform:
+        warnings.warn(
+            f"judge {judge.name!r} predicts the texts worse than a uniform distribution over its tokens ({min(known):.1f} nats, "
+            f"uniform {uniform:.1f}): it may have another model's tokenizer, or the texts are not of its kind",
+            UnmaskWarning,
+            stacklevel=2,
+        )
+    return {"name": judge.name, "samples": samples, "starts": starts}
+
+
+def _mean(scores: NDArray[np.float64]) -> float | None:
+    known = scores[~np.isnan(scores)]
+    return float(known.mean()) if len(known) else None

@@ -48,7 +48,7 @@ KIND = "sample"
 SHOWN = 10
 COUNTS = ("steps", "accepted", "proposed", "changed")
 """For each site: redrawn in a step; such steps accepted; proposed another token; holding another token after the step."""
-OF_ALL_RUNS = ("done", "chains", "positions", "starts", "spent", "counts", "scoring_passes", "remembered")
+OF_ALL_RUNS = ("done", "chains", "positions", "starts", "spent", "counts", "scoring_passes")
 """Arrays of every checkpoint; those of a kernel's state come besides."""
 AGAIN = "start the run again in another --out folder"
 REMEDY = "delete it and give the command of the run again; the group's samples are drawn again, and are the same"
@@ -71,10 +71,7 @@ class SampleRun(Result):
     samples      one row per kept text: chain, sweep, text, energy, log_prob, passes, length, ids
     starts       one row per chain: the text it started from (`ids`, and `text` where known)
     rates        one row per length and position: steps, accepted, proposed, changed
-    remembered   passes that were answered from memory; those that `samples` and `rates` count include them. A run that was
-                 stopped begins with an empty memory again, so this number, unlike all others, depends on where it was stopped
     folder       where the run is kept, if it is
-    memory       what was kept of the conditionals while it ran
 
     >>> run = unmask.sample("A [MASK] sat on the [MASK].", chains=2, sweeps=3, seed=0)
     >>> run.settings.kernel.name, len(run.starts)
@@ -85,9 +82,7 @@ class SampleRun(Result):
     samples: pandas.DataFrame
     starts: pandas.DataFrame
     rates: pandas.DataFrame
-    remembered: int = 0
     folder: Path | None = None
-    memory: str = ""
 
     @cached_property
     def diagnosis(self) -> Diagnosis:
@@ -107,13 +102,9 @@ class SampleRun(Result):
 
     def to_dict(self) -> dict[str, Any]:
         """The object that `unmask sample --json` prints: the settings, the last sample of each chain, and the diagnosis."""
-        columns = ["chain", "sweep", "text", "energy", "log_prob", "passes"]
-        rows = self.last[columns].astype(object).where(self.last[columns].notna(), None)
-        return {
-            "settings": self.settings.to_dict(),
-            "samples": rows.to_dict("records"),
-            "diagnosis": self.diagnosis.to_dict(),
-        }
+        last = self.last[["chain", "sweep", "text", "energy", "log_prob", "passes"]]
+        samples = last.astype(object).where(last.notna(), None).to_dict("records")
+        return {"settings": self.settings.to_dict(), "samples": samples, "diagnosis": self.diagnosis.to_dict()}
 
     def __repr__(self) -> str:
         chains, label = self.samples["chain"].nunique(), self.settings.kernel.label
@@ -131,7 +122,6 @@ def assemble(
     snapshots: Sequence[Snapshot],
     text: Callable[[Sequence[int]], str] | None = None,
     folder: Path | None = None,
-    memory: str = "",
 ) -> SampleRun:
     """A run from its samples and the snapshots of its groups; `text` spells token ids, where the model is at hand."""
     import pandas
@@ -144,15 +134,9 @@ def assemble(
             counted = {name: int(saved["counts"][row, site]) for row, name in enumerate(COUNTS)}
             counted["scoring_passes"] = 0 if site else int(saved["scoring_passes"])
             rates.append({"length": len(saved["positions"]), "position": position, **counted})
-    return SampleRun(
-        settings,
-        samples,
-        pandas.DataFrame(starts).sort_values("chain").reset_index(drop=True),
-        pandas.DataFrame(rates).groupby(["length", "position"], as_index=False).sum(),
-        sum(int(saved["remembered"]) for saved in snapshots),
-        folder,
-        memory,
-    )
+    first = pandas.DataFrame(starts).sort_values("chain").reset_index(drop=True)
+    by_position = pandas.DataFrame(rates).groupby(["length", "position"], as_index=False).sum()
+    return SampleRun(settings, samples, first, by_position, folder)
 
 
 def load_run(path: str | os.PathLike[str]) -> SampleRun:
@@ -163,7 +147,9 @@ def load_run(path: str | os.PathLike[str]) -> SampleRun:
     samples = as_frame(read_rows(read_parts(folder), sample_columns()))  # after the checkpoints: each follows its part
     if samples.empty or not snapshots:
         raise InputError(f"folder {str(folder)!r} holds no sample yet: let the run go on past its burn-in")
-    _refuse_missing_samples(folder, settings, samples, snapshots)
+    for group, saved in enumerate(snapshots):
+        wanted = len(saved["chains"]) * settings.kept_after(int(saved["done"]))
+        _refuse_missing_samples(folder, group, wanted, int(samples["chain"].isin(saved["chains"]).sum()))
     run = assemble(settings, samples, snapshots, None, folder)
     file = folder / "starts.parquet"
     if not file.is_file():  # the run is under way
@@ -171,37 +157,25 @@ def load_run(path: str | os.PathLike[str]) -> SampleRun:
     return replace(run, starts=read_table(file, remedy="give the command of the run again, which writes it again").to_pandas())
 
 
-def _refuse_missing_samples(
-    folder: Path, settings: SampleSettings, samples: pandas.DataFrame, snapshots: Sequence[Snapshot]
-) -> None:
-    """A run knows how many samples of each chain there must be; a part that is newer than its checkpoint may hold more."""
-    counts = samples.groupby("chain").size()
-    for saved in snapshots:
-        wanted = settings.kept_after(int(saved["done"]))
-        for chain in saved["chains"].tolist():
-            if int(counts.get(chain, 0)) < wanted:
-                raise InputError(
-                    f"chain {chain} has {int(counts.get(chain, 0)):,} of its {wanted:,} samples in {str(folder / 'parts')!r}: "
-                    "a part is gone; give the command of the run again, which says how to draw it again"
-                )
+def _refuse_missing_samples(folder: Path, group: int, wanted: int, there: int) -> None:
+    """A checkpoint says how many samples of its chains there must be; a part that is newer than it may hold more."""
+    if there < wanted:
+        raise InputError(
+            f"{wanted - there:,} of the {wanted:,} samples of group {group} are gone from {str(folder / 'parts')!r}: delete "
+            f"{str(_checkpoint(folder, group))!r} and give the same command again; they are drawn again, and are the same"
+        )
+
+
+def _checkpoint(folder: Path, group: int) -> Path:
+    return folder / "checkpoints" / f"{_series(group)}.npz"
 
 
 def sample_columns() -> pyarrow.Schema:
     """The columns of samples.parquet."""
     import pyarrow as pa
 
-    return pa.schema(
-        [
-            ("chain", pa.int32()),
-            ("sweep", pa.int32()),
-            ("text", pa.string()),
-            ("energy", pa.float64()),
-            ("log_prob", pa.float64()),
-            ("passes", pa.int64()),
-            ("length", pa.int32()),
-            ("ids", pa.list_(pa.int32())),
-        ]
-    )
+    kinds = {"chain": pa.int32(), "sweep": pa.int32(), "text": pa.string(), "energy": pa.float64(), "log_prob": pa.float64()}
+    return pa.schema({**kinds, "passes": pa.int64(), "length": pa.int32(), "ids": pa.list_(pa.int32())})
 
 
 class SweepRows(NamedTuple):
@@ -229,16 +203,11 @@ def table_of(rows: Sequence[SweepRows], model: MaskedLM) -> pyarrow.Table:
         ids, n = part.ids.cpu().numpy(), len(part.chains)
         different, which = np.unique(ids, axis=0, return_inverse=True)
         texts = np.array([model.text(row) for row in different.tolist()], dtype=object)[which.reshape(-1)]
-        columns = [
-            np.array(part.chains, dtype=np.int32),
-            np.full(n, part.sweep, dtype=np.int32),
-            texts,
-            part.energies.cpu().numpy(),
-            pa.nulls(n, pa.float64()) if part.log_probs is None else part.log_probs.cpu().numpy(),
-            part.passes.cpu().numpy(),
-            np.full(n, part.length, dtype=np.int32),
-            pa.ListArray.from_arrays(np.arange(0, ids.size + 1, ids.shape[1], dtype=np.int32), ids.reshape(-1)),
-        ]
+        log_probs = pa.nulls(n, pa.float64()) if part.log_probs is None else part.log_probs.cpu().numpy()
+        rows = pa.ListArray.from_arrays(np.arange(0, ids.size + 1, ids.shape[1], dtype=np.int32), ids.reshape(-1))
+        sweep, length = (np.full(n, number, dtype=np.int32) for number in (part.sweep, part.length))
+        numbers = (part.energies.cpu().numpy(), log_probs, part.passes.cpu().numpy())
+        columns = [np.array(part.chains, dtype=np.int32), sweep, texts, *numbers, length, rows]
         tables.append(pa.Table.from_arrays([pa.array(column) for column in columns], schema=sample_columns()))
     return pa.concat_tables([sample_columns().empty_table(), *tables])
 
@@ -266,7 +235,7 @@ class SampleFolder(RunFolder):
 
     def checkpoint(self, group: int, run: GroupRun) -> Snapshot | None:
         """Where a group is; None before its first checkpoint. Parts beyond it are dropped: their sweeps are drawn again."""
-        path = self._checkpoint(group)
+        path = _checkpoint(self.path, group)
         saved = read_checkpoint(path) if path.exists() else None
         if saved is not None:
             with self._blaming(path):
@@ -277,17 +246,12 @@ class SampleFolder(RunFolder):
                 self.drop(part)
         if saved is not None:
             wanted = len(saved["chains"]) * self.of.kept_after(done)
-            there = self.rows(sample_columns(), _series(group)).num_rows
-            if there != wanted:
-                raise InputError(
-                    f"{wanted - there:,} of the {wanted:,} samples of group {group} are gone from {str(self.own / 'parts')!r}: "
-                    f"delete {str(path)!r} and give the same command again; the group's samples are drawn again, and are the same"
-                )
+            _refuse_missing_samples(self.path, group, wanted, self.rows(sample_columns(), _series(group)).num_rows)
         return saved
 
     def restore(self, group: int, run: GroupRun, saved: Snapshot) -> None:
         """Put the chains of a group where its checkpoint has them."""
-        with self._blaming(self._checkpoint(group)):
+        with self._blaming(_checkpoint(self.path, group)):
             run.restore(saved)
 
     @contextmanager
@@ -305,10 +269,7 @@ class SampleFolder(RunFolder):
         """Keep samples, then the state that follows them."""
         if rows.num_rows:
             self.store(rows, sample_columns(), f"{_series(group)}-{int(snapshot['done']):08d}")
-        write_arrays(self._checkpoint(group), ELSEWHERE, **snapshot)
-
-    def _checkpoint(self, group: int) -> Path:
-        return self.own / "checkpoints" / f"{_series(group)}.npz"
+        write_arrays(_checkpoint(self.path, group), ELSEWHERE, **snapshot)
 
 
 Write = Callable[[int, Sequence[SweepRows], Mark], None]
@@ -322,22 +283,19 @@ def writing_aside(folder: SampleFolder, model: MaskedLM) -> Iterator[Write]:
     The thread waits for the device and spells each different text once. Each call waits for the one before, as does the end of
     the block; what went wrong in a call is raised there.
     """
-    begun: list[Future[None]] = []
+    pending: list[Future[None]] = []
 
     def write(group: int, rows: Sequence[SweepRows], mark: Mark) -> None:
-        folder.keep(group, table_of(rows, model), on_host(mark))
+        finish()
+        pending.append(thread.submit(lambda: folder.keep(group, table_of(rows, model), on_host(mark))))
 
     def finish() -> None:
-        while begun:
-            begun.pop().result()
-
-    def begin(group: int, rows: Sequence[SweepRows], mark: Mark) -> None:
-        finish()
-        begun.append(thread.submit(write, group, list(rows), mark))
+        while pending:
+            pending.pop().result()
 
     with ThreadPoolExecutor(1) as thread:
         try:
-            yield begin
+            yield write
         finally:
             finish()
 
