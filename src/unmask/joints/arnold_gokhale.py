@@ -164,7 +164,7 @@ def family(
 
 def members_of(
     blocks: Sequence[Tables],
-    asked: Mapping[str, Member],
+    members: Mapping[str, Member],
     tolerance: float = TOLERANCE,
     max_reads: int = MAX_READS,
     initial: Marginals | None = None,
@@ -175,8 +175,8 @@ def members_of(
     `unmask.joints.solver`. Those about to grow are sought again by the careful way.
     """
     if blocks[0].sites == 1:
-        return [[_single(tables, name) for name in asked] for tables in blocks]
-    rows = Members.of(blocks, list(asked.values()))
+        return [[_single(tables, name) for name in members] for tables in blocks]
+    rows = Members.of(blocks, list(members.values()))
     answers = _checked(rows, solve(rows, tolerance, max_reads, initial))
     if doubtful := [row for row, answer in enumerate(answers) if answer.standing.grows]:
         some = rows.rows(doubtful)
@@ -184,12 +184,12 @@ def members_of(
             answers[row] = answers[row].or_better(other)
     joints = [
         _joint(name, tables, {**one._asdict(), **answer.report(tables, one, tolerance)}, answer.rule, answer.reading)
-        for (tables, (name, one)), answer in zip(product(blocks, asked.items()), answers, strict=True)
+        for (tables, (name, one)), answer in zip(product(blocks, members.items()), answers, strict=True)
     ]
     if message := not_converged(joints):
         warnings.warn(message, UnmaskWarning, stacklevel=2)
     each = iter(joints)
-    return [list(islice(each, len(asked))) for _ in blocks]
+    return [list(islice(each, len(members))) for _ in blocks]
 
 
 @dataclass(frozen=True)
