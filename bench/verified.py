@@ -17,7 +17,6 @@ from statistics import median
 
 import numpy as np
 import torch
-from unmask.sampling.run.judge import CausalJudge
 
 import unmask
 from unmask.models.masked_lm import MaskedLM
@@ -27,6 +26,7 @@ from unmask.sampling.decoders.verified import Verified as VerifiedSets
 from unmask.sampling.engine.passes import Passes, rows_for
 from unmask.sampling.engine.randomness import ChainStreams
 from unmask.sampling.registry import EntropyBound, LowestEntropy, Verified
+from unmask.sampling.run.diagnostics import CausalJudge
 from unmask.sampling.target import Target, blank_template
 
 AT_ONCE = 64
