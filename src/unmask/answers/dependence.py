@@ -139,13 +139,21 @@ def pair_matrix(
     dtype = None if size > LARGEST_DOUBLE else torch.float64
     at_once = max(1, min(PAIRS_AT_ONCE, CELLS_AT_ONCE // size**2))
 
+    def report(passes: int) -> None:
+        if progress:
+            progress(min(passes, total), total, "passes of the model")
+
     def measure(some: list[tuple[int, int]]) -> None:
         clozes = [pair_cloze(cloze, a, b, others) for a, b in some]
-        chosen: list[Sequence[Tensor]] = [
-            likely_tokens(model, pair, size, allowed, neighbours) if sets is None else [sets[a], sets[b]]
-            for (a, b), pair in zip(some, clozes, strict=True)
-        ]
-        blocks = tables_of(model, clozes, chosen, dtype, supports=[[allowed] * 2] * len(clozes))
+        chosen: list[Sequence[Tensor]] = []
+        before = done
+        for (a, b), pair in zip(some, clozes, strict=True):
+            chosen.append(likely_tokens(model, pair, size, allowed, neighbours) if sets is None else [sets[a], sets[b]])
+            before += per_pair - pass_count([size, size])
+            report(before)
+        blocks = tables_of(
+            model, clozes, chosen, dtype, lambda part, *_: report(before + part), supports=[[allowed] * 2] * len(clozes)
+        )
         for members in grouped(blocks, lambda tables: tables.shape):
             for i, (joint,) in zip(members, derive_blocks([blocks[i] for i in members], [construction]), strict=True):
                 a, b = some[i]
@@ -154,15 +162,12 @@ def pair_matrix(
                 if look:
                     look(a, b, joint)
 
-    if progress:
-        progress(0, total, "passes of the model")
+    report(0)
     try:
         for start in range(0, len(pairs), at_once):
             measure(some := pairs[start : start + at_once])
-            for _ in some:
-                done += per_pair
-                if progress:
-                    progress(done, total, "passes of the model")
+            done += per_pair * len(some)
+            report(done)
     except Enough:
         if bool(information.isnan().sum() == k * (k - 1)):
             raise

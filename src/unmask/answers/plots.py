@@ -123,7 +123,7 @@ def dependence_map(dependence: Dependence) -> Figure:
 
 
 def pair_map(
-    joint: Joint, product: Joint, shown: int = 16, pinned: tuple[int, int] | None = None, gold: Sequence[int] = ()
+    joint: Joint, product: Joint, shown: int = 16, pinned: tuple[int, int] | None = None, gold: Sequence[int] | None = None
 ) -> dict[str, Any]:
     """The map of two blanks under a joint, beside the product over the same tables: plain lists, which the page draws.
 
@@ -131,7 +131,8 @@ def pair_map(
     gold     the ids of the two tokens that stand there, which are always shown
     pinned   (blank, token id): the first blank is 0
 
-    axes      of each blank the tokens shown, likeliest first, and their probabilities with the other blank unknown
+    axes      of each blank the tokens shown, likeliest first, and their probabilities with the other blank unknown;
+              `stands` is the id of its gold token
     joint     probabilities of the cells, rows of the first blank; `product`: with independent blanks
     given     the likeliest tokens y of the other blank with x pinned: mu(y | x), mu(y) before, and the model's own q(y | x)
     """
@@ -141,11 +142,12 @@ def pair_map(
     axes = []
     for t in (0, 1):
         weight = marginals[t] + apart[t]
-        if len(gold):
+        if gold is not None:
             weight = weight.masked_fill((joint.tables.candidates[t] == gold[t]).to(weight.device), torch.inf)
         place = weight.topk(min(shown, joint.shape[t])).indices
         place = place[marginals[t][place].argsort(descending=True)]
-        axes.append(_tokens(joint, t, place) | {"marginal": marginals[t][place].tolist(), "product": apart[t][place].tolist()})
+        numbers = {"marginal": marginals[t][place].tolist(), "product": apart[t][place].tolist()}
+        axes.append({**_tokens(joint, t, place), **numbers, "stands": None if gold is None else gold[t]})
     rows = torch.cartesian_prod(*[torch.tensor(axis["ids"]) for axis in axes])
     size = (len(axes[0]["ids"]), len(axes[1]["ids"]))
     cells = {name: one.log_prob(rows).reshape(size).exp().tolist() for name, one in (("joint", joint), ("product", product))}

@@ -268,7 +268,7 @@ class Evaluation(Result):
     """Table 1 for one model and one set of pairs.
 
     settings   what was asked, with the model's fingerprint and hashes of the data
-    rows       one row per pair and construction (columns: docs/evaluation.md)
+    rows       one row per pair and construction (the columns of `to_frame`)
     pairs      how many pairs were asked for
     failed     the pairs that are not in the table, each with the reason
     skipped    how many texts gave no pair, by reason
