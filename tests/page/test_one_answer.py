@@ -162,7 +162,7 @@ def test_a_word_of_400_letters_does_not_overflow(page, view):
         page.tab.set_viewport_size({"width": width, "height": 844})
         page.open(f"#/{view}?text=" + "ab" * 200 + "+rains.&blanks=&candidates=8")
         page.tab.wait_for_selector(".words button.word")
-        page.tab.wait_for_timeout(500)
+        page.tab.wait_for_selector(".empty, .error, svg.arcs, svg.profile")
         assert page.tab.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0
 
 

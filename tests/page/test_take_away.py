@@ -106,7 +106,6 @@ RUNS = {
 def test_every_copied_line_runs(page, tmp_path, view):
     page.open(RUNS[view])
     page.tab.wait_for_selector(".words button, svg.trace, table.data")
-    page.tab.wait_for_timeout(300)
     (tmp_path / "asked.py").write_text(page.copied("Copy as Python"))
     assert run("python asked.py", tmp_path).strip()
     assert run(page.copied("Copy as command"), tmp_path).strip()

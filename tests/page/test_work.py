@@ -145,7 +145,7 @@ def test_nothing_is_silent(page):
 def test_no_card_is_empty(page, view):
     page.open(f"#/{view}?text=")
     page.tab.wait_for_selector("main h1")
-    page.tab.wait_for_timeout(600)
+    page.tab.wait_for_selector(".empty, table.data")
     cards = page.tab.locator(".card:visible").all()
     assert all(card.inner_text().strip() for card in cards)
 
