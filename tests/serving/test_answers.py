@@ -139,7 +139,7 @@ def test_what_stands_there_is_on_the_map_and_among_the_completions(client, tiny)
     assert found["completions"][-1]["log_prob"] == pytest.approx(known.descriptions["restarted"].gold_log_prob, abs=1e-5)
 
 
-@pytest.mark.parametrize(("others", "reports"), [("text", comb(7, 2)), ("masked", 3)])
+@pytest.mark.parametrize(("others", "reports"), [("text", comb(7, 2)), ("masked", 4)])
 def test_dependence_is_not_silent(client, events, others, reports):
     """One report per pair whose candidates are chosen, and more than one for the tables of 16 pairs."""
     body = {"text": WHOLE, "candidates": 4, "others": others}
