@@ -34,7 +34,7 @@ def test_the_function_leaves_exactly_what_the_command_leaves(tiny_folder, tmp_pa
         start=unmask.Start(allow=["2=cat", "2=dog,mat"]),
         chains=3,
         sweeps=6,
-        keep=unmask.Keep(burn_in=1),
+        burn_in=1,
         kernel=unmask.MH(temperature=1.5),
         model=partial(unmask.load, tiny_folder, device="cpu"),
         out=tmp_path / "b",

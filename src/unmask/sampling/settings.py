@@ -21,23 +21,8 @@ MOST_SWEEPS = 10**9
 Lengths = Annotated[int, Interval(ge=1, le=LONGEST)]
 Chains = Annotated[int, Interval(ge=1, le=10**6)]
 Sweeps = Annotated[int, Interval(ge=1, le=MOST_SWEEPS)]
+BurnIn = Annotated[int, Interval(ge=0, le=MOST_SWEEPS)]
 Seed = Annotated[int, Interval(ge=0, le=2**63 - 1)]
-
-
-@settings
-class Keep:
-    """Which sweeps are kept.
-
-    Parameters
-    ----------
-    burn_in
-        First sweeps that are not kept.
-    thin
-        Keep every n-th sweep.
-    """
-
-    burn_in: Annotated[int, Interval(ge=0, le=MOST_SWEEPS)] = 0
-    thin: Sweeps = 1
 
 
 @settings
@@ -127,7 +112,7 @@ class SampleSettings:
     chains: Chains = 16
     sweeps: Sweeps = 20
     seed: Seed = 0
-    burn_in: Annotated[int, Interval(ge=0, le=MOST_SWEEPS)] = 0
+    burn_in: BurnIn = 0
     thin: Sweeps = 1
     start: Start = Start()
 

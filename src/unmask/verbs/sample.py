@@ -10,7 +10,7 @@ from unmask.models.load import Model, as_model, model_name
 from unmask.runs.engine import workers_of
 from unmask.runs.progress import Progress
 from unmask.sampling import registry
-from unmask.sampling.settings import Chains, Keep, Lengths, SampleSettings, Start, Sweeps
+from unmask.sampling.settings import BurnIn, Chains, Lengths, SampleSettings, Start, Sweeps
 from unmask.signature import Method, checked
 from unmask.verbs.shared import Engine, PathLike, Seed
 
@@ -30,7 +30,8 @@ def sample(
     chains: Chains = 16,
     sweeps: Sweeps = 20,
     seed: Seed = 0,
-    keep: Keep = Keep(),  # noqa: B008
+    burn_in: BurnIn = 0,
+    thin: Sweeps = 1,
     start: Start = Start(),  # noqa: B008
     out: PathLike | None = None,
     engine: Engine = "local",
@@ -58,8 +59,10 @@ def sample(
         How often each chain redraws all of its tokens; diagnose says whether that was enough.
     seed
         Seed of all random choices.
-    keep
-        Which sweeps are kept.
+    burn_in
+        First sweeps that are not kept.
+    thin
+        Keep every n-th sweep.
     start
         Where chains start, and which tokens they may hold.
     out
@@ -90,8 +93,8 @@ def sample(
         chains=chains,
         sweeps=sweeps,
         seed=seed,
-        burn_in=keep.burn_in,
-        thin=keep.thin,
+        burn_in=burn_in,
+        thin=thin,
         start=start,
     )
     from unmask.runs.folder import refuse_foreign
