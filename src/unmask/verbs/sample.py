@@ -97,15 +97,13 @@ def sample(
         thin=thin,
         start=start,
     )
-    from unmask.runs.folder import refuse_foreign
-    from unmask.runs.outputs import output_folder
+    from unmask.runs.outputs import run_output
     from unmask.sampling.run.advance import draw_samples
     from unmask.sampling.run.diagnostics import refuse_without_arviz, write_diagnosis
     from unmask.sampling.run.result import KIND
 
     refuse_without_arviz()
-    if out is not None:
-        refuse_foreign(output_folder("out", out, (model, *start.sources)), KIND)
+    run_output(KIND, out, (model, *start.sources))
     shared = None
     if (workers := workers_of(engine)) is not None:
         from unmask.models.load import model_on_ray

@@ -94,8 +94,8 @@ def group_runs(
 def _allowed(settings: SampleSettings, model: MaskedLM, template: Sequence[int]) -> dict[int, list[int]]:
     """The token ids that are allowed at each restricted position: those of the alphabet, and of `allow` there."""
     allowed: dict[int, list[int]] = {}
-    for position, tokens in settings.start.allow:
-        allowed.setdefault(position, []).extend(alphabet_ids(model.words, tokens, f"allow at position {position}"))
+    for position, tokens in (settings.start.allow or {}).items():
+        allowed[position] = list(alphabet_ids(model.words, tokens, f"allow at position {position}"))
     if settings.start.alphabet:
         everywhere = alphabet_ids(model.words, settings.start.alphabet)
         blank = {position: everywhere for position, token in enumerate(template) if token == model.mask_id}
