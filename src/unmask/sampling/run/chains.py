@@ -163,12 +163,15 @@ def random_texts(target: Target, n: int, rng: Randomness) -> Int[Tensor, "n T"]:
 class GroupRun(ABC):
     """A group's chains or decodings: `begin` puts them at their start, `restore` where a snapshot has them.
 
+    state            the chains, or the latest decodings
     starts           the texts that the chains start from (blank ones, for decoders)
     spent            passes of each chain
     counts           what happened at each site, a row for each of COUNTS
     scoring_passes   passes that the samples' energies took besides
     done             sweeps done
     """
+
+    state: Any
 
     def __init__(self, settings: SampleSettings, group: Group, passes: Passes) -> None:
         self.settings, self.group, self.passes = settings, group, passes
@@ -192,16 +195,19 @@ class GroupRun(ABC):
             pass
 
     @abstractmethod
+    def scored(self) -> ChainState:
+        """The texts now, with the terms of their energy that are known."""
+
     def texts(self) -> Int[Tensor, "n T"]:
         """The texts now."""
+        ids: Tensor = self.state.ids.clone()
+        return ids
 
-    @abstractmethod
     def energies(self) -> Float[Tensor, " n"]:
         """Their energies; passes that only this needs are counted apart, as scoring passes."""
-
-    def log_probs(self) -> Float[Tensor, " n"] | None:
-        """Their log-probabilities, where they are known; a chain's states have none."""
-        return None
+        state = self.scored()
+        self.scoring_passes += int(state.complete(self.group.target, self.passes, keep=False).sum())
+        return state.energy
 
     def mark(self) -> dict[str, Tensor | NDArray[Any]]:
         """All that is needed to go on, as it is now; `on_host` makes a snapshot of it."""
@@ -236,17 +242,10 @@ class GroupRun(ABC):
         return arrays
 
     def sample(self) -> SweepRows:
-        """The texts now, as samples."""
-        log_probs = self.log_probs()
-        return SweepRows(
-            self.done,
-            self.group.chains,
-            self.group.target.sites,
-            self.texts().int(),
-            self.energies(),
-            None if log_probs is None else log_probs.clone(),
-            self.spent.clone(),
-        )
+        """The texts now, as samples; log-probabilities where a decoder has tractable ones, given the order."""
+        log_probs = self.state.log_prob.clone() if isinstance(self, DecoderRun) and self.decoder.exact else None
+        chains, sites, ids = self.group.chains, self.group.target.sites, self.texts().int()
+        return SweepRows(self.done, chains, sites, ids, self.energies(), log_probs, self.spent.clone())
 
 
 class MarkovRun(GroupRun):
@@ -287,14 +286,8 @@ class MarkovRun(GroupRun):
             yield info
         self.done = number
 
-    def texts(self) -> Int[Tensor, "n T"]:
-        return self.state.ids.clone()
-
-    def energies(self) -> Float[Tensor, " n"]:
-        """The chains' energies now; terms that the kernel did not need cost scoring passes."""
-        state = replace(self.state, kept=None).take(self.state.rows)
-        self.scoring_passes += int(state.complete(self.group.target, self.passes, keep=False).sum())
-        return state.energy
+    def scored(self) -> ChainState:
+        return replace(self.state, kept=None).take(self.state.rows)
 
     def _count(self, info: StepInfo) -> None:
         self.spent += info.passes
@@ -320,18 +313,8 @@ class DecoderRun(GroupRun):
         self.spent += passes
         self.done += 1
 
-    def texts(self) -> Int[Tensor, "n T"]:
-        return self.state.ids
-
-    def energies(self) -> Float[Tensor, " n"]:
-        """The latest texts' energies; all of their passes are scoring passes."""
-        state = ChainState.at(self.group.target, self.state.ids)
-        self.scoring_passes += int(state.complete(self.group.target, self.passes, keep=False).sum())
-        return state.energy
-
-    def log_probs(self) -> Float[Tensor, " n"] | None:
-        """Exact given the order, where the decoder has a tractable probability."""
-        return self.state.log_prob if self.decoder.exact else None
+    def scored(self) -> ChainState:
+        return ChainState.at(self.group.target, self.state.ids)
 
 
 def group_run(settings: SampleSettings, group: Group, passes: Passes) -> GroupRun:
