@@ -3,7 +3,7 @@
     python bench/translation_table.py DATA --out RESULTS --seconds 570
 
 DATA holds train.de, train.en, val.*, test_2016_flickr.* (Multi30k). One command trains the autoregressive model, a masked model
-of the same shape, and one on the first one's translations, each in its share of the time; chooses on val.* by what the best of
+of the same shape, and one on the first one's translations, each in its share of the time; measures on val.* by what the best of
 five lengths is taken; translates the test set in all ways; and writes table.md, table.json and, as they come, the translations.
 A fourth model also learns to correct its own output (refinement). What is not done by the end of the time is left out of the
 table. Rows are made side by side; `--part timing:masked` and `--part timing:causal`, on an idle device, time the main ones alone.
@@ -52,7 +52,7 @@ REVISED: dict[str, dict[str, Any]] = {
     "revise 4": {"kernel": "revise", "passes": 4},
 }
 """Of the model that learned to correct its own output."""
-AUTOREGRESSIVE = {"greedy": {"kernel": "greedy"}, "beam 5": {"kernel": "beam", "beam": 5}}
+AUTOREGRESSIVE = {"greedy": {"kernel": "beam", "beam": 1}, "beam 5": {"kernel": "beam", "beam": 5}}
 WAYS = {"causal": AUTOREGRESSIVE, "masked": ROWS, "distilled": ROWS, "refined": REVISED}
 """The models, and the ways that each translates."""
 ORDER = [(model, name) for model, ways in WAYS.items() for name in ways]
@@ -207,22 +207,23 @@ def train(given: argparse.Namespace, model: str, _: str) -> None:
     steps = int(max(100, min(per_second * share, EPOCHS[model] * epoch)))
     print(f"{model}: {per_second:.1f} steps per second, {steps} steps, {steps / epoch:.0f} epochs", flush=True)
     since = time.monotonic()
-    teacher = {"distil": given.work / "causal"} if model == "distilled" else {}
-    options |= {"parallel": corpus, "out": given.work / model, "steps": steps, "max_minutes": 1.35 * share / 60, **teacher}
+    if model == "distilled":
+        teacher = unmask.translate(corpus[0], model=_loaded(given, "causal"), kernel=unmask.Beam(beam=5))
+        corpus, options["tokenizer"] = (lines(corpus[0]), teacher.texts), given.work / "causal"
+        options.pop("vocab")
+    options |= {"parallel": corpus, "out": given.work / model, "steps": steps, "max_minutes": 1.35 * share / 60}
     made = unmask.train(**arguments(unmask.train, options))
     print(f"{made}, {time.monotonic() - since:.1f} s, {made.parameters:,} parameters", flush=True)
     keep(given, f"train-{model}", {**made.to_dict(), "epochs": steps / epoch, "seconds": time.monotonic() - since})
 
 
 def choose(given: argparse.Namespace, model: str, _: str) -> None:
-    """On val.*: by what the best of five lengths is taken, and what lengths are worth at all."""
+    """On val.*: by what the best of five lengths is best taken, and what lengths are worth at all."""
     from unmask.translation.translators import PairModel
 
     pair = PairModel.load(given.work / model, dtype=given.dtype)
     told = choices(pair, *(lines(given.data / f"val.{side}", given.sentences) for side in ("de", "en")))
     keep(given, f"choose-{model}", told)
-    best = max(("norm", "any-order", "raw"), key=lambda score: told["bleu"][f"{score} per token"])
-    keep(given, f"chosen-{model}", {"choose": best})
     print(model, told, flush=True)
 
 
@@ -276,11 +277,10 @@ def _translated(given: argparse.Namespace, model: str, loaded: Any, name: str) -
     import unmask
     from unmask.signature import arguments
 
-    noted = [path for path in (given.out / f"chosen-{one}.json" for one in ("masked", model)) if path.exists()]
-    chosen = json.loads(noted[0].read_text()) if noted and model != "causal" else {}
     sources, references = (lines(given.data / f"test_2016_flickr.{side}", given.sentences) for side in ("de", "en"))
-    options = {**chosen, **WAYS[model][name]}
-    return unmask.translate(sources, reference=references, model=loaded, **arguments(unmask.translate, options)), sources
+    return unmask.translate(
+        sources, reference=references, model=loaded, **arguments(unmask.translate, WAYS[model][name])
+    ), sources
 
 
 def note_norm_energies(pair: Any, told: dict[str, Any]) -> None:

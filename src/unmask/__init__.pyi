@@ -61,9 +61,8 @@ from unmask.training.recipe import Optimisation as Optimisation
 from unmask.training.recipe import Shape as Shape
 from unmask.training.run import TrainingRun as TrainingRun
 from unmask.translation.recipe import Beam as Beam
-from unmask.translation.recipe import Greedy as Greedy
 from unmask.translation.recipe import load_translator as load_translator
-from unmask.translation.translate import Translations as Translations
+from unmask.translation.translators import Translations as Translations
 from unmask.variants.measured import Measured as Measured
 from unmask.variants.mutants import Mutants as Mutants
 from unmask.variants.ranking import Ranking as Ranking

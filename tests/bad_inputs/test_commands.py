@@ -133,7 +133,6 @@ TEXTS: list[tuple[str, str]] = [
     ("train {world}/texts.txt --out {new} --lr inf", "lr"),
     ("train {world}/texts.txt --out {new} --width 10 --heads 3", "heads"),
     ("train {world}/texts.txt --out {new} --masking fixed:2", "masking"),
-    ("train {world}/texts.txt --out {new} --replacement 1,1,1", "replacement"),
     ("train {world}/texts.txt --out {new} --tokenizer {world}/texts.txt", "texts.txt"),
     ("train {world}/texts.txt --out {new} --init {world}/model-with-more-layers", "model-with-more-layers"),
     ("train {world}/texts.txt --out {new} --weight 1,2", "weight"),

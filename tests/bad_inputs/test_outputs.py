@@ -33,7 +33,7 @@ FOLDERS = {
     "sample --out": "sample --init {input} --alphabet {words} --model {model} --out {to}",
     "train --out": "train {input} --valid {words} --out {to}",
     "train init --out": "train {input} --init {model} --out {to}",
-    "train parallel --out": "train --parallel {input} {words} --distil {model} --out {to}",
+    "train parallel --out": "train --parallel {input} {words} --tokenizer {model} --out {to}",
     "lab --out": "lab masking --out {to}",
 }
 RUNS = {

@@ -17,7 +17,7 @@ OPTIONS: dict[str, Any] = {
 }  # fmt: skip
 OBJECTIVES: dict[str, dict[str, Any]] = {
     "masked": {},
-    "block": {"loss": "block", "masking": "span:0.3", "replacement": "0.8,0.1,0.1"},
+    "block": {"loss": "block", "masking": "fixed:0.3"},
     "adamw": {"masking": "words:0.3", "optimiser": "adamw"},
     "causal": {"objective": "causal", "masking": None},
 }

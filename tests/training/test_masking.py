@@ -16,12 +16,9 @@ from unmask.training.objectives import (
     ExactlyK,
     FixedRate,
     MaskingScheme,
-    Replacement,
-    Spans,
     UniformRate,
     WholeWords,
     capacity,
-    parse_replacement,
     parse_scheme,
 )
 from unmask.training.packing import PackedText
@@ -34,7 +31,6 @@ SCHEMES: list[MaskingScheme] = [
     FixedRate(0.5),
     UniformRate(0.2, 0.9),
     ExactlyK(2),
-    Spans(0.5),
     WholeWords(0.5),
 ]
 
@@ -99,16 +95,6 @@ def test_uniform_rate_has_the_moments_of_a_uniform_mixture_of_binomials() -> Non
     assert abs(counts.var() / (n * mean * (1 - mean)) - 1) > 0.5  # a fixed rate of the same mean would not pass
 
 
-@given(rate=st.floats(0.05, 0.6), mean_length=st.floats(1.0, 5.0), longest=st.integers(1, 8))
-@settings(max_examples=15, deadline=None)
-def test_spans_cover_inner_positions_at_the_stated_rate(rate: float, mean_length: float, longest: int) -> None:
-    text = packed_text([[28]], 32, VOCABULARY)
-    scheme = Spans(rate, mean_length, longest)
-    mask = draws(scheme, text, 6000)[:, 0].float()
-    inner = mask[:, longest:29]
-    assert (inner.mean(0) - rate).abs().max() < five_sigma(rate, 6000)
-
-
 @given(rows=ROWS, seed=st.integers(0, 2**32))
 @settings(max_examples=40, deadline=None)
 def test_whole_words_are_masked_together(rows: list[list[int]], seed: int) -> None:
@@ -119,23 +105,6 @@ def test_whole_words_are_masked_together(rows: list[list[int]], seed: int) -> No
             continues = bool(VOCABULARY.continues[text.ids[r, i]])
             if continues and text.maskable[r, i - 1]:
                 assert mask[r, i] == mask[r, i - 1]
-
-
-def test_replacement_shares_and_default() -> None:
-    text = packed_text([[20, 20]] * 200, 48, VOCABULARY)
-    generator = torch.Generator().manual_seed(0)
-    mask = FixedRate(0.5).draw(text, generator)
-    assert (Replacement().apply(text, mask, VOCABULARY, generator)[mask] == VOCABULARY.mask).all()
-    shown = Replacement(0.8, 0.1, 0.1).apply(text, mask, VOCABULARY, generator)
-    assert torch.equal(shown[~mask], text.ids[~mask])
-    count = int(mask.sum())
-    masked = (shown[mask] == VOCABULARY.mask).float().mean()
-    kept = (shown[mask] == text.ids[mask]).float().mean()
-    assert abs(masked - 0.8) < five_sigma(0.8, count)
-    expected = 0.1 + 0.1 / 35  # a random token is the token itself now and then
-    assert abs(kept - expected) < five_sigma(expected, count)
-    random = shown[mask & (shown != VOCABULARY.mask) & (shown != text.ids)]
-    assert not VOCABULARY.special[random].any() and len(random.unique()) == 35
 
 
 @pytest.mark.parametrize("scheme", SCHEMES)
@@ -154,7 +123,6 @@ def test_masks_stay_within_the_static_capacity(scheme: MaskingScheme) -> None:
         ("fixed:0.15", FixedRate(0.15)),
         ("uniform:0.15-0.5", UniformRate(0.15, 0.5)),
         ("k:3", ExactlyK(3)),
-        ("span:0.2", Spans(0.2)),
         ("words:0.15", WholeWords(0.15)),
     ],
 )
@@ -182,10 +150,3 @@ def test_short_names(spec: str, scheme: MaskingScheme) -> None:
 def test_unknown_names_say_what_is_known(spec: str) -> None:
     with pytest.raises(InputError, match="masking .* is unknown: give fixed:RATE"):
         parse_scheme(spec)
-
-
-def test_replacement_that_is_not_a_distribution() -> None:
-    with pytest.raises(InputError, match="sum to 1"):
-        parse_replacement("0.8,0.1,0.2")
-    with pytest.raises(InputError, match="three shares"):
-        parse_replacement("0.8,0.2")

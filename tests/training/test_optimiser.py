@@ -9,7 +9,7 @@ import torch
 
 from unmask.training.encoder import new_model
 from unmask.training.settings import TrainSettings
-from unmask.training.trainer import make_optimisers, rate_at
+from unmask.training.trainer import WEIGHT_DECAY, make_optimisers, rate_at
 
 
 def test_rate_rises_linearly_and_falls_to_zero_by_a_cosine() -> None:
@@ -21,8 +21,8 @@ def test_rate_rises_linearly_and_falls_to_zero_by_a_cosine() -> None:
 
 def test_a_step_of_a_layers_matrix_is_that_of_torch_and_has_the_root_mean_square_of_an_adamw_step() -> None:
     model = new_model(TrainSettings(layers=1, width=64, heads=2, vocab=64), 64)
-    stacked = make_optimisers(model, "muon", 1.0, 0.0)[0]
-    plain = torch.optim.Muon(copy.deepcopy(stacked.param_groups[0]["params"]), 1.0, 0.0, adjust_lr_fn="match_rms_adamw")
+    stacked = make_optimisers(model, "muon", 1.0)[0]
+    plain = torch.optim.Muon(copy.deepcopy(stacked.param_groups[0]["params"]), 1.0, WEIGHT_DECAY, adjust_lr_fn="match_rms_adamw")
     generator = torch.Generator().manual_seed(1)
     for ours, theirs in zip(stacked.param_groups[0]["params"], plain.param_groups[0]["params"], strict=True):
         ours.grad = torch.randn(ours.shape, generator=generator)
@@ -37,7 +37,7 @@ def test_a_step_of_a_layers_matrix_is_that_of_torch_and_has_the_root_mean_square
 def test_every_parameter_is_stepped_by_exactly_one_optimiser_and_only_matrices_decay() -> None:
     model = new_model(TrainSettings(layers=1, width=16, heads=2, vocab=64), 64)
     for name in ("adamw", "muon"):
-        groups = [g for o in make_optimisers(model, name, 0.1, 0.3) for g in o.param_groups]
+        groups = [g for o in make_optimisers(model, name, 0.1) for g in o.param_groups]
         stepped = [id(p) for g in groups for p in g["params"]]
         assert sorted(stepped) == sorted(id(p) for p in model.parameters())
-        assert all((g["weight_decay"] == 0.3) == (p.dim() == 2) for g in groups for p in g["params"])
+        assert all((g["weight_decay"] == WEIGHT_DECAY) == (p.dim() == 2) for g in groups for p in g["params"])

@@ -48,7 +48,7 @@ def trainer_of(**options: Any) -> Trainer:
     settings = TrainSettings(**{**SMALL, "steps": 10, **options})
     held = Held(share=0.1)
     if settings.parallel:
-        prepared = prepare_parallel(Parallel.of((LINES, REVERSED)), settings, held, torch.device("cpu"))
+        prepared = prepare_parallel(Parallel.of((LINES, REVERSED)), settings, held)
     else:
         prepared = prepare([TextSource("lines", None, tuple(LINES))], settings, held)
     return Trainer(settings, prepared, torch.device("cpu"))
@@ -70,7 +70,7 @@ def gradient(trainer: Trainer, processes: Processes) -> tuple[float, torch.Tenso
 
 OBJECTIVES = {
     "fixed": {"masking": "fixed:0.3"},
-    "random words": {"replacement": "0.6,0.3,0.1", "loss": "block"},
+    "block": {"loss": "block"},
     "causal": {"objective": "causal"},
     "pairs": {"parallel": True, "mask_source": 0.2, "max_length": 64},
 }

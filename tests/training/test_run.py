@@ -393,8 +393,6 @@ def test_an_empty_or_short_corpus_leaves_no_folder(shared: Path, tmp_path: Path)
         ({"max_length": 30}, "max_length 30 is not a multiple of 8: give one, for example 32"),
         ({"loss": "hinge"}, "loss 'hinge' is unknown: use one of factorised, block"),
         ({"masking": "all"}, "masking 'all' is unknown"),
-        ({"replacement": "nan,0,0"}, "sum to 1"),
-        ({"replacement": "1,a,0"}, "replacement '1,a,0' is not understood"),
         ({"lr": 0.0}, "lr 0.0 is out of range: give a number above 0"),
         ({"steps": 0}, "steps 0 is out of range"),
         ({"batch_tokens": 16}, "shorter than one batch"),

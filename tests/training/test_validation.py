@@ -47,7 +47,7 @@ def of_lines(objective: str) -> Prepared:
 
 
 def of_pairs(objective: str) -> Prepared:
-    return prepare_parallel(Parallel.of(PAIRS), settings(objective, True), Held(share=0.2), torch.device("cpu"))
+    return prepare_parallel(Parallel.of(PAIRS), settings(objective, True), Held(share=0.2))
 
 
 def counted(prepared: Prepared, objective: str) -> Counter[int]:

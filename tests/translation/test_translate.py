@@ -38,8 +38,8 @@ def test_a_small_model_learns_the_dictionary_and_the_order(masked: Path, causal:
     found = translated(masked, reference=TARGETS)
     assert found.figures is not None and found.figures.bleu > 95 and share_right(found.texts, TARGETS) > 0.9
     assert "BLEU" in str(found.figures) and "tok:13a" in found.figures.bleu_signature
-    for kernel in ("greedy", "beam"):
-        assert share_right(translated(causal, kernel=kernel).texts, TARGETS) > 0.9
+    for beam in (1, 5):
+        assert share_right(translated(causal, kernel="beam", beam=beam).texts, TARGETS) > 0.9
     assert translated(causal).settings.kernel == unmask.Beam(beam=5)
 
 
@@ -145,22 +145,16 @@ def test_starts_from_random_tokens_are_worse_until_a_chain_has_mended_them(maske
     assert share_right(lost.texts, TARGETS) < 0.1 < share_right(mended.texts, TARGETS)
 
 
-def test_distillation_trains_on_the_teachers_translations(folder: Path, causal: Path) -> None:
+def test_distillation_trains_on_what_the_teacher_saved(causal: Path, tmp_path: Path) -> None:
     from unmask.training.corpus import Held, Parallel, prepare_parallel
     from unmask.training.settings import TrainSettings
 
-    sources, _ = pairs(30, words=6)
-    shuffled = list(reversed(sources))  # no translations at all: what comes out is the teacher's
-    lengths = {"max_length": 32, "batch_tokens": 64}
-    settings = TrainSettings(parallel=True, vocab=96, **lengths)
-    corpus = Parallel.of((sources, shuffled), causal)
-    made = prepare_parallel(corpus, settings, Held(None, 0.1), torch.device("cpu"))
-    assert made.pairs is not None
-    texts = {
-        made.tokenizer.decode(s): made.tokenizer.decode(t) for s, t in zip(made.pairs.sources, made.pairs.targets, strict=True)
-    }
-    right = dict(zip(*pairs(30, words=6), strict=True))
-    assert len(texts) > 20 and sum(right[s] == t for s, t in texts.items()) > 0.9 * len(texts)
+    (tmp_path / "s.txt").write_text("\n".join([*SOURCES, "", ""]))
+    saved = flat.translate(tmp_path / "s.txt", model=causal, device="cpu", save=tmp_path / "t.jsonl")
+    corpus, settings = Parallel.of((tmp_path / "s.txt", tmp_path / "t.jsonl")), TrainSettings(parallel=True, max_length=32)
+    made = prepare_parallel(corpus, settings, Held(share=0.1), causal)
+    assert made.pairs is not None and len(made.pairs.targets) > 15
+    assert {made.tokenizer.decode(ids) for ids in made.pairs.targets} <= set(saved.texts)
 
 
 def test_options_of_training_change_the_model(folder: Path, tmp_path: Path) -> None:
@@ -213,7 +207,6 @@ def test_the_command_writes_one_line_per_source_and_keeps_empty_ones(masked: Pat
             "decoding_temperature -0.5 is out of range",
         ),
         ({"reference": ["one"]}, "24 sources and 1 references"),
-        ({"choose": "best"}, "choose 'best' is unknown"),
         ({"kernel": "mask-predict", "beam": 3}, "beam was given, which kernel mask-predict does not use"),
         ({"start": "random"}, "start was given, which kernel mask-predict does not use"),
         ({"kernel": "ancestral", "sweeps": 3}, "sweeps was given, which kernel ancestral does not use"),
@@ -265,13 +258,6 @@ def test_other_models_and_sources_without_room_are_refused(masked: Path, causal:
     assert flat.translate(["", " "], model=masked, device="cpu").texts == ["", ""]
 
 
-def note(folder: Path, **changes: Any) -> None:
-    """Change translation.json; None takes an entry out, as in a folder of an earlier unmask."""
-    file = folder / "translation.json"
-    noted = json.loads(file.read_text()) | changes
-    file.write_text(json.dumps({name: value for name, value in noted.items() if value is not None}))
-
-
 def foreign_tokenizers() -> dict[str, Callable[[dict[str, Any]], dict[str, Any]]]:
     """Changes of a vocabulary after which ids mean other words, or none."""
     special = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
@@ -321,37 +307,21 @@ def test_whole_numbers_are_no_weights(request: pytest.FixtureRequest, tmp_path: 
     if not (folder / file).exists():
         assert kind == "causal" and file == "length_head.safetensors"
         return
-    note(folder, files={})
     save_file({name: (100 * t).int() for name, t in load_file(folder / file).items()}, folder / file, {"format": "pt"})
     with pytest.raises(UnmaskError, match="int32"):
         translated(folder)
 
 
-@pytest.mark.parametrize("file", ["model.safetensors", "length_head.safetensors"])
-def test_weights_of_another_model_of_the_same_shape_are_refused(masked: Path, refined: Path, tmp_path: Path, file: str) -> None:
-    folder = shutil.copytree(masked, tmp_path / "model")
-    PairModel.load(folder, "cpu")
-    shutil.copy(refined / file, folder / file)
-    with pytest.raises(InputError, match=f"{file} in .* is not the file that the model was saved with") as caught:
-        PairModel.load(folder, "cpu")
-    assert "\n" not in str(caught.value) and "translation.json" in str(caught.value)
-    note(folder, files={})
-    PairModel.load(folder, "cpu")
-
-
 def test_training_refuses_what_is_no_parallel_corpus(tmp_path: Path, masked: Path) -> None:
     (tmp_path / "s.de").write_text("eins\nzwei\ndrei\n")
-    (tmp_path / "t.en").write_text("one\ntwo\n")
+    for name in ("t.en", "t.csv"):
+        (tmp_path / name).write_text("one\ntwo\n")
     for options, message in (
         ({"parallel": (tmp_path / "s.de", tmp_path / "t.en")}, "s.de has 3 lines and .*t.en 2"),
         ({"parallel": (tmp_path / "s.de", tmp_path / "no.en")}, "is not a file"),
         ({}, "give one of the two"),
-        (
-            {"corpus": ["a"], "distil": masked},
-            "which a CORPUS of texts does not use: leave it out, or use --parallel SOURCE TARGET",
-        ),
         ({"corpus": ["a"], "mask_source": 0.1}, "mask_source was given, which a CORPUS of texts does not use"),
-        ({"parallel": (["a b"], ["c d"]), "distil": masked}, "is a masked model"),
+        ({"parallel": (tmp_path / "s.de", tmp_path / "t.csv")}, "t.csv holds .* by its name"),
         ({"parallel": (["a b"], ["c d"]), "weight": [1.0]}, "which --parallel SOURCE TARGET does not use"),
         ({"parallel": (["a b"], ["c \ud800"]), "tokenizer": masked}, "text 1: half of a surrogate pair"),
         ({"parallel": (["a b"], ["c d"]), "valid_share": 1e-9}, "give more pairs or a larger --valid-share"),
@@ -414,4 +384,4 @@ def test_a_run_that_was_stopped_goes_on_from_its_folder(
     assert found.rows == whole.rows and found.moves == whole.moves and len(seen) == 2
     assert (tmp_path / "run" / "translations.jsonl").read_text() == whole.lines()
     with pytest.raises(InputError, match="holds a run with .* not "):
-        translated(model, out=tmp_path / "run", kernel="greedy" if model == causal else "gibbs")
+        translated(model, out=tmp_path / "run", **({"kernel": "beam", "beam": 2} if model == causal else {"kernel": "gibbs"}))

@@ -5,14 +5,12 @@ the left while the segment stays within L tokens, the start and end tokens inclu
 by a hash of its text, so that a model meets single sentences and whole paragraphs and the cut does not depend on the order of the
 corpus. A sentence longer than L is a segment of its own; one longer than the model's limit is cut between words.
 
-A tokenizer, the tokens of a source and a teacher's translations are computed once: each has a folder in the user's cache, named
-by a fingerprint of all inputs, and appears there when it is whole. The other processes of a run find them there.
+A tokenizer and the tokens of a source are computed once: each has a folder in the user's cache, named by a fingerprint of all
+inputs, and appears there when it is whole. The other processes of a run find them there.
 
 A parallel corpus is two files, or two lists of texts, of which each line of the second translates the same line of the first.
 Both sides share one vocabulary. A pair becomes one segment, "[CLS] source [SEP] target [SEP]" (see `translation/pairs`); what
-is too long for its room is left out, with a warning, and so is a pair with an empty side. With a teacher, a causal model of
-pairs, the training targets are its translations of the sources (sequence-level distillation, Kim & Rush 2016); held-out pairs
-keep their own.
+is too long for its room is left out, with a warning, and so is a pair with an empty side.
 """
 
 from __future__ import annotations
@@ -31,19 +29,17 @@ from pathlib import Path
 from uuid import uuid4
 
 import numpy as np
-import torch
 from tokenizers import Tokenizer
 
 from unmask.errors import InputError, UnmaskWarning
 from unmask.models.text.vocabulary import load_word_pieces, special_id, train_tokenizer
-from unmask.runs.files import parse_json, read_json, user_path, write_atomically, write_json, writing
+from unmask.runs.files import parse_json, user_path, write_atomically, writing
 from unmask.runs.fingerprint import content_hash, file_hash, fingerprint
 from unmask.runs.lines import numbered_lines, text_lines
 from unmask.runs.progress import Progress
 from unmask.training.packing import PackedRows, TokenPart, continuing_pieces, pack, validation_rows
 from unmask.training.recipe import Corpus, Side
 from unmask.training.settings import TrainSettings
-from unmask.translation.beam_search import beam_search, load_causal_pairs
 from unmask.translation.pairs import SHORTEST, SPECIAL, PairLayout
 
 SUFFIXES = (".txt", ".txt.xz", ".txt.gz", ".jsonl")
@@ -56,7 +52,6 @@ MUCH = 0.02
 """A corpus with a larger share of unknown tokens does not suit its tokenizer."""
 Pair = tuple[list[int], list[int]]
 """Tokens of a source and of its translation."""
-TEACHER_BEAM = 5
 
 
 @dataclass(frozen=True)
@@ -80,8 +75,11 @@ class TextSource:
 
     def lines(self) -> Iterator[str]:
         """The non-empty texts, each as one line."""
-        numbered = enumerate(self.texts, 1) if self.path is None else numbered_lines(self.path)
-        for number, line in numbered:
+        return filter(None, self.every_line())
+
+    def every_line(self) -> Iterator[str]:
+        """The texts, each as one line, empty ones too."""
+        for number, line in enumerate(self.texts, 1) if self.path is None else numbered_lines(self.path):
             where = f"text {number}" if self.path is None else f"{self.path} line {number}"
             text = " ".join(line.split()) if self.path is None else line.strip()
             if text and self.path is not None and self.path.suffix == ".jsonl":
@@ -90,8 +88,7 @@ class TextSource:
                 text.encode()
             except UnicodeEncodeError:
                 raise InputError(f"{where}: half of a surrogate pair, which is not a character: correct the text") from None
-            if text:
-                yield text
+            yield text
 
     @property
     def fingerprint(self) -> str:
@@ -385,23 +382,21 @@ def _no_text(sources: Sequence[TextSource]) -> InputError:
 
 @dataclass(frozen=True)
 class Parallel:
-    """Both sides of a parallel corpus, and the folder of the model, if any, whose translations are trained on."""
+    """Both sides of a parallel corpus."""
 
     sides: tuple[TextSource, TextSource]
-    teacher: Path | None = None
 
     @classmethod
-    def of(cls, sides: Sequence[Side], teacher: str | os.PathLike[str] | None = None) -> Parallel:
+    def of(cls, sides: Sequence[Side]) -> Parallel:
         """Two files or two lists of texts."""
         if isinstance(sides, str | os.PathLike) or len(sides) != 2:
             raise InputError("parallel takes two files, or two lists of texts: the sources and their translations")
         both = [_side(side, name) for side, name in zip(sides, ("source", "target"), strict=True)]
-        return cls((both[0], both[1]), None if teacher is None else user_path(teacher, "distil"))
+        return cls((both[0], both[1]))
 
     def pairs(self) -> list[tuple[str, str]]:
         """The pairs with two sides, in order; both must have the same number of lines, empty ones included."""
-        texts = [side.texts if side.path is None else [line for _, line in text_lines(side.path)] for side in self.sides]
-        source, target = ([" ".join(text.split()) for text in side] for side in texts)
+        source, target = ([" ".join(text.split()) for text in side.every_line()] for side in self.sides)
         if len(source) != len(target):
             names = [side.path or side.name for side in self.sides]
             raise InputError(
@@ -415,13 +410,12 @@ def prepare_parallel(
     corpus: Parallel,
     settings: TrainSettings,
     held: Held,
-    device: torch.device,
     tokenizer_path: Path | None = None,
     progress: Progress | None = None,
 ) -> Prepared:
-    """Tokenise and pack the pairs; the teacher's translations come from the cache where it holds them."""
+    """Tokenise and pack the pairs."""
     sides = corpus.sides
-    tokenizer = _tokenizer(tokenizer_path or corpus.teacher, sides, settings.vocab, Segmentation(), progress)
+    tokenizer = _tokenizer(tokenizer_path, sides, settings.vocab, Segmentation(), progress)
     if settings.source_length < SHORTEST:
         raise InputError(f"max_length {settings.max_length} leaves {settings.source_length} tokens for a source: give 8 or more")
     layout = PairLayout(settings.source_length, settings.max_length, *(special_id(tokenizer, token) for token in SPECIAL))
@@ -432,9 +426,6 @@ def prepare_parallel(
         (valid if cut.holds_out(source) else train).append(pair)
     if not train:
         raise InputError(f"no pair to train on in {sides[0].name} and {sides[1].name}: give more, or longer, texts")
-    if corpus.teacher:
-        inputs = [*(side.fingerprint for side in sides), file_hash(corpus.teacher / "model.safetensors")]
-        train = _distilled(corpus.teacher, tokenizer, train, inputs, device, progress)
     pairs = PairTokens(layout, [source for source, _ in train], [target for _, target in train])
     part, held_part = (joined([layout.segment(*pair) for pair in some], id_type(tokenizer)) for some in (train, valid))
     _warn_of_unknown([part], tokenizer)
@@ -453,6 +444,8 @@ def _side(side: Side, name: str) -> TextSource:
     path = user_path(side, name)
     if not path.is_file():
         raise InputError(f"{name} {str(path)!r} is not a file: give one with a text per line")
+    if path.suffix != ".jsonl":
+        text_lines(path)  # refuses other records
     return TextSource(path.name, path)
 
 
@@ -470,27 +463,3 @@ def _fitting(tokenizer: Tokenizer, texts: Sequence[tuple[str, str]], layout: Pai
             stacklevel=3,
         )
     return fitting
-
-
-def _distilled(
-    teacher: Path,
-    tokenizer: Tokenizer,
-    pairs: Sequence[Pair],
-    inputs: Sequence[str],
-    device: torch.device,
-    progress: Progress | None,
-) -> list[Pair]:
-    """The sources with the teacher's translations; one that comes out empty keeps its own."""
-
-    def make(folder: Path) -> None:
-        if tokenizer.get_vocab() != load_word_pieces(teacher).get_vocab():
-            raise InputError(f"distil {str(teacher)!r} has another vocabulary: leave out --tokenizer")
-        dtype = torch.bfloat16 if device.type == "cuda" else torch.float32
-        model = load_causal_pairs(teacher, tokenizer, device, dtype)
-        limits = [2 * len(source) + 10 for source, _ in pairs]
-        translations = beam_search(model, [source for source, _ in pairs], TEACHER_BEAM, limits, progress)
-        write_json(folder / "targets.json", [translation.tokens for translation in translations])
-
-    key = [*inputs, content_hash(repr([source for source, _ in pairs])), str(TEACHER_BEAM)]
-    targets = read_json(cached("distilled", key, make) / "targets.json")
-    return [(source, new or old) for (source, old), new in zip(pairs, targets, strict=True)]

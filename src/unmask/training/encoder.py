@@ -91,12 +91,9 @@ class Start:
         """The masked (or causal) language model of a folder; raises InputError if it is not a BERT with a tokenizer.json."""
         if not (folder / "tokenizer.json").is_file():
             raise InputError(f"init {str(folder)!r} has no tokenizer.json: give a folder that `unmask train` wrote")
-        if causal:
-            if not Source(str(folder)).config.get("is_decoder"):
-                raise InputError(f"init {str(folder)!r} is not a causal model: give one, or leave out --objective causal")
-            loaded, _ = load_causal(str(folder))
-        else:
-            loaded, _ = load_checkpoint(folder, torch.device("cpu"), torch.float32)
+        if causal and not Source(str(folder)).config.get("is_decoder"):
+            raise InputError(f"init {str(folder)!r} is not a causal model: give one, or leave out --objective causal")
+        loaded, _ = load_causal(str(folder)) if causal else load_checkpoint(folder, torch.device("cpu"), torch.float32)
         network = _as_our_own(loaded, folder)
         return cls(folder, network, fingerprint(network.state_dict()))
 

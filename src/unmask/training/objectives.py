@@ -12,13 +12,10 @@ Masking schemes are laws of the set K, drawn again for every segment; special to
     fixed:R        each position with probability R, independently
     uniform:A-B    a rate ~ U(A, B) for the segment, then as fixed
     k:N            exactly N positions, every subset equally likely (all of them if the segment has fewer): L_k of k-MPLE
-    span:R         runs of tokens: a span starts at each position with probability s, its length is geometric with the
-                   given mean, cut at `longest`; K is the union. s is such that a position with `longest` - 1 others
-                   before it in its segment is masked with probability R
     words:R        each whole word, all of its pieces together, with probability R, independently
 
-`Replacement` decides what a masked position shows: by default always the mask token, so that the conditionals a model learns
-are those of the text and not of a corrupted text. The loss of a masked model, per position of K with k = |K|, is one of
+A masked position always shows the mask token, so that the conditionals a model learns are those of the text, not of a corrupted
+one. The loss of a masked model, per position of K with k = |K|, is one of
 
     factorised      sum_{i in K} -log q(x_i | x_{-K}).  Its optimum is the block loss plus E[TC(X_K | X_{-K})].
     block           -log p(x_K | x_{-K}) by the chain rule along a uniformly random order s of K:
@@ -44,7 +41,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Generator, Tensor
 
-from unmask.checks import MOST_TOKENS, numbers
+from unmask.checks import MOST_TOKENS
 from unmask.checks import shown as as_shown
 from unmask.errors import InputError
 from unmask.training.encoder import Slots
@@ -110,42 +107,6 @@ class ExactlyK:
 
 
 @dataclass(frozen=True)
-class Spans:
-    """The union of spans with independent starts and geometric lengths."""
-
-    rate: float = 0.15
-    mean_length: float = 3.0
-    longest: int = 10
-
-    def draw(self, text: PackedText, generator: Generator) -> Bool[Tensor, "R L"]:
-        starts = (noise(text, generator) < self.start_probability) & text.maskable
-        length = 1 + (noise(text, generator).log() / torch.tensor(1 - 1 / self.mean_length).log()).floor()
-        reach = torch.where(starts, length.clamp(max=self.longest), 0)
-        covered = torch.zeros_like(text.maskable)
-        for back in range(self.longest):
-            begun = reach.roll(back, 1) > back
-            begun &= text.segment.roll(back, 1) == text.segment
-            begun[:, :back] = False
-            covered |= begun
-        return covered & text.maskable
-
-    @property
-    def start_probability(self) -> float:
-        """s with 1 - prod_j (1 - s P(length > j)) = rate, by bisection."""
-        low, high = 0.0, 1.0
-        for _ in range(60):
-            middle = (low + high) / 2
-            uncovered = 1.0
-            for j in range(self.longest):
-                uncovered *= 1 - middle * (1 - 1 / self.mean_length) ** j
-            low, high = (middle, high) if 1 - uncovered < self.rate else (low, middle)
-        return high
-
-    def moments(self, tokens_per_segment: float) -> Moments:
-        return Moments(self.rate, clump=2.0 * self.longest)
-
-
-@dataclass(frozen=True)
 class WholeWords:
     """Each word, all of its pieces together, with probability `rate`."""
 
@@ -158,36 +119,9 @@ class WholeWords:
         return Moments(self.rate, clump=8.0)
 
 
-MaskingScheme = FixedRate | UniformRate | ExactlyK | Spans | WholeWords
+MaskingScheme = FixedRate | UniformRate | ExactlyK | WholeWords
 """A law of masks. `draw` gives a mask for every segment of the rows, without special tokens; from the mask's `moments` follows
 `capacity`, the number of positions that the head computes."""
-
-
-@dataclass(frozen=True)
-class Replacement:
-    """Probabilities that a masked position shows the mask token, a random token, or its own."""
-
-    mask: float = 1.0
-    random: float = 0.0
-    keep: float = 0.0
-
-    def __post_init__(self) -> None:
-        shares = (self.mask, self.random, self.keep)
-        if not (min(shares) >= 0 and abs(sum(shares) - 1) <= 1e-9):
-            raise InputError(f"replacement {shares}: give three shares for mask, random and keep that sum to 1, as 0.8,0.1,0.1")
-
-    def apply(
-        self, text: PackedText, mask: Bool[Tensor, "R L"], vocabulary: Vocabulary, generator: Generator
-    ) -> Int[Tensor, "R L"]:
-        """The ids that the model sees."""
-        if self.mask == 1.0:
-            return text.ids.masked_fill(mask, vocabulary.mask)
-        regular = (~vocabulary.special).nonzero().squeeze(1)
-        drawn = torch.randint(len(regular), text.ids.shape, generator=generator, device=text.ids.device)
-        choice = noise(text, generator)
-        shown = torch.where(choice < self.mask + self.random, regular[drawn].to(text.ids.dtype), text.ids)
-        shown = torch.where(choice < self.mask, vocabulary.mask, shown)
-        return torch.where(mask, shown, text.ids)
 
 
 def capacity(scheme: MaskingScheme, rows: int, length: int, tokens_per_segment: float) -> int:
@@ -207,24 +141,12 @@ def parse_scheme(spec: str) -> MaskingScheme:
             return UniformRate(low, high)
         if kind == "k" and 1 <= low <= MOST_TOKENS and low == int(low):
             return ExactlyK(int(low))
-        if kind in ("fixed", "span", "words") and 0 < low <= 1:
-            return {"fixed": FixedRate, "span": Spans, "words": WholeWords}[kind](low)
+        if kind in ("fixed", "words") and 0 < low <= 1:
+            return FixedRate(low) if kind == "fixed" else WholeWords(low)
     except ValueError:
         pass
-    raise InputError(
-        f"masking {as_shown(spec)} is unknown: give fixed:RATE, uniform:LOW-HIGH, k:NUMBER, span:RATE or words:RATE, rates "
-        "up to 1"
-    )
-
-
-def parse_replacement(spec: str) -> Replacement:
-    """Shares for mask, random, keep from "0.8,0.1,0.1"."""
-    shares = numbers("replacement", spec, float)
-    if len(shares) != 3:
-        raise InputError(
-            f"replacement {spec!r} has {len(shares)} numbers: give three shares for mask, random and keep, as 0.8,0.1,0.1"
-        )
-    return Replacement(*shares)
+    known = "fixed:RATE, uniform:LOW-HIGH, k:NUMBER or words:RATE, rates up to 1"
+    raise InputError(f"masking {as_shown(spec)} is unknown: give {known}")
 
 
 class Task(NamedTuple):
@@ -256,10 +178,9 @@ def hide(
 
 @dataclass(frozen=True)
 class MaskedTasks:
-    """Predict hidden positions, shown as `replacement` decides; `source` is the rate at which source tokens are hidden too."""
+    """Predict hidden positions; `source` is the rate at which source tokens are hidden too."""
 
     scheme: MaskingScheme = field(default_factory=FixedRate)
-    replacement: Replacement = field(default_factory=Replacement)
     loss: Literal["factorised", "block"] = "factorised"
     source: float = 0.0
     causal = False
@@ -270,7 +191,7 @@ class MaskedTasks:
         if self.source:
             block |= text.given & ~vocabulary.special[text.ids] & (noise(text, generator) < self.source)
         mask, weight = hide(self.loss, text, block, generator)
-        return Task(self.replacement.apply(text, mask, vocabulary, generator), mask, text.ids, weight, block.sum())
+        return Task(text.ids.masked_fill(mask, vocabulary.mask), mask, text.ids, weight, block.sum())
 
     def slots(self, rows: int, length: int, tokens_per_segment: float) -> int:
         """A static upper bound on the asked positions of `rows` x `length` tokens."""
@@ -300,8 +221,7 @@ def objective_of(settings: TrainSettings) -> Objective:
     """The objective that a run trains."""
     if settings.objective == "causal":
         return CausalTasks()
-    scheme, replacement = parse_scheme(settings.masking), parse_replacement(settings.replacement)
-    return MaskedTasks(scheme, replacement, settings.loss, settings.mask_source)
+    return MaskedTasks(parse_scheme(settings.masking), settings.loss, settings.mask_source)
 
 
 @torch.no_grad()

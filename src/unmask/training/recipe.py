@@ -67,9 +67,7 @@ class Masked:
     Parameters
     ----------
     masking
-        fixed:R, uniform:A-B, k:N, span:R or words:R [default: uniform:0.05-0.45, of translations uniform:0-1].
-    replacement
-        Shares of masked tokens shown as mask, random token, themselves.
+        fixed:R, uniform:A-B, k:N or words:R [default: uniform:0.05-0.45, of translations uniform:0-1].
     loss
         factorised, or block (chain rule inside the masked block).
     mask_source
@@ -80,7 +78,6 @@ class Masked:
 
     name: ClassVar[str] = "masked"
     masking: str | None = None
-    replacement: str = "1,0,0"
     loss: Literal["factorised", "block"] = "factorised"
     mask_source: Annotated[float, Interval(ge=0, le=0.9)] | None = None
     refinement: Annotated[float, Interval(ge=0, le=1e3)] = 0.0
@@ -114,8 +111,6 @@ class Optimisation:
         Passes over the corpus, without steps [default: by the data; 3 with init].
     batch_tokens
         Tokens of each step [default: by size and the data].
-    weight_decay
-        Weight decay of matrices.
     dropout
         Share of each layer's output that training drops [default: by the epochs; 0 with steps or init].
     label_smoothing
@@ -128,7 +123,6 @@ class Optimisation:
     steps: Count | None = None
     epochs: Annotated[float, Interval(gt=0, le=1e6)] | None = None
     batch_tokens: Annotated[int, Interval(ge=8, le=10**9)] | None = None
-    weight_decay: Annotated[float, Interval(ge=0, le=1)] = 0.01
     dropout: Annotated[float, Interval(ge=0, le=0.9)] | None = None
     label_smoothing: Annotated[float, Interval(ge=0, le=0.9)] = 0.0
 

@@ -113,7 +113,7 @@ class TrainingRun(Result):
 def refuse_mixed(options: Mapping[str, object], pairs: bool) -> None:
     """Refuse options of pairs without pairs, and options of texts without texts."""
     what, other = ("--parallel SOURCE TARGET", "a CORPUS of texts")[:: 1 if pairs else -1]
-    for name in ("weight", "valid") if pairs else ("distil", "mask_source", "refinement"):
+    for name in ("weight", "valid") if pairs else ("mask_source", "refinement"):
         if options.get(name):
             raise InputError(f"{name} was given, which {what} does not use: leave it out, or use {other}")
 
@@ -133,7 +133,7 @@ def write_model(run: TrainingRun, model: BertMaskedLM, prepared: Prepared, card:
     write_atomically(out / "model.safetensors", as_safetensors(weights, vocabulary_hash(tokenizer.get_vocab())), remedy)
     write_atomically(out / "README.md", card.encode("utf-8", "backslashreplace"), remedy)  # paths need not be UTF-8
     if pairs:
-        pairs.layout.save(out, settings.objective, tokenizer.get_vocab(), settings.corrects)
+        pairs.layout.save(out, settings.objective, tokenizer.get_vocab(), settings.refinement > 0)
     if run.finished:
         write_json(out / "training" / "finished.json", {"step": run.step, **asdict(run.validation)})
 

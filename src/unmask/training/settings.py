@@ -28,7 +28,7 @@ import torch
 from unmask.errors import InputError
 from unmask.models.batching import whole_memory
 from unmask.results import Result
-from unmask.training.objectives import parse_replacement, parse_scheme
+from unmask.training.objectives import parse_scheme
 from unmask.training.packing import BatchPlan, PackedRows
 from unmask.training.processes import ALONE, Processes
 from unmask.training.recipe import Causal, Masked, Optimisation, Shape
@@ -63,7 +63,7 @@ LEAST_TRAINED = 64
 FIXED_BY_A_MODEL = ("layers", "width", "heads", "vocab")
 CHOSEN = ("layers", "width", "heads", "vocab", "batch_tokens", "lr", "dropout", "mask_source", "steps")
 """Settings that are chosen, in the order in which a run names them."""
-MASKED_ONLY = ("masking", "replacement", "loss")
+MASKED_ONLY = ("masking", "loss")
 PAIRS_ONLY = ("mask_source", "refinement")
 
 
@@ -81,14 +81,12 @@ class TrainSettings(Result):
     max_length: int = 128
     objective: Literal["masked", "causal"] = "masked"
     masking: str = PLAIN_MASKING
-    replacement: str = "1,0,0"
     loss: Literal["factorised", "block"] = "factorised"
     optimiser: Literal["muon", "adamw"] = "muon"
     lr: float = 4e-3
     warmup: int = 500
     steps: int = 0
     batch_tokens: int = 65536
-    weight_decay: float = 0.01
     seed: int = 0
     dropout: float = 0.0
     label_smoothing: float = 0.0
@@ -98,7 +96,6 @@ class TrainSettings(Result):
 
     def __post_init__(self) -> None:
         parse_scheme(self.masking)
-        parse_replacement(self.replacement)
         if self.width % self.heads:
             raise InputError(f"width {self.width} is not a multiple of {self.heads} heads: change --width or --heads")
         if self.max_length % 8:
@@ -114,11 +111,6 @@ class TrainSettings(Result):
     def source_length(self) -> int:
         """Tokens of a source's room in a pair; 0 for plain text."""
         return self.max_length // 2 if self.parallel else 0
-
-    @property
-    def corrects(self) -> bool:
-        """Whether training shows the model wrong tokens and asks for the right ones."""
-        return self.refinement > 0 or parse_replacement(self.replacement).random > 0
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values that apply to this objective and this kind of corpus, for JSON and checkpoints."""

@@ -40,8 +40,8 @@ from unmask.training.packing import BatchPlan, PackedRows, PackedText, Vocabular
 from unmask.training.processes import ALONE, Processes
 from unmask.training.settings import TrainSettings
 
-BETAS = (0.9, 0.98)
-"""Of AdamW."""
+BETAS, WEIGHT_DECAY = (0.9, 0.98), 0.01
+"""Of AdamW; of all matrices."""
 LARGEST_NORM = 1.0
 """Of the gradient of all parameters together; a larger one is scaled down."""
 LITTLE = 0.1
@@ -92,16 +92,16 @@ class StackedMuon(Muon):
                 torch._foreach_add_(params, list(update.unbind()), alpha=-group["lr"])
 
 
-def make_optimisers(model: nn.Module, name: str, lr: float, weight_decay: float) -> list[Optimizer]:
+def make_optimisers(model: nn.Module, name: str, lr: float) -> list[Optimizer]:
     """The optimisers of a BertForMaskedLM, `muon` or `adamw`; tied weights are stepped once."""
     named = list(model.named_parameters())
     matrices = [] if name == "adamw" else [p for n, p in named if p.dim() == 2 and "embeddings" not in n]
     by_muon = {id(p) for p in matrices}
     decayed = [p for _, p in named if p.dim() == 2 and id(p) not in by_muon]
     rest = [p for _, p in named if p.dim() < 2]
-    groups = [{"params": decayed, "weight_decay": weight_decay}, {"params": rest, "weight_decay": 0.0}]
+    groups = [{"params": decayed, "weight_decay": WEIGHT_DECAY}, {"params": rest, "weight_decay": 0.0}]
     adamw = AdamW(groups, lr=lr, betas=BETAS, fused=True)
-    return [StackedMuon(matrices, lr=lr, weight_decay=weight_decay), adamw] if matrices else [adamw]
+    return [StackedMuon(matrices, lr=lr, weight_decay=WEIGHT_DECAY), adamw] if matrices else [adamw]
 
 
 class StepNumbers(NamedTuple):
@@ -231,7 +231,7 @@ class Trainer:
         self.objective = objective_of(settings)
         on_gpu = device.type == "cuda"
         self.bert = PackedBert(self.model, torch.bfloat16 if on_gpu else torch.float32, on_gpu, self.objective.causal)
-        self.optimisers = make_optimisers(self.model, settings.optimiser, settings.lr, settings.weight_decay)
+        self.optimisers = make_optimisers(self.model, settings.optimiser, settings.lr)
         self.loss = processes.reduced(self.model, self._loss)
         self.parameters = [p for p in self.model.parameters() if p.requires_grad]
         rows = -(-self.plan.rows // processes.size)

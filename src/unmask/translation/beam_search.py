@@ -16,20 +16,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 import torch
 from jaxtyping import Float, Int
-from tokenizers import Tokenizer
 from torch import Tensor
 
 from unmask.errors import InputError
 from unmask.models.encoder.bert import BertMaskedLM, KeyCache
-from unmask.models.loading import read_own_bert
+from unmask.models.loading import read_own_bert, resolve_device, resolve_dtype
 from unmask.models.source import Source
 from unmask.models.text.vocabulary import Spelling
 from unmask.runs.fingerprint import fingerprint
-from unmask.runs.progress import Progress
 from unmask.translation.pairs import PairLayout, read_layout
 from unmask.translation.recipe import PairTranslator
 
@@ -37,18 +35,42 @@ ROWS = {"cuda": 4096, "cpu": 256}
 """Beginnings that are read side by side, by device."""
 
 
+class Translation(NamedTuple):
+    """Tokens of a translation, its energy (of a masked model), its log-probability (of a causal one with its end), its passes."""
+
+    tokens: tuple[int, ...]
+    energy: float | None
+    log_prob: float
+    passes: int
+
+
 class CausalPairs(PairTranslator):
     """Next-token log-probabilities of translations; special tokens except the end token are excluded."""
 
-    def __init__(self, network: BertMaskedLM, layout: PairLayout, special: Int[Tensor, " s"], name: str = "") -> None:
-        self.network, self.layout, self.name = network.eval(), layout, name
-        self.spelling: Spelling | None = None
+    def __init__(self, network: BertMaskedLM, layout: PairLayout, special: Int[Tensor, " s"]) -> None:
+        self.network, self.layout = network.eval(), layout
+        self.name, self.spelling = "", cast(Spelling, None)
         network.bert.unseen = layout.pad
         self.device = next(network.parameters()).device
         excluded = torch.zeros(network.config.vocab_size, dtype=torch.bool)
         excluded[special] = True
         excluded[layout.end] = False
         self.excluded = excluded.to(self.device)
+
+    @classmethod
+    def load(cls, folder: Path, device: str, dtype: str) -> CausalPairs:
+        """Read a folder of `unmask train --parallel SOURCE TARGET --objective causal`."""
+        spelling = Spelling.read(folder)
+        layout, objective, _ = read_layout(folder, spelling.core.get_vocab())
+        if objective != "causal":
+            raise InputError(f"model {str(folder)!r} is a masked model: give one that was trained with --objective causal")
+        network = read_own_bert(Source(str(folder)), resolve_dtype(dtype), decoder=True)
+        if network is None:
+            raise InputError(f"the weights in {str(folder)!r} are not those of its config.json: train the model again")
+        special = [i for i, token in spelling.core.get_added_tokens_decoder().items() if token.special]
+        model = cls(network.to(resolve_device(device)), layout, torch.tensor(special))
+        model.name, model.spelling = str(folder), spelling
+        return model
 
     @property
     def fingerprint(self) -> str:
@@ -72,56 +94,25 @@ class CausalPairs(PairTranslator):
         return self.network.head(states).float().log_softmax(-1).masked_fill(self.excluded, -torch.inf)
 
 
-def load_causal_pairs(folder: Path, tokenizer: Tokenizer, device: torch.device, dtype: torch.dtype) -> CausalPairs:
-    """The causal model of pairs of a folder that `unmask train --parallel SOURCE TARGET --objective causal` wrote."""
-    layout, objective, _ = read_layout(folder, tokenizer.get_vocab())
-    if objective != "causal":
-        raise InputError(f"model {str(folder)!r} is a masked model: give one that was trained with --objective causal")
-    network = read_own_bert(Source(str(folder)), dtype, decoder=True)
-    if network is None:
-        raise InputError(f"the weights in {str(folder)!r} are not those of its config.json: train the model again")
-    special = [i for i, token in tokenizer.get_added_tokens_decoder().items() if token.special]
-    return CausalPairs(network.to(device), layout, torch.tensor(special), str(folder))
-
-
-class Translated(NamedTuple):
-    """The tokens of a translation, its log-probability with the end token, and how often the network was asked."""
-
-    tokens: list[int]
-    log_prob: float
-    passes: int
-
-
 def rows_at_once(device: str, beam: int) -> int:
     """Sources that are searched together."""
     return max(1, ROWS[device] // beam)
 
 
-def beam_search(
-    model: CausalPairs,
-    sources: Sequence[Sequence[int]],
-    beam: int = 1,
-    most: Sequence[int] | None = None,
-    progress: Progress | None = None,
-) -> list[Translated]:
-    """One translation per source, of at most `most` tokens each (by default as many as the model takes)."""
-    longest = model.layout.longest_target
-    limits = [longest] * len(sources) if most is None else [min(longest, limit) for limit in most]
-    order = sorted(range(len(sources)), key=lambda i: (limits[i], len(sources[i])))
+def beam_search(model: CausalPairs, sources: Sequence[Sequence[int]], beam: int = 1) -> list[Translation]:
+    """One translation per source, of at most as many tokens as the model takes."""
+    order = sorted(range(len(sources)), key=lambda i: len(sources[i]))
     rows = rows_at_once(model.device.type, beam)
-    out: dict[int, Translated] = {}
+    translations: dict[int, Translation] = {}
     for start in range(0, len(order), rows):
         some = order[start : start + rows]
         rooms = torch.tensor([model.layout.room(sources[i]) for i in some], device=model.device)
-        translations = _search(model, rooms, beam, torch.tensor([limits[i] for i in some], device=model.device))
-        out.update(zip(some, translations, strict=True))
-        if progress:
-            progress(len(out), len(sources), "translated")
-    return [out[i] for i in range(len(sources))]
+        translations.update(zip(some, _search(model, rooms, beam), strict=True))
+    return [translations[i] for i in range(len(sources))]
 
 
-def _search(model: CausalPairs, rooms: Int[Tensor, "n W"], width: int, most: Int[Tensor, " n"]) -> list[Translated]:
-    n, end = len(rooms), model.layout.end
+def _search(model: CausalPairs, rooms: Int[Tensor, "n W"], width: int) -> list[Translation]:
+    n, end, longest = len(rooms), model.layout.end, model.layout.longest_target
     cache, log_probs = model.read(rooms)
     spare = torch.full((n, max(0, width - log_probs.shape[1])), -torch.inf, device=model.device)
     scores, tokens = torch.cat([log_probs, spare], 1).topk(width)
@@ -129,12 +120,12 @@ def _search(model: CausalPairs, rooms: Int[Tensor, "n W"], width: int, most: Int
     cache.take(torch.arange(n, device=model.device).repeat_interleave(width))
     texts, finished = tokens.unsqueeze(-1), (tokens == end) | scores.isinf()
     lengths = torch.ones_like(tokens)
-    for place in range(int(most.max())):
+    for place in range(longest):
         if bool(finished.all()):
             break
         following = model.step(cache, texts[..., -1].flatten(), place).view(n, width, -1)
-        if bool((over := most <= place + 1).any()):
-            following = torch.where(over[:, None, None], _only(following, end), following)
+        if place + 1 == longest:
+            following = _only(following, end)
         following = torch.where(finished.unsqueeze(-1), _only(torch.zeros_like(following), end), following)
         scores, flat = (scores.unsqueeze(-1) + following).flatten(1).topk(width)
         before, tokens = flat // following.shape[-1], flat % following.shape[-1]
@@ -147,7 +138,7 @@ def _search(model: CausalPairs, rooms: Int[Tensor, "n W"], width: int, most: Int
     chosen = texts.gather(1, best.unsqueeze(-1).expand(-1, -1, texts.shape[-1]))[:, 0].tolist()
     log_prob = scores.gather(1, best)[:, 0].tolist()
     return [
-        Translated(row[: row.index(end)] if end in row else row, score, texts.shape[-1] * width)
+        Translation(tuple(row[: row.index(end)] if end in row else row), None, score, texts.shape[-1] * width)
         for row, score in zip(chosen, log_prob, strict=True)
     ]
 

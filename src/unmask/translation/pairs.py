@@ -27,11 +27,10 @@ from torch.nn import functional
 
 from unmask.errors import InputError
 from unmask.models.encoder.bert import BertEncoder, BertMaskedLM
-from unmask.models.loading import PAIR_FILE, WEIGHTS, is_pair_model
+from unmask.models.loading import PAIR_FILE, is_pair_model
 from unmask.models.source import read_tensors, refuse_whole_numbers
 from unmask.models.text.vocabulary import vocabulary_hash
 from unmask.runs.files import read_object, write_atomically, write_json
-from unmask.runs.fingerprint import file_hash
 
 SPECIAL = ("[CLS]", "[SEP]", "[PAD]", "[MASK]")
 OWN_TOKENIZER = "put the tokenizer.json back that the model was trained with"
@@ -81,11 +80,10 @@ class PairLayout:
         return (*self.room(source), *[self.mask] * length, self.end)
 
     def save(self, folder: Path, objective: str, vocabulary: Mapping[str, int], corrects: bool = False) -> None:
-        """Write the layout, whether the model was trained to correct what it sees, and which vocabulary and files are its own."""
+        """Write the layout, whether the model was trained to correct what it sees, and which vocabulary is its own."""
         lengths = {"source_length": self.source_length, "max_length": self.max_length}
-        kept = {name: file_hash(folder / name) for name in (WEIGHTS, LENGTHS_FILE) if (folder / name).is_file()}
-        noted = {**lengths, "objective": objective, "corrects": corrects, "vocabulary": vocabulary_hash(vocabulary)}
-        write_json(folder / PAIR_FILE, {**noted, "files": kept})
+        about = {"objective": objective, "corrects": corrects, "vocabulary": vocabulary_hash(vocabulary)}
+        write_json(folder / PAIR_FILE, {**lengths, **about})
 
 
 def is_causal_pair_model(folder: Path) -> bool:
@@ -102,10 +100,10 @@ def read_layout(folder: Path, vocabulary: Mapping[str, int]) -> tuple[PairLayout
         raise InputError(
             f"model {str(folder)!r} does not translate (it has no {PAIR_FILE}): give a folder of `unmask train --parallel`"
         )
-    noted = read_object(folder / PAIR_FILE)
+    about = read_object(folder / PAIR_FILE)
     try:
-        source_length, max_length, objective = int(noted["source_length"]), int(noted["max_length"]), str(noted["objective"])
-        trained_with, corrects = noted["vocabulary"], bool(noted["corrects"])
+        source_length, max_length, objective = int(about["source_length"]), int(about["max_length"]), str(about["objective"])
+        trained_with, corrects = about["vocabulary"], bool(about["corrects"])
     except (KeyError, TypeError, ValueError):
         raise InputError(f"{str(folder / PAIR_FILE)!r} is not understood: train the model again") from None
     missing = next((token for token in SPECIAL if token not in vocabulary), None)
@@ -113,19 +111,7 @@ def read_layout(folder: Path, vocabulary: Mapping[str, int]) -> tuple[PairLayout
         raise InputError(f"the tokenizer in {str(folder)!r} lacks {missing!r}: {OWN_TOKENIZER}")
     if trained_with != vocabulary_hash(vocabulary):
         raise InputError(f"the tokenizer in {str(folder)!r} has other tokens than the model was trained with: {OWN_TOKENIZER}")
-    _refuse_other_files(folder, noted.get("files"))
     return PairLayout(source_length, max_length, *(vocabulary[token] for token in SPECIAL)), objective, corrects
-
-
-def _refuse_other_files(folder: Path, noted: object) -> None:
-    """Refuse weights that were not written together: another model's head for the length fits any model of this shape."""
-    known = noted if isinstance(noted, dict) else {}
-    for name in (WEIGHTS, LENGTHS_FILE):
-        if name in known and (folder / name).is_file() and file_hash(folder / name) != known[name]:
-            raise InputError(
-                f"{name} in {str(folder)!r} is not the file that the model was saved with: put it back, or, if you changed it "
-                f'yourself, take "{name}" out of {PAIR_FILE}'
-            )
 
 
 class LengthHead(nn.Module):

@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, TypeAlias
 
 from annotated_types import Interval
 
@@ -26,7 +26,6 @@ RANDOM = "random"
 """A start: tokens drawn uniformly. The decoder of this name is not a start."""
 STEPS = 10
 """Of the decoder that a kernel starts from."""
-Choice = Literal["raw", "norm", "any-order"]
 
 
 class PairTranslator:
@@ -41,27 +40,20 @@ class Auto:
 
 
 @settings
-class Greedy:
-    """Of a causal model: the likeliest token, one after the other."""
-
-    name: ClassVar[str] = "greedy"
-
-
-@settings
 class Beam:
     """Of a causal model: beam search.
 
     Parameters
     ----------
     beam
-        Beginnings of a translation that are kept.
+        Beginnings of a translation that are kept; 1 is greedy.
     """
 
     name: ClassVar[str] = "beam"
     beam: Annotated[int, Interval(ge=1, le=1000)] = 5
 
 
-METHODS: dict[str, type] = {"auto": Auto, **KERNELS, "greedy": Greedy, "beam": Beam}
+METHODS: dict[str, type] = {"auto": Auto, **KERNELS, "beam": Beam}
 
 
 @checked
@@ -108,17 +100,16 @@ def device_of(model: Translator) -> str:
 class TranslateSettings:
     """What decides the translations.
 
-    kernel    a decoder, or a Markov kernel, which moves what `start` begins with; of a causal model greedy or beam
+    kernel    a decoder, or a Markov kernel, which moves what `start` begins with; of a causal model beam search
     start     of a Markov kernel: the decoder that fills the blanks first; None: tokens drawn uniformly
-    lengths   how many of the likeliest lengths are decoded; the best by `choose` is taken
+    lengths   how many of the likeliest lengths are decoded; the draft with the lowest raw energy per token is taken
     energy    of kernels, and of the output
     """
 
-    kernel: Method | Greedy | Beam = field(default_factory=lambda: MaskPredict(decoding_temperature=0.0))
+    kernel: Method | Beam = field(default_factory=lambda: MaskPredict(decoding_temperature=0.0))
     sweeps: int = STEPS
     start: Method | None = field(default_factory=lambda: MaskPredict(decoding_temperature=0.0))
     lengths: int = 5
-    choose: Choice = "raw"
     energy: EnergyKind = "norm"
     seed: int = 0
 
@@ -134,7 +125,7 @@ class TranslateSettings:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, for JSON."""
-        names = ("lengths", "choose", "energy", "seed", *(("sweeps",) if self.moves else ()))
+        names = ("lengths", "energy", "seed", *(("sweeps",) if self.moves else ()))
         of_kernel = {"kernel": self.kernel.name, **asdict(self.kernel)}
         start = {"start": self.start.name if self.start else RANDOM} if self.moves else {}
         return {**of_kernel, **start, **({name: getattr(self, name) for name in names} if self.of_masked_models else {})}
@@ -151,31 +142,23 @@ def settle(
     sweeps: int | None,
     start: str | None,
     lengths: int | None,
-    choose: Choice | None,
     energy: EnergyKind | None,
     seed: int,
 ) -> TranslateSettings:
     """The settings of a call; what its way of translating does not use is refused."""
     if isinstance(kernel, Auto):
         kernel = Beam() if causal else MaskPredict()
-    if causal != isinstance(kernel, Greedy | Beam):
-        kind, use = ("causal model", "greedy or beam") if causal else ("masked model", "a decoder or a Markov kernel")
+    if causal != isinstance(kernel, Beam):
+        kind, use = ("causal model", "beam") if causal else ("masked model", "a decoder or a Markov kernel")
         raise InputError(f"kernel {kernel.name} was given, and the model is a {kind}: use {use}, or leave it out")
     moves = not causal and not kernel.decodes
     unused = {} if moves else {"sweeps": sweeps, "start": start}
-    unused |= {"lengths": lengths, "choose": choose, "energy": energy} if causal else {}
+    unused |= {"lengths": lengths, "energy": energy} if causal else {}
     for name, value in unused.items():
         if value is not None:
             raise InputError(f"{name} was given, which kernel {kernel.name} does not use: leave it out")
-    return TranslateSettings(
-        kernel if causal or moves else likeliest(kernel),
-        sweeps or STEPS,
-        starting(start) if moves else None,
-        lengths or 5,
-        choose or "raw",
-        energy or "norm",
-        seed,
-    )
+    decided = kernel if causal or moves else likeliest(kernel)
+    return TranslateSettings(decided, sweeps or STEPS, starting(start) if moves else None, lengths or 5, energy or "norm", seed)
 
 
 def starting(start: str | None) -> Method | None:

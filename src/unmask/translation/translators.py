@@ -3,6 +3,12 @@
 The machinery of the masked one is that of `sampling`. A draft is a text of its source and `length` free positions; its length
 decides its `Target`, in which the source is given. Drafts of one length go side by side, whatever their sources; on a CPU, those
 whose sources have the same room (`PairModel.in_room`). A draft's random choices depend on the seed and its own number alone.
+
+Figures against references are BLEU and chrF as sacrebleu computes them, and what references do not show:
+
+    stutter     share of neighbouring tokens that are equal; and of translations with such a pair
+    accepted    share of a kernel's steps whose proposal was accepted (the same token again always is)
+    novel       share of a kernel's steps that changed the text
 """
 
 from __future__ import annotations
@@ -11,11 +17,11 @@ import os
 import time
 import warnings
 from array import array
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 from zlib import crc32
 
 import torch
@@ -28,10 +34,14 @@ from unmask.models.heads import widen_output
 from unmask.models.loading import load_network, resolve_device, resolve_dtype
 from unmask.models.masked_lm import MaskedLM
 from unmask.models.source import Source as Folder
-from unmask.models.text.vocabulary import Spelling
+from unmask.models.text.text_tokenizer import refuse_hopeless
+from unmask.models.text.vocabulary import UNKNOWN, Spelling
+from unmask.results import Result
 from unmask.runs.engine import Workers, each
-from unmask.runs.files import user_path
+from unmask.runs.files import as_json, user_path, write_atomically
 from unmask.runs.folder import RunFolder
+from unmask.runs.lines import STANDARD_INPUT, source_name, text_lines
+from unmask.runs.outputs import output_file
 from unmask.runs.progress import Progress
 from unmask.sampling.decoders.decoder import Ancestral
 from unmask.sampling.engine.passes import CPU_BYTES, Passes, chains_that_fit
@@ -39,12 +49,13 @@ from unmask.sampling.engine.randomness import ChainStreams
 from unmask.sampling.kernels.kernel import ChainState
 from unmask.sampling.registry import MH, Block, EnergyKind, Method
 from unmask.sampling.run.chains import Group, group_run, random_texts
+from unmask.sampling.run.diagnostics import stutter_rate, stutters
 from unmask.sampling.run.result import COUNTS
 from unmask.sampling.settings import SampleSettings
 from unmask.sampling.target import Energy, Target
-from unmask.translation.beam_search import CausalPairs, beam_search, load_causal_pairs, rows_at_once
+from unmask.translation.beam_search import CausalPairs, Translation, beam_search, rows_at_once
 from unmask.translation.pairs import LengthHead, PairLayout, is_causal_pair_model, pooled_states, read_layout
-from unmask.translation.recipe import Beam, Choice, PairTranslator, TranslateSettings, Translator, in_worker
+from unmask.translation.recipe import Beam, PairTranslator, TranslateSettings, Translator, in_worker
 
 if TYPE_CHECKING:
     import pyarrow
@@ -62,6 +73,9 @@ STREAMS = 2**24
 """Streams of random numbers."""
 Source = tuple[int, ...]
 """The tokens of a source, at least one."""
+KIND = "translate"
+BEGINNING = (b'{"text": ',)
+"""How files of translations begin."""
 
 
 @dataclass(frozen=True)
@@ -179,7 +193,7 @@ class Drafting:
             self._put(out, places, drawn[:, group.target.free_positions], [0] * len(places))
         return out
 
-    def scores(self, drafts: Sequence[Draft], score: Choice) -> list[float]:
+    def scores(self, drafts: Sequence[Draft], score: Literal["raw", "norm", "any-order"]) -> list[float]:
         """Energies (lower is better), or log-probabilities in a random order (higher is better)."""
         out = [0.0] * len(drafts)
         for places, group, passes in self._groups(drafts, MH(), "raw" if score == "raw" else "norm"):
@@ -255,15 +269,6 @@ def _texts(pair: PairModel, drafts: Sequence[Draft]) -> Int[Tensor, "n T"]:
     return torch.tensor(rows, device=pair.model.device)
 
 
-class Translation(NamedTuple):
-    """Tokens of a translation, its energy, its log-probability, and its passes."""
-
-    tokens: tuple[int, ...]
-    energy: float | None
-    log_prob: float
-    passes: int
-
-
 class Translated(NamedTuple):
     """One translation per source, what a kernel did (see `COUNTS`), and the seconds that translating took."""
 
@@ -275,22 +280,16 @@ class Translated(NamedTuple):
 def load_pairs(name: str | os.PathLike[str], device: str, dtype: str) -> PairModel | CausalPairs:
     """The masked or causal model of pairs in a folder."""
     folder = user_path(name, "model")
-    if not is_causal_pair_model(folder):
-        return PairModel.load(folder, device, dtype)
-    spelling = Spelling.read(folder)
-    model = load_causal_pairs(folder, spelling.core, resolve_device(device), resolve_dtype(dtype))
-    model.spelling = spelling
-    return model
+    return (CausalPairs if is_causal_pair_model(folder) else PairModel).load(folder, device, dtype)
 
 
 def translated(model: PairModel | CausalPairs, sources: Sequence[Source], settings: TranslateSettings) -> Translated:
     """One translation per source, all together."""
     began = time.monotonic()
     if isinstance(model, CausalPairs):
-        beam = settings.kernel.beam if isinstance(settings.kernel, Beam) else 1
-        found = beam_search(model, sources, beam)
-        seconds = time.monotonic() - began
-        return Translated([Translation(tuple(one.tokens), None, one.log_prob, one.passes) for one in found], {}, seconds)
+        assert isinstance(settings.kernel, Beam)
+        searched = beam_search(model, sources, settings.kernel.beam)
+        return Translated(searched, {}, time.monotonic() - began)
     drafting = Drafting(model, settings.seed)
     drafts = _drafts(drafting, settings, sources)
     if model.model.device.type == "cuda":
@@ -338,16 +337,11 @@ def _drafts(drafting: Drafting, settings: TranslateSettings, sources: Sequence[S
 
 
 def _best(drafting: Drafting, settings: TranslateSettings, drafts: Sequence[Draft]) -> list[Draft]:
-    """Of each source's drafts the one with the best score per token; passes of all of them, and of the scores, are its own.
-
-    A score is that of the text and its length together: E(y | s, n) - log p(n | s), or -log p(y | s, n) - log p(n | s).
-    """
+    """Of each source's drafts the one with the lowest E_raw(y | s, n) - log p(n | s) per token, with the passes of all."""
     k = settings.lengths
     if k == 1:
         return list(drafts)
-    scores = drafting.scores(drafts, settings.choose)
-    sign = -1 if settings.choose == "any-order" else 1
-    energies = [sign * score - draft.log_length for score, draft in zip(scores, drafts, strict=True)]
+    energies = [score - draft.log_length for score, draft in zip(drafting.scores(drafts, "raw"), drafts, strict=True)]
     out = []
     for first in range(0, len(drafts), k):
         some = range(first, first + k)
@@ -386,8 +380,8 @@ def translations(
             progress(len(rows), len(sources), "translated")
     made = [rows[place] for place in range(len(sources))]
     moves = {name: sum(row[name] for row in made) for name in COUNTS} if settings.moves else {}
-    found = [Translation(tuple(row["tokens"]), *(row[name] for name in Translation._fields[1:])) for row in made]
-    return Translated(found, moves, sum(row["seconds"] for row in made))
+    whole = [Translation(tuple(row["tokens"]), *(row[name] for name in Translation._fields[1:])) for row in made]
+    return Translated(whole, moves, sum(row["seconds"] for row in made))
 
 
 def _columns() -> pyarrow.Schema:
@@ -408,5 +402,163 @@ def shares(settings: TranslateSettings, device: str, sources: Sequence[Source], 
     if settings.of_masked_models:
         size = max(1, min(SOURCES[device], -(-len(order) // (SHARES * workers)))) if workers else SHARES * SOURCES[device]
     else:
-        size = rows_at_once(device, settings.kernel.beam if isinstance(settings.kernel, Beam) else 1)
+        assert isinstance(settings.kernel, Beam)
+        size = rows_at_once(device, settings.kernel.beam)
     return [order[first : first + size] for first in range(0, len(order), size)]
+
+
+@dataclass(frozen=True)
+class Figures(Result):
+    """Of a set of translations; None where a figure does not apply."""
+
+    bleu: float
+    bleu_signature: str
+    chrf: float
+    chrf_signature: str
+    stutter: float
+    stuttering: float
+    energy: float | None
+    log_prob: float | None
+    accepted: float | None
+    novel: float | None
+    passes: float
+    seconds: float
+
+    def __str__(self) -> str:
+        lines = [
+            f"BLEU {self.bleu:.2f}  {self.bleu_signature}",
+            f"chrF {self.chrf:.2f}  {self.chrf_signature}",
+            f"stutter {self.stutter:.2%} of neighbours, in {self.stuttering:.1%} of translations",
+            f"{self.passes:.1f} passes and {self.seconds:.4f} seconds per sentence",
+        ]
+        if self.accepted is not None and self.novel is not None:
+            lines.append(f"{self.accepted:.1%} of steps accepted, {self.novel:.1%} novel")
+        return "\n".join(lines)
+
+
+@dataclass(frozen=True, repr=False)
+class Translations(Result):
+    """Translations in the order of their sources.
+
+    settings  what decided the translations
+    rows      text, energy, log_prob, passes, stutter (equal neighbouring tokens), tokens, length (of the text, in tokens);
+              an empty source has an empty text, and null for its numbers. Of a causal model log_prob is its own
+    seconds   in all; on Ray, those of all workers together
+    moves     of a kernel: steps, and how many were accepted, proposed another token, and changed the text
+    figures   against the references
+    """
+
+    KEYS = ("settings", "translations=rows", "seconds", "moves", "figures")
+    ROWS = "translations"
+    settings: TranslateSettings
+    rows: list[dict[str, Any]]
+    seconds: float
+    moves: dict[str, int]
+    figures: Figures | None = None
+
+    @property
+    def texts(self) -> list[str]:
+        """The translations."""
+        return [row["text"] for row in self.rows]
+
+    def lines(self) -> str:
+        """JSON lines, one per source."""
+        return "".join(as_json(row, indent=None) + "\n" for row in self.rows)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the JSON lines."""
+        write_atomically(output_file("path", path, (), BEGINNING), self.lines())
+
+    @property
+    def headline(self) -> str:
+        """What was done, and its figures."""
+        return f"{self!r} {self.figures or ''}".strip()
+
+    def __repr__(self) -> str:
+        return f"Translations({self.settings.kernel.name}, {len(self.rows):,} texts)"
+
+
+def figures(rows: Sequence[Mapping[str, Any]], references: Sequence[str], seconds: float, moves: Mapping[str, int]) -> Figures:
+    """Figures of translations (the rows of `Translations`) against one reference each."""
+    bleu, chrf = _metrics()
+    texts, known = [row["text"] for row in rows], [row for row in rows if row["text"]]
+    scores = [metric.corpus_score(texts, [list(references)]).score for metric in (bleu, chrf)]
+    tokens = [row["tokens"] for row in known]
+    steps = moves.get("steps", 0)
+    return Figures(
+        bleu=scores[0],
+        bleu_signature=str(bleu.get_signature()),
+        chrf=scores[1],
+        chrf_signature=str(chrf.get_signature()),
+        stutter=stutter_rate(tokens) if tokens else 0.0,
+        stuttering=sum(stutters(t) > 0 for t in tokens) / max(1, len(tokens)),
+        energy=_mean([row["energy"] for row in known]),
+        log_prob=_mean([row["log_prob"] for row in known]),
+        accepted=moves["accepted"] / steps if steps else None,
+        novel=moves["changed"] / steps if steps else None,
+        passes=_mean([row["passes"] for row in known]) or 0.0,
+        seconds=seconds / max(1, len(rows)),
+    )
+
+
+def _metrics() -> tuple[Any, Any]:
+    try:
+        from sacrebleu.metrics import BLEU, CHRF
+    except ImportError:
+        raise InputError("references need sacrebleu, which is not installed: pip install 'unmask[translate]'") from None
+    return BLEU(), CHRF()
+
+
+def _mean(values: Sequence[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return sum(known) / len(known) if known else None
+
+
+def read_lines(texts: str | os.PathLike[str] | Sequence[str], name: str) -> list[str]:
+    """Every line of a file that has a text, empty ones too; or the texts themselves."""
+    if not isinstance(texts, str | os.PathLike):
+        listed = list(texts) if isinstance(texts, Iterable) else [texts]
+        for number, text in enumerate(listed, 1):
+            if not isinstance(text, str):
+                raise InputError(f"{name}: text {number} is {text!r}: give a file, or a list of strings")
+        return [" ".join(text.split()) for text in listed]
+    path = user_path(texts, name)
+    if path != STANDARD_INPUT and not os.path.isfile(path):
+        raise InputError(f"{name} {str(path)!r} is not a file: give one with a text per line")
+    lines = [" ".join(line.split()) for _, line in text_lines(path)]
+    if not any(lines):
+        raise InputError(f"{name} {source_name(path)!r} has no text: give one text per line")
+    return lines
+
+
+def encoded(spelling: Spelling, layout: PairLayout, sources: Sequence[str]) -> list[tuple[int, ...]]:
+    """The sources' tokens; one that has no room in the model is refused with its line."""
+    for line, source in enumerate(sources, 1):
+        refuse_hopeless(source, layout.longest_source, f"line {line}")
+    tokens = spelling.encode(sources)
+    unknown = [line for line, ids in enumerate(tokens, 1) if spelling.unknown in ids]
+    if unknown:
+        warnings.warn(
+            f"{len(unknown):,} of {len(tokens):,} sources have words that the model cannot spell and reads as {UNKNOWN}, "
+            f"the first in line {unknown[0]}",
+            UnmaskWarning,
+            stacklevel=4,
+        )
+    for line, ids in enumerate(tokens, 1):
+        if len(ids) > layout.longest_source:
+            raise InputError(
+                f"line {line} has {len(ids)} tokens and the model takes sources of {layout.longest_source}: shorten it, "
+                "or train a model with a larger --max-length"
+            )
+    return [tuple(ids) for ids in tokens]
+
+
+def as_rows(spelling: Spelling, ids: Sequence[tuple[int, ...]], made: Iterable[Translation]) -> list[dict[str, Any]]:
+    """A row per source: `made` has one for each that is not empty."""
+    waiting, rows = iter(made), []
+    for source in ids:
+        tokens, energy, log_prob, passes = next(waiting) if source else ((), None, None, 0)
+        numbers = {"energy": energy, "log_prob": log_prob, "passes": passes, "stutter": stutters(tokens)}
+        text = spelling.text(tokens) if source else ""
+        rows.append({"text": text, **numbers, "tokens": list(tokens), "length": len(tokens)})
+    return rows

@@ -25,7 +25,6 @@ def train(
     *,
     out: PathLike,
     parallel: Annotated[Sequence[Side] | None, Written(metavar="SOURCE TARGET", words=2)] = None,
-    distil: PathLike | None = None,
     weight: Sequence[Weight] | None = None,
     init: PathLike | None = None,
     objective: Annotated[Masked | Causal | str, Method("unmask.training.recipe:OBJECTIVES")] = "masked",
@@ -52,9 +51,8 @@ def train(
     out
         Folder for the model; must not exist, unless resume.
     parallel
-        Instead of a corpus: a file of sources and one of their translations, line by line; or two lists of texts.
-    distil
-        Train on the translations of the causal model in this folder.
+        Instead of a corpus: a file of sources and one of their translations (for example what translate saved), line by line;
+        or two lists of texts.
     weight
         How often an epoch sees each corpus file, such as 1,8; one per file, in order.
     init
@@ -112,7 +110,7 @@ def train(
     from unmask.training.trainer import Trainer
 
     assert not isinstance(objective, str)  # `checked` made an object of a name
-    folder = output_folder("out", out, (corpus, parallel, distil, shape.tokenizer, init, held_out.valid))
+    folder = output_folder("out", out, (corpus, parallel, shape.tokenizer, init, held_out.valid))
     with joined(device) as processes:
         on, progress = processes.device, progress if processes.leads else None
         if processes.leads:
@@ -120,9 +118,9 @@ def train(
         if (parallel is None) == (corpus is None):
             raise InputError("train takes a corpus or --parallel SOURCE TARGET: give one of the two")
         options = {**vars(shape), **vars(objective), **vars(optimisation), **vars(held_out)}
-        options |= {"init": init, "distil": distil, "weight": weight}
+        options |= {"init": init, "weight": weight}
         refuse_mixed(options, pairs=corpus is None)
-        pairs = None if parallel is None else Parallel.of(parallel, distil)
+        pairs = None if parallel is None else Parallel.of(parallel)
         texts = [] if corpus is None else sources(corpus, weight)
         start = None if init is None else Start.read(user_path(init, "init"), objective.name == "causal")
         size_in_bytes = sum(source.size for source in (pairs.sides if pairs else texts))
@@ -133,7 +131,7 @@ def train(
         tokenizer = tokenizer_to_use(shape.tokenizer, start, folder if resume else None)
         with processes.in_turn():
             if pairs:
-                prepared = prepare_parallel(pairs, settings, held, on, tokenizer, progress)
+                prepared = prepare_parallel(pairs, settings, held, tokenizer, progress)
             else:
                 prepared = prepare(texts, settings, held, tokenizer, progress)
         if start:

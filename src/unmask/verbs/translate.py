@@ -12,11 +12,11 @@ from unmask.runs.progress import Progress
 from unmask.sampling.registry import EnergyKind
 from unmask.sampling.registry import Method as Kernel
 from unmask.signature import Method, Written, checked
-from unmask.translation.recipe import Auto, Beam, Choice, Greedy, Translator
+from unmask.translation.recipe import Auto, Beam, Translator
 from unmask.verbs.shared import Engine, PathLike, Seed
 
 if TYPE_CHECKING:
-    from unmask.translation.translate import Translations
+    from unmask.translation.translators import Translations
 
 Texts = Annotated[PathLike | Sequence[str], Written(metavar="FILE")]
 SAME = {"model": "weights"}
@@ -28,11 +28,10 @@ def translate(
     data: Texts,
     *,
     model: Translator,
-    kernel: Annotated[Kernel | Auto | Greedy | Beam | str, Method("unmask.translation.recipe:METHODS")] = "auto",
+    kernel: Annotated[Kernel | Auto | Beam | str, Method("unmask.translation.recipe:METHODS")] = "auto",
     sweeps: Annotated[int, Interval(ge=1, le=10**6)] | None = None,
     start: str | None = None,
     lengths: Count | None = None,
-    choose: Choice | None = None,
     energy: EnergyKind | None = None,
     seed: Seed = 0,
     reference: Texts | None = None,
@@ -55,16 +54,14 @@ def translate(
         A folder of `unmask train --parallel`.
     kernel
         A decoder, at temperature 0 unless decoding_temperature is given, or a Markov kernel of `sample`; of a causal model
-        greedy or beam; auto is mask-predict, of a causal model beam.
+        beam; auto is mask-predict, of a causal model beam.
     sweeps
         Of a Markov kernel: how often each token is redrawn [default: 10].
     start
         Of a Markov kernel: the decoder whose output it moves, such as mask-predict@4 with its steps, or random tokens
         [default: mask-predict].
     lengths
-        How many of the likeliest lengths are decoded [default: 5].
-    choose
-        By what the best of them is taken: an energy, or the log-probability, per token [default: raw].
+        How many of the likeliest lengths are decoded; the lowest raw energy per token is taken [default: 5].
     energy
         Energy of kernels and of the output [default: norm].
     seed
@@ -89,8 +86,17 @@ def translate(
     from unmask.runs.outputs import output_file, run_output
     from unmask.translation.beam_search import CausalPairs
     from unmask.translation.recipe import as_translator, device_of, in_worker, settle
-    from unmask.translation.translate import BEGINNING, KIND, Translations, as_rows, encoded, figures, read_lines
-    from unmask.translation.translators import refuse_misfit, translations
+    from unmask.translation.translators import (
+        BEGINNING,
+        KIND,
+        Translations,
+        as_rows,
+        encoded,
+        figures,
+        read_lines,
+        refuse_misfit,
+        translations,
+    )  # fmt: skip
 
     file = None if save is None else output_file("save", save, (data, reference, model), BEGINNING)
     folder = run_output(KIND, out, (data, reference, model))
@@ -102,17 +108,16 @@ def translate(
         )
     workers = workers_of(engine)
     loaded = as_translator(model) if workers is None else in_worker(model, "cpu")()
-    settings = settle(isinstance(loaded, CausalPairs), kernel, sweeps, start, lengths, choose, energy, seed)
+    settings = settle(isinstance(loaded, CausalPairs), kernel, sweeps, start, lengths, energy, seed)
     refuse_misfit(loaded, settings)
     spelling = loaded.spelling
-    assert spelling is not None
     ids = encoded(spelling, loaded.layout, sources)
     full = [source for source in ids if source]
     on_ray = None if workers is None else ray_workers(workers, device_of(model), len(full))
     decided = {**settings.to_dict(), "model": loaded.name, "data_sha256": content_hash("\n".join(sources))}
     run = nullcontext() if folder is None else RunFolder(folder, KIND, decided, model=loaded.fingerprint, same_content=SAME)
-    with run as kept:
-        made = translations(model, loaded, settings, full, on_ray, kept, progress)
+    with run as stored:
+        made = translations(model, loaded, settings, full, on_ray, stored, progress)
     rows = as_rows(spelling, ids, made.translations)
     measured = None if references is None else figures(rows, references, made.seconds, made.moves)
     result = Translations(settings, rows, made.seconds, made.moves, measured)
