@@ -26,7 +26,7 @@ from unmask.sampling.decoders.verified import Verified as VerifiedSets
 from unmask.sampling.engine.passes import Passes, rows_for
 from unmask.sampling.engine.randomness import ChainStreams
 from unmask.sampling.registry import EntropyBound, LowestEntropy, Verified
-from unmask.sampling.run.judge import CausalJudge
+from unmask.sampling.run.diagnostics import CausalJudge
 from unmask.sampling.target import Target, blank_template
 
 AT_ONCE = 64
