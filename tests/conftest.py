@@ -2,7 +2,8 @@
 
 Without a GPU, Triton interprets its kernels; it must be told so before anything imports it. In CI, Hypothesis draws
 the same cases every time. No test has a deadline: a busy machine is no failure. A shell that runs the tests in the background has
-interrupts ignored, in every process that they start too; here they are heard again.
+interrupts ignored, in every process that they start too; here they are heard again. Ray waits longer for its own processes than
+it does by default, and its start is tried three times: on a busy machine they take minutes to appear.
 """
 
 from __future__ import annotations
@@ -20,6 +21,9 @@ import shape_checks
 settings.register_profile("here", deadline=None)
 settings.register_profile("ci", deadline=None, derandomize=True)
 settings.load_profile("ci" if os.environ.get("CI") else "here")
+
+for name in ("gcs_server_port_wait_time_s", "gcs_server_request_timeout_seconds", "worker_register_timeout_seconds"):
+    os.environ.setdefault(f"RAY_{name}", "300")
 
 if shutil.which("nvidia-smi") is None:
     os.environ["TRITON_INTERPRET"] = "1"
@@ -81,13 +85,14 @@ def ray_here():
     ray = pytest.importorskip("ray")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PYTHONPATH", os.pathsep.join(path for path in sys.path if path))
-        ray.init(
-            num_cpus=2,
-            num_gpus=0,
-            object_store_memory=100 * 2**20,
-            include_dashboard=False,
-            log_to_driver=False,
-            logging_level="ERROR",
-        )
+        options = {"num_cpus": 2, "num_gpus": 0, "object_store_memory": 100 * 2**20, "include_dashboard": False}
+        for left in (2, 1, 0):
+            try:
+                ray.init(**options, log_to_driver=False, logging_level="ERROR")
+                break
+            except Exception:  # which kinds, Ray does not say: its processes did not appear in time
+                ray.shutdown()
+                if not left:
+                    raise
         yield ray
         ray.shutdown()

@@ -117,7 +117,8 @@ def test_passes_are_those_that_the_model_ran(others, candidates):
         progress=lambda done, total, what: reported.append((done, total)),
     )
     assert found.passes == Counted.rows
-    assert len(reported) == 4 and reported[0] == (0, found.passes) and reported[-1] == (found.passes, found.passes)
+    assert reported == sorted(reported) and len(set(reported)) > 2
+    assert reported[0] == (0, found.passes) and reported[-1] == (found.passes, found.passes)
 
 
 def test_strong_coupling_shows_with_the_others_masked_and_hides_behind_them():

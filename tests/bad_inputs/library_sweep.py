@@ -76,7 +76,7 @@ WORKS_AS = {
     "a tabular model": r"ConditionalModel|Any|object",
 }
 """What the annotation of a parameter that takes the value must say; arrays, lists and mappings are as good as their items."""
-SECONDS, SLOW = 10, 0.3
+SECONDS, SLOW = 120, 0.3
 LONG = ("lab.all", "progress")
 """Without a progress that ends it, this call takes minutes."""
 

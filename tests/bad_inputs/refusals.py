@@ -11,7 +11,7 @@ from pathlib import Path
 from command_runner import Done as Result
 from command_runner import invoke
 
-SECONDS = 60
+SECONDS = 600
 """A refusal that takes longer came after work that it should have come before."""
 
 

@@ -16,5 +16,5 @@ logging.getLogger("matplotlib").warning("after")
 
 
 def test_what_other_libraries_log_is_not_printed():
-    done = subprocess.run([sys.executable, "-c", LOGS], capture_output=True, text=True, timeout=60)
+    done = subprocess.run([sys.executable, "-c", LOGS], capture_output=True, text=True, timeout=600)
     assert done.stderr.splitlines() == ["warning: ours", "after"]

@@ -31,13 +31,13 @@ def start(*args: object, **options: object) -> subprocess.Popen[str]:
 
 def run(*args: object, text: str | None = None, **options: object) -> tuple[int, str, str]:
     begun = start(*args, stdin=subprocess.PIPE if text is not None else subprocess.DEVNULL, **options)
-    out, err = begun.communicate(text, timeout=120)
+    out, err = begun.communicate(text, timeout=600)
     return begun.returncode, out or "", err or ""
 
 
 def shell(line: str) -> tuple[int, str, str]:
     environment = {**os.environ, "PYTHONPATH": SOURCE, "PYTHON": sys.executable}
-    done = subprocess.run(["bash", "-c", line], capture_output=True, text=True, env=environment, timeout=120)
+    done = subprocess.run(["bash", "-c", line], capture_output=True, text=True, env=environment, timeout=600)
     return done.returncode, done.stdout, done.stderr
 
 

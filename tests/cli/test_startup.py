@@ -17,7 +17,7 @@ def loaded(*args: str) -> set[str]:
     """The modules, and the packages that they are in, that `unmask ARGS` loads."""
     ending = "atexit.register(lambda: print('loaded:', *sys.modules))"
     program = [sys.executable, "-c", f"import atexit, sys, unmask.__main__; {ending}; unmask.__main__.main()", *args]
-    told = subprocess.run(program, capture_output=True, text=True, check=True, timeout=120).stdout
+    told = subprocess.run(program, capture_output=True, text=True, check=True, timeout=600).stdout
     return set(told.partition("loaded:")[2].split())
 
 
@@ -47,7 +47,7 @@ def test_what_is_registered_for_the_end_runs_and_the_exit_code_stays(args, code)
     late = "threading.Thread(target=lambda: (threading.main_thread().join(), print('thread'))).start(); "
     kept = "Kept = type('Kept', (), {'__del__': lambda self: print('taken down')}); kept = Kept(); "
     program = f"import atexit; {kept}{registered}{late}import unmask.__main__; unmask.__main__.main()"
-    done = subprocess.run([sys.executable, "-c", program, *args], capture_output=True, text=True, timeout=120)
+    done = subprocess.run([sys.executable, "-c", program, *args], capture_output=True, text=True, timeout=600)
     assert done.returncode == code and done.stdout.endswith("thread\nearly!")
 
 

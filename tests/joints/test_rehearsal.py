@@ -33,7 +33,7 @@ def test_a_rehearsal_ends_though_a_program_fails(monkeypatch: pytest.MonkeyPatch
         raise RuntimeError("no compiler")
 
     monkeypatch.setattr("unmask.joints.rehearsal.launches", lambda tokens, device: [fail, fail])
-    rehearse(37, CPU).join(60)
+    rehearse(37, CPU).join(600)
 
 
 ENDING = """
@@ -52,7 +52,7 @@ sys.exit("one line")
 
 
 def test_a_process_may_end_in_the_middle_of_a_rehearsal() -> None:
-    ended = subprocess.run([sys.executable, "-c", ENDING], capture_output=True, text=True, timeout=120)
+    ended = subprocess.run([sys.executable, "-c", ENDING], capture_output=True, text=True, timeout=600)
     assert (ended.returncode, ended.stderr) == (1, "one line\n")
 
 

@@ -56,7 +56,7 @@ def serving(*options):
         assert found, "the server did not say where it is"
         yield found[0]
         server.terminate()
-        server.wait(5)
+        server.wait(300)
 
 
 @pytest.fixture(scope="session")
@@ -94,6 +94,19 @@ class Page:
         while not self.tab.evaluate(expression, argument):
             assert time.monotonic() < end, f"{expression} did not come true"
             self.tab.wait_for_timeout(50)
+
+    def settled(self, ready: str = "svg.heat") -> None:
+        """The answer is there, and nothing more is under way."""
+        self.tab.wait_for_selector(ready)
+        self.until("document.querySelector('.status .said').textContent === ''")
+
+    def saved(self, card: str, kind: str) -> tuple[str, bytes]:
+        """The name and the content of a file of a card."""
+        box = self.tab.locator("section.card").filter(has=self.tab.locator(f"h2:text-is('{card}')"))
+        box.locator("summary").click()
+        with self.tab.expect_download() as wait:
+            box.locator("details.take").get_by_role("button", name=kind, exact=True).click()
+        return wait.value.suggested_filename, Path(wait.value.path()).read_bytes()
 
     def shot(self, name: str) -> None:
         """A screenshot of the whole page for the documentation, where one is wanted."""

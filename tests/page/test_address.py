@@ -19,11 +19,6 @@ def pressed(page):
     return page.tab.locator(".words button.word[aria-pressed=true]").count()
 
 
-def settled(page):
-    page.tab.wait_for_selector("svg.heat")
-    page.until("document.querySelector('.status .said').textContent === ''")
-
-
 def test_a_sentence_without_blanks_stays_without(page):
     page.open(TWO)
     words(page).filter(has_text="▁▁▁").first.click()
@@ -53,13 +48,13 @@ def test_steps_within_a_view_are_in_the_history(page):
     words(page).filter(has_text="riding").click()
     page.tab.get_by_role("region", name="best completions").wait_for()
     words(page).filter(has_text="horse").click()
-    settled(page)
+    page.settled()
     page.tab.get_by_role("button", name="Difference").click()
     page.tab.get_by_label("Joint", exact=True).select_option("mrf")
-    settled(page)
+    page.settled()
     assert "joint=mrf" in page.tab.url and "colour=difference" in page.tab.url
     page.tab.go_back()
-    settled(page)
+    page.settled()
     assert page.tab.get_by_label("Joint", exact=True).input_value() == ""
     assert page.tab.get_by_role("button", name="Difference").get_attribute("aria-pressed") == "true"
     page.tab.go_back()
@@ -83,7 +78,7 @@ def test_typing_is_one_step(page):
 
 def test_a_pin_and_a_cell_come_back(page):
     page.open(TWO)
-    settled(page)
+    page.settled()
     page.tab.locator("ol.bars").first.locator("button").nth(1).click()
     page.tab.wait_for_selector("h3:has-text('given')")
     given = page.tab.locator("ol.bars").nth(1).inner_text()
@@ -114,7 +109,7 @@ def test_a_paused_chain_comes_back_where_it_was(page):
 
 def test_one_sentence_goes_through_all_views(page):
     page.open(TWO)
-    settled(page)
+    page.settled()
     page.tab.locator("ol.bars").first.locator("button").nth(1).click()
     page.tab.wait_for_selector("h3:has-text('given')")
     pinned = page.tab.locator(".words .pinned").inner_text()
@@ -134,7 +129,7 @@ def test_one_sentence_goes_through_all_views(page):
 
 def test_past_questions_are_kept_for_this_model_until_they_are_cleared(page):
     page.open(TWO)
-    settled(page)
+    page.settled()
     page.open("#/score?text=The+keys+are+gone.")
     page.tab.wait_for_selector(".scored")
     page.open("#/batch")
@@ -142,13 +137,13 @@ def test_past_questions_are_kept_for_this_model_until_they_are_cleared(page):
     listed = page.tab.locator("#past li")
     assert listed.count() == 2 and "The keys are gone." in listed.first.inner_text()
     listed.nth(1).locator("a").click()
-    settled(page)
+    page.settled()
     assert pressed(page) == 2 and "riding" in page.tab.locator(".sentence input").input_value()
     page.tab.reload()
     page.tab.locator("#past summary").click()
     page.tab.get_by_role("button", name="Clear the list").click()
     assert page.tab.locator("#past li").count() == 0
     page.tab.reload()
-    settled(page)
+    page.settled()
     kept = page.tab.evaluate("Object.keys(localStorage)")
     assert kept == ["unmask:past:bundled"], "only the question asked again"

@@ -83,13 +83,6 @@ def test_every_view_follows(page, folders):
     assert page.tab.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0
 
 
-def test_one_model_has_one_pane(open_page):
-    page = open_page()
-    page.open("#/batch")
-    page.tab.wait_for_selector("h1")
-    assert page.tab.locator(".panes, .pane").count() == 0
-
-
 def test_the_head_lists_the_models(page, folders):
     import unmask
 

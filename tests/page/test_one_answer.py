@@ -6,27 +6,12 @@ import csv
 import json
 import re
 from io import StringIO
-from pathlib import Path
 
 import pytest
 
 pytestmark = pytest.mark.page
 TWO = "#/fill?text=A+man+is+riding+a+horse.&blanks=3,5&size=64"
 PAIRS = "#/dependence?text=She+drank+a+cup+of+coffee.&candidates=8"
-
-
-def settled(page, ready="svg.heat"):
-    page.tab.wait_for_selector(ready)
-    page.until("document.querySelector('.status .said').textContent === ''")
-
-
-def saved(page, card, kind):
-    """The name and the content of a file of a card."""
-    box = page.tab.locator("section.card").filter(has=page.tab.locator(f"h2:text-is('{card}')"))
-    box.locator("summary").click()
-    with page.tab.expect_download() as wait:
-        box.locator("details.take").get_by_role("button", name=kind, exact=True).click()
-    return wait.value.suggested_filename, Path(wait.value.path()).read_text()
 
 
 @pytest.mark.parametrize("others", ["text", "masked"])
@@ -38,30 +23,32 @@ def test_the_numbers_of_a_pair_do_not_contradict_each_other(page, others):
         row.locator("button").click()
         said = page.tab.get_by_label("the chosen pair", exact=True).inner_text()
         assert f"{listed:.3f} nats" in said
+        assert f"all other words {'masked' if others == 'masked' else 'as they stand'}" in said
         assert float(re.search(r"([\d.]+) nats of mutual information", said)[1]) == pytest.approx(listed, abs=0.0051)
     assert page.tab.locator("[aria-label='the chosen pair'] svg.heat").count() == 1
 
 
 def test_a_stopped_measurement_says_how_much_there_is_in_card_and_files(page):
     page.open("#/dependence?text=The+doctor+told+her+patient+to+drink+less+coffee+and+more+water.&candidates=64")
-    page.until("/[1-9][\\d,]* of [\\d,]+ passes/.test(document.querySelector('.status')?.innerText ?? '')")
+    passes = "Number(document.querySelector('.status')?.innerText.match(/^([\\d,]+) of/)?.[1].replace(',', ''))"
+    page.until(f"{passes} > 3000")  # the first pairs are there
     page.tab.get_by_role("button", name="Stop").click()
     page.tab.wait_for_selector(".part")
     measured, count = map(int, re.match(r"(\d+) of (\d+) pairs", page.tab.locator(".part").first.inner_text()).groups())
     assert 0 < measured < count == 78
     assert f"{measured} of 78 pairs were measured" in page.tab.locator(".held").inner_text()
-    name, text = saved(page, "Mutual information", "JSON")
+    name, text = page.saved("Mutual information", "JSON")
     assert name == f"unmask-dependence-{measured}-of-78-pairs.json"
     found = json.loads(text)
     assert (found["measured"], found["count"]) == (measured, 78)
-    name, text = saved(page, "Strongest pairs", "CSV")
-    assert "-of-78-pairs" in name and len(list(csv.DictReader(StringIO(text)))) == measured
-    assert f"{measured} of 78 pairs" in saved(page, "Mutual information", "SVG")[1]
+    name, text = page.saved("Strongest pairs", "CSV")
+    assert "-of-78-pairs" in name and len(list(csv.DictReader(StringIO(text.decode())))) == measured
+    assert f"{measured} of 78 pairs" in page.saved("Mutual information", "SVG")[1].decode()
 
 
 def test_the_box_names_the_joint_that_is_computed(page):
     page.open("#/fill?text=A+man+is+riding+a+horse.&blanks=1,3,5&size=64")
-    settled(page, "[aria-label='best completions']")
+    page.settled("[aria-label='best completions']")
     box = page.tab.get_by_label("Joint", exact=True).locator("option:checked")
     assert box.inner_text() == "restarted (default)"
     assert page.tab.locator("[aria-label='best completions'] th").first.inner_text() == "restarted"
@@ -82,7 +69,7 @@ def test_the_box_names_the_joint_that_is_computed(page):
 )
 def test_what_is_shown_is_dimmed_while_another_question_runs(page, hash, ready, change):
     page.open(hash)
-    settled(page, ready)
+    page.settled(ready)
     assert page.tab.locator(".stale").count() == 0
     waiting, holding = [], [True]
     for path in ("**/events", "**/api/sample"):
@@ -98,7 +85,7 @@ def test_what_is_shown_is_dimmed_while_another_question_runs(page, hash, ready, 
 
 def test_a_server_that_comes_back_is_asked_again(page):
     page.open("#/score?text=It+rains.&scores=pll")
-    settled(page, "svg.profile")
+    page.settled("svg.profile")
     page.tab.route("**/api/**", lambda route: route.abort())
     page.tab.get_by_label("Unit").select_option("bits")
     page.tab.wait_for_selector(".error button:text-is('Retry')")
@@ -122,12 +109,12 @@ def test_stop_leaves_the_keyboard_and_a_way_on(page):
     assert page.tab.evaluate("document.activeElement.textContent") == "Ask again"
     assert page.tab.locator(".status .said").inner_text() == "Stopped."
     page.tab.get_by_label("Words considered", exact=True).select_option("64")
-    settled(page)
+    page.settled()
 
 
 def test_printed_the_map_bars_and_scale_are_there(page):
     page.open(TWO)
-    settled(page)
+    page.settled()
     page.tab.emulate_media(media="print")
     colours = page.tab.evaluate(
         "() => [...new Set([...document.querySelectorAll('svg.heat .cell')].map((c) => getComputedStyle(c).fill))].length"
@@ -158,7 +145,7 @@ def test_the_first_load_is_small_and_the_next_one_cached(page):
 
 def test_a_menu_closes_when_another_thing_is_pressed(page):
     page.open(TWO)
-    settled(page)
+    page.settled()
     page.tab.locator("details.take summary").first.click()
     assert page.tab.locator("details.take[open]").count() == 1
     page.tab.locator("h1").click()
@@ -177,7 +164,7 @@ def test_a_word_of_400_letters_does_not_overflow(page, view):
 
 def test_an_address_with_a_value_that_is_none_shows_the_default(page):
     page.open(TWO + "&colour=foo")
-    settled(page)
+    page.settled()
     assert page.tab.get_by_role("button", name="Joint", exact=True).get_attribute("aria-pressed") == "true"
     page.open("#/sample?kernel=foo&sweeps=1")
     page.tab.wait_for_selector(".chain")
@@ -185,7 +172,7 @@ def test_an_address_with_a_value_that_is_none_shows_the_default(page):
 
 def test_a_word_that_is_blanked_is_not_called_unknown(page):
     page.open("#/fill?text=I+see+你+there.&blanks=2")
-    settled(page, "[aria-label='best completions']")
+    page.settled("[aria-label='best completions']")
     assert page.tab.locator(".unsaid").is_hidden()
 
 
@@ -242,9 +229,56 @@ def test_dependence_and_sample_open_on_an_answer(page):
     page.tab.wait_for_selector(".chain")
 
 
+def test_pieces_join_into_words_under_the_arcs(page):
+    page.open("#/dependence?text=The+keys+to+the+cabinet+are+here.&candidates=4")
+    page.settled("svg.arcs")
+    assert page.tab.locator("svg.arcs .word").all_text_contents() == "The keys to the cabinet are here .".split()
+    assert page.tab.locator("svg.arcs .word").nth(4).locator("tspan").all_text_contents() == ["cab", "inet"]
+    assert page.tab.locator("svg.arcs .word").first.evaluate("(one) => getComputedStyle(one).cursor") == "auto", "no button"
+    names = page.tab.locator("[aria-label='Strongest pairs'] tbody button").all_inner_texts()
+    assert any("(inet)" in name for name in names) and "##" not in "".join(names)
+
+
+def test_what_stands_there_is_on_the_map_however_improbable(page):
+    page.open("#/fill?text=A+woman+is+leaving+a+president+in+the+park.&blanks=3,5&size=64")
+    page.settled()
+    assert page.tab.locator("svg.heat .head.stands > title").all_text_contents() == [
+        page.tab.locator(f"svg.heat .head:has-text('{word}') > title").text_content() for word in ("president", "leaving")
+    ]
+    last = page.tab.locator("[aria-label='best completions'] tbody tr").last.inner_text()
+    assert "leaving a president" in last and "what stands there" in last
+    page.open("#/dependence?text=A+woman+is+leaving+a+president.&blanks=3,5&candidates=8")
+    page.settled("svg.arcs")
+    heads = page.tab.locator("[aria-label='the chosen pair'] .head.stands").all_text_contents()
+    assert sorted(heads) == ["leaving" * 2, "president" * 2], "the word and its title"
+
+
+@pytest.mark.parametrize("hash", ["#/score", TWO])
+def test_on_a_phone_no_column_of_a_table_is_cut(page, hash):
+    page.tab.set_viewport_size({"width": 390, "height": 844})
+    page.open(hash)
+    page.settled("table.stacked")
+    beyond = "() => [...document.querySelectorAll('.scroll')].map((box) => box.scrollWidth - box.clientWidth)"
+    assert set(page.tab.evaluate(beyond)) == {0}
+
+
+def test_a_stop_before_any_answer_says_so_and_curves_end_where_a_run_was_stopped(page):
+    page.open("#/fill?text=The+[MASK]+[MASK]+in+the+[MASK]+[MASK].")
+    page.tab.wait_for_selector(".status button:text-is('Stop')")
+    page.tab.route("**/fill/events", lambda route: None)
+    page.tab.get_by_label("Joint", exact=True).select_option("chain")
+    page.tab.get_by_role("button", name="Stop").click()
+    page.until("document.querySelector('.status .said').textContent === 'Stopped before there was an answer.'")
+    page.open("#/sample?text=The+old+man+slept.&blanks=1,2&sweeps=400&speed=240")
+    page.until("/sweep [2-9] of 400/.test(document.querySelector('.status').textContent)")
+    page.tab.get_by_role("button", name="Stop").click()
+    page.until("/^\\d+ of 400 sweeps/.test(document.querySelector('.part')?.textContent)")
+    page.until("!document.querySelector('svg.trace').textContent.includes('400 sweeps')")
+
+
 def test_a_completion_is_put_into_the_blanks_by_a_click(page):
     page.open(TWO)
-    settled(page)
+    page.settled()
     row = page.tab.locator("[aria-label='best completions'] button.put").nth(1)
     words = row.locator("mark").all_inner_texts()
     row.click()

@@ -15,12 +15,6 @@ def heat(page):
     return page.tab.locator("svg.heat .cell[role=button]")
 
 
-def settled(page):
-    """The answer is there, and nothing more is under way."""
-    heat(page)
-    page.until("document.querySelector('.status .said').textContent === ''")
-
-
 def test_blank_two_words_see_the_joint_pin_and_click_a_cell(page):
     page.open("#/fill?text=A+tall+man+is+riding+a+horse+on+the+beach.&blanks=&size=64")
     words = page.tab.locator(".words button.word")
@@ -28,7 +22,7 @@ def test_blank_two_words_see_the_joint_pin_and_click_a_cell(page):
     page.tab.get_by_role("region", name="best completions").wait_for()
     assert page.tab.locator("svg.heat").count() == 0
     words.filter(has_text="horse").click()
-    settled(page)
+    page.settled()
     assert heat(page).count() == 14 * 14
     assert re.search(r"\d\.\d\d nats of mutual information", page.tab.locator(".lead").inner_text())
     assert "blanks=4%2C6" in page.tab.url
@@ -53,26 +47,6 @@ def test_blank_two_words_see_the_joint_pin_and_click_a_cell(page):
     assert page.tab.locator(".sentence input").input_value() == f"A tall man is {first} a {second} on the beach."
 
 
-def test_a_shared_address_shows_the_same(page):
-    page.open(TWO.replace("balanced", "chain") + "&colour=difference")
-    settled(page)
-    assert page.tab.get_by_role("button", name="Difference").get_attribute("aria-pressed") == "true"
-    assert page.tab.get_by_label("Joint", exact=True).input_value() == "chain"
-    assert page.tab.locator("svg.heat .cell[role=button].less").count() > 0
-    page.shot("fill-difference")
-
-
-def test_the_exact_joint_comes_with_progress(page):
-    page.open("#/fill?text=A+man+is+riding+a+horse.&blanks=3,5")
-    page.tab.wait_for_selector("svg.heat")
-    page.tab.get_by_label("Words considered", exact=True).select_option("exact")
-    page.tab.wait_for_selector(".status progress:not([hidden])")
-    assert "exact:" in page.tab.locator(".status").inner_text()
-    assert page.tab.locator("svg.heat").count() == 1, "the map of the candidates stays until the exact one is there"
-    page.tab.get_by_label("Words considered", exact=True).select_option("64")
-    settled(page)
-
-
 def test_keys_are_enough(page):
     page.open("#/fill?text=A+man+is+riding+a+horse.&blanks=&size=64")
     page.tab.wait_for_selector(".words button")
@@ -83,7 +57,7 @@ def test_keys_are_enough(page):
     page.tab.keyboard.press("Tab")
     page.tab.keyboard.press("Tab")
     page.tab.keyboard.press("Space")
-    settled(page)
+    page.settled()
     assert page.tab.locator(".words button.word[aria-pressed=true]").count() == 2
     heat(page).first.focus()
     page.tab.keyboard.press("ArrowRight")
@@ -132,16 +106,6 @@ def test_a_bad_request_is_a_readable_line(page, address):
     page.open("#/dependence?text=%00")
     assert "control character" in page.tab.locator(".error").inner_text()
     page.console[:] = [line for line in page.console if "422" not in line]  # the browser itself notes a refused request
-
-
-def test_a_server_that_has_gone_is_told(page):
-    page.open("#/score")
-    page.tab.wait_for_selector(".scored")
-    page.tab.route("**/api/score/**", lambda route: route.abort())
-    page.tab.get_by_label("First sentence").fill("The keys are gone.")
-    page.tab.get_by_label("First sentence").press("Tab")
-    assert "is `unmask serve` still running?" in page.tab.locator(".error").inner_text()
-    page.console.clear()
 
 
 def test_dependence_has_arcs_and_the_joint_of_a_pair(page):

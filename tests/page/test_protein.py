@@ -17,11 +17,6 @@ def page(open_page, protein_address):
     return open_page(protein_address)
 
 
-def ready(page, what):
-    page.tab.wait_for_selector(what)
-    page.until("document.querySelector('.status .said').textContent === ''")
-
-
 @pytest.mark.parametrize("view", ["fill", "mutants", "dependence", "sample", "score"])
 @pytest.mark.parametrize("width", [1440, 390])
 def test_it_opens_on_a_protein_and_not_on_an_error(page, view, width):
@@ -40,7 +35,7 @@ def test_it_opens_on_a_protein_and_not_on_an_error(page, view, width):
 
 def test_all_residues_are_on_the_map_and_rows_differ(page):
     page.open()
-    ready(page, "svg.heat")
+    page.settled("svg.heat")
     assert page.tab.locator("svg.heat .cell[role=button]").count() == 20 * 20
     blanks = [word.get_attribute("title") for word in page.tab.locator(".words button[aria-pressed=true].word").all()]
     first = int(blanks[0].split(",")[0].removeprefix("residue "))
@@ -54,7 +49,7 @@ def test_mutants_are_those_of_the_library(page, protein_folder):
 
     sequence = "EVQLVESGGG"
     page.open(f"#/mutants?text={sequence}&blanks=2,4&number=epistasis")
-    ready(page, SCAN)
+    page.settled(SCAN)
     known = unmask.mutants(sequence, positions=[3, 5], changes=2, model=str(protein_folder)).to_frame().set_index("mutant")
     cell = page.tab.get_by_role("button", name="Q3A+V5C:").first
     written = cell.get_attribute("aria-label").split(": ")[1].removesuffix(" nats").replace("−", "-")
@@ -86,7 +81,7 @@ def test_a_sequence_is_scored_residue_by_residue_and_the_mutated_one_is_in_sight
     for width in (1440, 390):
         page.tab.set_viewport_size({"width": width, "height": 900})
         page.open("#/score?scores=pll" if width == 390 else "#/score")
-        ready(page, "svg.profile")
+        page.settled("svg.profile")
         first = page.tab.locator(".scored svg.profile").first
         assert first.locator(".column").count() == 121 and first.locator("rect.rise").count() == 121
         assert {"33", "10", "120"} <= set(first.locator(".axis").all_text_contents())
@@ -98,7 +93,7 @@ def test_a_sequence_is_scored_residue_by_residue_and_the_mutated_one_is_in_sight
 
 def test_fasta_and_small_letters_are_taken(page):
     page.open("#/fill?text=evqlvesggg&blanks=2,4")
-    ready(page, "svg.heat")
+    page.settled("svg.heat")
     assert page.tab.locator(".sentence input").input_value() == "EVQLVESGGG"
     assert page.tab.locator(".unsaid").is_hidden()
     page.tab.evaluate(
@@ -120,7 +115,7 @@ def test_the_page_says_residue_and_sequence(page, view):
 def test_the_scale_of_mutants_does_not_saturate(page):
     """Cells of half the largest effect are half as dark: the scale is linear, and its ends are numbered."""
     page.open("#/mutants?text=EVQLVESGGG&blanks=")
-    ready(page, SCAN)
+    page.settled(SCAN)
     cells = page.tab.evaluate(
         "(scan) => [...document.querySelectorAll(scan + ' .cell[role=button]')]"
         ".map((cell) => [cell.getAttribute('aria-label'), cell.style.getPropertyValue('--p')])",

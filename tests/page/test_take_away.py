@@ -18,20 +18,6 @@ TWO = "#/fill?text=A+man+is+riding+a+horse.&blanks=3,5&size=32"
 PAIRED = TWO.replace("32", "64")
 
 
-def settled(page, ready="svg.heat"):
-    page.tab.wait_for_selector(ready)
-    page.until("document.querySelector('.status .said')?.textContent === '' || !document.querySelector('.status')")
-
-
-def saved(page, card, kind):
-    """A file of a card."""
-    box = page.tab.locator("section.card").filter(has=page.tab.locator(f"h2:text-is('{card}')"))
-    box.locator("summary").click()
-    with page.tab.expect_download() as wait:
-        box.locator("details.take").get_by_role("button", name=kind, exact=True).click()
-    return Path(wait.value.path()).read_bytes()
-
-
 def asked(page, path, **body):
     return page.tab.evaluate(
         "async ([path, body]) => (await (await fetch(`api/${path}`, {method: 'POST', headers: {'content-type':"
@@ -42,23 +28,23 @@ def asked(page, path, **body):
 
 def test_files_of_the_map_have_its_numbers(page):
     page.open(PAIRED)
-    settled(page)
+    page.settled()
     page.tab.locator("ol.bars").first.locator("button").nth(1).click()
     page.tab.wait_for_selector("h3:has-text('given')")
-    answer = asked(page, "fill", text="A man is [MASK] a [MASK].", candidates=64)
-    found = json.loads(saved(page, "The two blanks together", "JSON"))
+    answer = asked(page, "fill", text="A man is [MASK] a [MASK].", candidates=64, targets=["riding", "horse"])
+    found = json.loads(page.saved("The two blanks together", "JSON")[1])
     assert found["map"]["joint"] == answer["map"]["joint"], "digit for digit"
-    rows = list(csv.DictReader(StringIO(saved(page, "The two blanks together", "CSV").decode())))
+    rows = list(csv.DictReader(StringIO(page.saved("The two blanks together", "CSV")[1].decode())))
     assert len(rows) == 14 * 14
     assert [float(row["restarted"]) for row in rows] == [p for row in answer["map"]["joint"] for p in row]
-    drawn = ElementTree.fromstring(saved(page, "The two blanks together", "SVG"))
+    drawn = ElementTree.fromstring(page.saved("The two blanks together", "SVG")[1])
     texts = {text.text for text in drawn.iter("{http://www.w3.org/2000/svg}text")}
     assert {axis["tokens"][0] for axis in answer["map"]["axes"]} <= texts
     assert {"“A man is [MASK] a [MASK].”", "the bundled English model, joint restarted"} <= texts, "what it is of"
     assert len(list(drawn.iter("{http://www.w3.org/2000/svg}rect"))) > 14 * 14
     from PIL import Image
 
-    image = Image.open(BytesIO(saved(page, "The two blanks together", "PNG"))).convert("RGB")
+    image = Image.open(BytesIO(page.saved("The two blanks together", "PNG")[1])).convert("RGB")
     assert image.width > 800 and len(image.getcolors(1 << 24)) > 20
 
 
@@ -83,10 +69,10 @@ def test_every_card_has_its_files(page, view):
         box = page.tab.locator("section.card").filter(has=page.tab.locator("h2", has_text=title)).first
         kinds = box.locator("details.take button").all_text_contents()
         assert kinds[0] == "JSON" and set(kinds) <= {"JSON", "CSV", "SVG", "PNG"}
-        assert json.loads(saved(page, title, "JSON"))
+        assert json.loads(page.saved(title, "JSON")[1])
         assert ("SVG" in kinds) == (box.locator(".figure svg").count() > 0), "figures are pictures, tables are tables"
         if "SVG" in kinds:
-            ElementTree.fromstring(saved(page, title, "SVG"))
+            ElementTree.fromstring(page.saved(title, "SVG")[1])
 
 
 def copies(page, kind):
@@ -106,13 +92,12 @@ def run(line, folder):
 def test_a_link_and_both_copies(page, tmp_path):
     page.context.grant_permissions(["clipboard-read", "clipboard-write"])
     page.open(TWO + "&joint=balanced")
-    settled(page)
+    page.settled()
     assert copies(page, "Copy link") == page.tab.url == page.tab.evaluate("navigator.clipboard.readText()")
     line = copies(page, "Copy as command")
-    assert line == "unmask compare 'A man is [MASK] a [MASK].' --joint balanced --candidates 32"
-    assert copies(page, "Copy as Python").endswith(
-        'print(unmask.compare("A man is [MASK] a [MASK].", joint="balanced", candidates=32).to_frame().to_string())'
-    )
+    assert line == "unmask compare 'A man is [MASK] a [MASK].' --joint balanced --candidates 32 --targets riding,horse"
+    python = 'unmask.compare("A man is [MASK] a [MASK].", joint="balanced", candidates=32, targets=["riding", "horse"])'
+    assert copies(page, "Copy as Python").endswith(f"print({python}.to_frame().to_string())")
 
 
 RUNS = {

@@ -57,7 +57,7 @@ def test_serve_answers(environment, tmp_path):
     with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, cwd=tmp_path, env=clean) as server:
         try:
             address = next(found[0] for line in server.stdout if (found := re.search(r"http://[\d.:]+", line)))
-            with urllib.request.urlopen(address, timeout=60) as page:
+            with urllib.request.urlopen(address, timeout=600) as page:
                 assert page.status == 200
                 assert "<script" in page.read().decode()
         finally:

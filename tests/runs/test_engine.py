@@ -9,10 +9,10 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from tests.ray_workers import workers as processes
+from tests.workers import workers as processes
 
 from unmask.errors import InputError, UnmaskError
-from unmask.runs.engine import LOST, Workers, each, join_ray, ray_workers
+from unmask.runs.engine import LOST, Processes, RayWorkers, each, join_ray, ray_workers
 
 
 def test_in_this_process_items_come_in_order_and_an_error_goes_through():
@@ -25,16 +25,33 @@ def test_in_this_process_items_come_in_order_and_an_error_goes_through():
     assert list(each(lambda n: n, [3, 1], rest=lambda n, _: n - 1 or None)) == [(0, 3), (0, 2), (0, 1), (1, 1)]
 
 
+@pytest.fixture(params=["processes", "ray"])
+def pool(request):
+    """So many workers: processes of this machine, or Ray's."""
+    if request.param == "ray":
+        request.getfixturevalue("ray_here")
+        return ray_workers
+    return lambda count: Processes(("cpu",) * count)
+
+
 @pytest.mark.parametrize("count", [1, 2])
-def test_ray_computes_every_item_once_with_what_the_setup_returned(ray_here, count):
-    results = list(each(operator.truediv, [1, 2, 4, 8], ray_workers(count), partial(int, "8")))
+def test_workers_compute_every_item_once_with_what_the_setup_returned(pool, count):
+    results = list(each(operator.truediv, [1, 2, 4, 8], pool(count), partial(int, "8")))
     assert sorted(results) == [(0, 8.0), (1, 4.0), (2, 2.0), (3, 1.0)]
-    assert list(each(operator.neg, [], ray_workers(count))) == [] and all_ended()
+    assert list(each(operator.neg, [], pool(count))) == [] and all_ended()
+
+
+def test_a_process_sees_its_own_gpu(monkeypatch):
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "4,5")
+    results = list(each(os.getenv, ["CUDA_VISIBLE_DEVICES"] * 6, Processes(("cuda:1", "cuda:0"))))
+    assert {value for _, value in results} <= {"4", "5"} and len(results) == 6
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES")
+    assert Processes(("cuda:1", "cuda:3")).free == ["1", "3"]
 
 
 def all_ended() -> bool:
     """Ray ends its processes a moment after it was asked to."""
-    until = time.monotonic() + 60
+    until = time.monotonic() + 600
     while processes() and time.monotonic() < until:
         time.sleep(0.05)
     return not processes()
@@ -55,16 +72,16 @@ def left(item: tuple[int, int], number: int) -> tuple[int, int] | None:
     return (number, item[1]) if number < item[1] else None
 
 
-def test_work_of_a_worker_that_dies_goes_on_after_its_last_result(ray_here, tmp_path):
-    results = each(count_on, [(0, 5), (9, 11)], ray_workers(1), partial(Path, tmp_path), left)
+def test_work_of_a_worker_that_dies_goes_on_after_its_last_result(pool, tmp_path):
+    results = each(count_on, [(0, 5), (9, 11)], pool(1), partial(Path, tmp_path), left)
     assert sorted(results) == [(0, 1), (0, 2), (0, 3), (0, 4), (0, 5), (1, 10), (1, 11)]
     assert sorted((tmp_path / "done").read_text().split(), key=int) == [*"12345", "10", "11"] and (tmp_path / "died").exists()
 
 
-def test_an_item_that_kills_every_worker_ends_the_loop_with_its_number(ray_here, tmp_path):
+def test_an_item_that_kills_every_worker_ends_the_loop_with_its_number(pool, tmp_path):
     (tmp_path / "died").touch()
-    with pytest.raises(UnmaskError, match=f"^{LOST} Ray workers died over item 1 .*: see their logs$"):
-        list(each(count_on, [(1, 2), (6, 8)], ray_workers(1), partial(Path, tmp_path), left))
+    with pytest.raises(UnmaskError, match=f"^{LOST} workers died over item 1 .*: is their memory too small[?]$"):
+        list(each(count_on, [(1, 2), (6, 8)], pool(1), partial(Path, tmp_path), left))
 
 
 def refuse(n: int) -> float:
@@ -73,29 +90,29 @@ def refuse(n: int) -> float:
     return 1 / n
 
 
-def test_an_error_of_the_function_is_raised_here_with_its_item(ray_here):
+def test_an_error_of_the_function_is_raised_here_with_its_item(pool):
     with pytest.raises(InputError, match="^2 is refused: give another") as refused:
-        list(each(refuse, [1, 2], ray_workers(1)))
+        list(each(refuse, [1, 2], pool(1)))
     assert (str(refused.value), refused.value.__notes__) == ("2 is refused: give another", ["item 1"])
-    with pytest.raises(UnmaskError, match=r"^item 0 failed on a Ray worker \(ZeroDivisionError: division by zero\): the same"):
-        list(each(refuse, [0], ray_workers(1)))
-    with pytest.raises(InputError, match=r"a Ray worker cannot begin \(ValueError: .*\): every machine needs unmask") as error:
-        list(each(refuse, [1], ray_workers(1), partial(int, "no number")))
+    with pytest.raises(UnmaskError, match=r"^item 0 failed on a worker \(ZeroDivisionError: division by zero\): the same"):
+        list(each(refuse, [0], pool(1)))
+    with pytest.raises(InputError, match=r"a worker cannot begin \(ValueError: .*\): every machine needs unmask") as error:
+        list(each(refuse, [1], pool(1), partial(int, "no number")))
     assert "\n" not in str(error.value)
-    with pytest.raises(InputError, match="cannot be sent to Ray's workers: define it in a module"):
-        list(each(refuse, [1], ray_workers(1), partial(int, threading.Lock())))
+    with pytest.raises(InputError, match="cannot be sent to workers: define it in a module"):
+        list(each(refuse, [1], pool(1), partial(int, threading.Lock())))
     assert all_ended()
 
 
-def test_items_are_read_as_workers_take_them_and_workers_end_with_the_loop(ray_here):
+def test_items_are_read_as_workers_take_them_and_workers_end_with_the_loop(pool):
     read: list[int] = []
-    results = each(operator.neg, (read.append(n) or n for n in range(1, 9)), ray_workers(1))
+    results = each(operator.neg, (read.append(n) or n for n in range(1, 9)), pool(1))
     assert next(results) == (0, -1) and len(read) < 4
     results.close()
     assert all_ended()
 
 
-def test_items_may_wait_for_a_result(ray_here):
+def test_items_may_wait_for_a_result(pool):
     seen: list[int] = []
 
     def items():
@@ -104,14 +121,14 @@ def test_items_may_wait_for_a_result(ray_here):
             yield None
         yield seen[0]
 
-    results = each(operator.neg, items(), ray_workers(2))
+    results = each(operator.neg, items(), pool(2))
     seen.append(next(results)[1])
     assert list(results) == [(1, 1)]
 
 
 def test_what_ray_has_decides_the_workers(ray_here):
-    assert ray_workers() == Workers(1, "cpu", 2) and ray_workers(2, "cpu") == Workers(2, "cpu", 1)
-    assert ray_workers(8, most=1) == Workers(1, "cpu", 2) and ray_workers(4) == Workers(4, "cpu", 1)
+    assert ray_workers() == RayWorkers(1, "cpu", 2) and ray_workers(2, "cpu") == RayWorkers(2, "cpu", 1)
+    assert ray_workers(8, most=1) == RayWorkers(1, "cpu", 2) and ray_workers(4) == RayWorkers(4, "cpu", 1)
     with pytest.raises(InputError, match="the Ray cluster has no GPU: use device cpu"):
         ray_workers(1, "cuda")
 

@@ -199,7 +199,7 @@ def test_any_settings_are_those_of_the_run_or_refused_in_one_line(change):
 def hold(path: str, ready: object, finish: object) -> None:
     with opened(path):
         ready.set()  # type: ignore[attr-defined]
-        finish.wait(60)  # type: ignore[attr-defined]
+        finish.wait(600)  # type: ignore[attr-defined]
 
 
 def test_two_processes_cannot_share_a_folder_and_a_killed_one_gives_it_back(tmp_path):
@@ -207,7 +207,7 @@ def test_two_processes_cannot_share_a_folder_and_a_killed_one_gives_it_back(tmp_
     ready, finish = context.Event(), context.Event()
     other = context.Process(target=hold, args=(str(tmp_path / "run"), ready, finish))
     other.start()
-    assert ready.wait(60)
+    assert ready.wait(600)
     with pytest.raises(InputError, match="another run is writing to .*: wait for it, or choose another"):
         opened(tmp_path / "run").__enter__()
     other.kill()

@@ -42,7 +42,7 @@ def test_work_whose_first_item_is_slow_is_announced_without_a_duration(monkeypat
     written, lines = Event(), []
     with announced(lambda line: (lines.append(line), written.set())) as report:
         report(0, 7, "pairs")
-        assert written.wait(60)
+        assert written.wait(600)
     assert lines == ["7 pairs, more than 0 seconds"]
 
 

@@ -1,21 +1,12 @@
 """`unmask sample` and `unmask diagnose` as they are typed."""
 
 import json
-import os
-import signal
-import subprocess
-import sys
-import time
 
-import numpy as np
 import pandas
 import pytest
-from sampling_cases import settings_of
 
 from command_runner import invoke
 from unmask.sampling.registry import KERNELS
-from unmask.sampling.run.advance import draw_samples
-from unmask.sampling.run.result import load_run
 
 
 def unmask(*words):
@@ -96,24 +87,3 @@ def test_help_names_the_kernels_and_their_options():
 def test_diagnosing_nothing_is_refused(tmp_path):
     ran = unmask("diagnose", tmp_path)
     assert ran.exit_code == 2 and "holds no run" in ran.output
-
-
-def test_an_interrupt_keeps_what_was_sampled_and_says_how_to_go_on(tiny, tiny_folder, tmp_path):
-    out = tmp_path / "run"
-    arguments = ["--length", "5", "--chains", "2", "--sweeps", "100000", "--model", tiny_folder, "--device", "cpu", "--out", out]
-    command = [sys.executable, "-m", "unmask", "sample", *map(str, arguments)]
-    process = subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env={**os.environ, "OMP_NUM_THREADS": "1"}
-    )
-    deadline = time.monotonic() + 120
-    while not (out / "settings.json").is_file() and process.poll() is None and time.monotonic() < deadline:
-        time.sleep(0.05)
-    time.sleep(2)
-    process.send_signal(signal.SIGINT)
-    _, told = process.communicate(timeout=120)
-    assert process.returncode == 130 and "give the same command again to continue" in told and "Traceback" not in told
-    found = load_run(out).samples
-    done = int(found["sweep"].max())
-    again = draw_samples(settings_of(length=(5,), chains=2, sweeps=min(done, 20)), tiny).samples
-    kept = found[found["sweep"] <= 20]
-    assert np.array_equal(np.stack(kept["ids"]), np.stack(again["ids"]))

@@ -12,6 +12,7 @@ import pytest
 
 import unmask
 from unmask.errors import InputError
+from unmask.models.load import devices_of
 
 LINES = ["The dog ran.", "", "a cat sat", "The unplayed dog sat.", "a dog", "the cat walks"]
 
@@ -151,13 +152,39 @@ def test_damaged_files_are_told_with_the_line(pieces, tmp_path, content, told, u
     assert not printed and not out.exists()
 
 
-@pytest.mark.slow
-def test_ray_gives_the_same_rows(ray_here, pieces_folder, file, tmp_path):
+@pytest.mark.parametrize("engine", ["processes", pytest.param("ray", marks=pytest.mark.slow)])
+def test_workers_give_the_same_rows(request, pieces_folder, file, tmp_path, engine):
     model = partial(unmask.load, pieces_folder, device="cpu")
     local = unmask.score(file, "pll", model=model).rows
-    found = unmask.score(file, "pll", model=model, out=tmp_path / "run", engine="ray:2")
-    assert [row["text"] for row in found] == LINES
-    assert [row["pll"] for row in found] == pytest.approx([row["pll"] for row in local], abs=1e-5, nan_ok=True)
+    if engine == "ray":
+        request.getfixturevalue("ray_here")
+        shared = unmask.score(file, "pll", model=model, out=tmp_path / "run", engine="ray:2")
+    else:
+        several = partial(unmask.load, pieces_folder, device="cpu,cpu")
+        shared = unmask.score(file, "pll", model=several, out=tmp_path / "run")
+    assert [row["text"] for row in shared] == LINES
+    assert [row["pll"] for row in shared] == pytest.approx([row["pll"] for row in local], abs=1e-5, nan_ok=True)
+
+
+def test_a_list_of_devices_is_for_what_is_shared(pieces_folder, tmp_path):
+    several = partial(unmask.load, pieces_folder, device="cpu,cpu")
+    with pytest.raises(unmask.InputError, match="workers need an out folder, where their rows are kept"):
+        unmask.score(["a dog"], model=several)
+    with pytest.raises(unmask.UnmaskError, match="'cpu,cpu' is a list, for score, evaluate, sample"):
+        unmask.fill("a [MASK]", model=several)
+    for device, why in [
+        ("cpu,abacus", "'abacus' is not known"),
+        ("cpu,", "'' is not known"),
+        ("cuda:0,1", "was asked for"),
+    ]:
+        with pytest.raises(unmask.UnmaskError, match=why):
+            unmask.score(["a dog"], model=partial(unmask.load, pieces_folder, device=device), out=tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+
+
+def test_numbers_of_a_list_are_gpus():
+    assert devices_of(partial(unmask.load, device="cuda:0,1, cuda:3")) == ("cuda:0", "cuda:1", "cuda:3")
+    assert devices_of("name") == ("auto",) == devices_of(None)
 
 
 def test_command_streams_rows(unmask_score, file, pieces):

@@ -206,7 +206,7 @@ def test_proteins_letter_by_letter(tmp_path):
     [
         ({"score": "plll"}, "did you mean pll"),
         ({"rows": "nested", "format": "csv"}, "do not fit into CSV"),
-        ({"engine": "ray"}, "needs an out folder"),
+        ({"engine": "ray"}, "need an out folder"),
         ({"field": "stimulus"}, "field stimulus names a column, and text 1 is a text without columns"),
     ],
 )

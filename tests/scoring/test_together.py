@@ -8,7 +8,7 @@ import pytest
 
 import unmask
 from unmask.errors import InputError
-from unmask.runs.engine import Workers
+from unmask.runs.engine import RayWorkers
 from unmask.scoring import batch
 from unmask.scoring import score as run
 from unmask.scoring.registry import PLL
@@ -121,7 +121,7 @@ def test_chunks_go_to_workers_as_they_take_them_and_lost_ones_are_scored_again(p
             yield place, function(setup(), item)
 
     monkeypatch.setattr(run, "each", each)
-    monkeypatch.setattr("unmask.runs.engine.ray_workers", lambda count, device, most=None: Workers(1, device))
+    monkeypatch.setattr("unmask.runs.engine.ray_workers", lambda count, device, most=None: RayWorkers(1, device))
     monkeypatch.setitem(run.CHUNK_TEXTS, "cpu", 16)
     file, out = tmp_path / "texts.txt", tmp_path / "run"
     file.write_text("".join(f"{text}\n" for text in ["a dog", "", "The cats sat."] * 40))

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import json
+import threading
+import time
 
 import pytest
 
 pytest.importorskip("fastapi")
 pytest.importorskip("fastapi.testclient")
 
+GUARD = 300
+"""Seconds after which a test that waits has hung; none waits for a clock."""
 TWO = "the [MASK] sat on the [MASK] ."
 
 
@@ -47,3 +51,61 @@ def events():
         return found[1:]
 
     return read
+
+
+@pytest.fixture
+def until():
+    """Waits until a condition holds."""
+
+    def wait(condition) -> None:
+        end = time.monotonic() + GUARD
+        while not condition():
+            assert time.monotonic() < end, "this did not come true"
+            time.sleep(0.002)
+
+    return wait
+
+
+class Gate:
+    """Batches wait at it; `let` passes this many of them, and returns when the next `then` wait."""
+
+    def __init__(self) -> None:
+        self.changed, self.passes, self.waiting = threading.Condition(), 0, 0
+
+    def enter(self) -> None:
+        """Wait to be let through."""
+        with self.changed:
+            self.waiting += 1
+            self.changed.notify_all()
+            assert self.changed.wait_for(lambda: self.passes > 0, GUARD)
+            self.passes, self.waiting = self.passes - 1, self.waiting - 1
+            self.changed.notify_all()
+
+    def let(self, passes: int, then: int = 1) -> None:
+        """Pass this many batches."""
+        with self.changed:
+            self.passes += passes
+            self.changed.notify_all()
+            assert self.changed.wait_for(lambda: not self.passes and self.waiting == then, GUARD)
+
+    def open(self) -> None:
+        """Pass all that come."""
+        with self.changed:
+            self.passes = 10**9
+            self.changed.notify_all()
+
+
+@pytest.fixture
+def gate(monkeypatch):
+    """A gate before every batch of the model."""
+    from unmask.serving.jobs import FairLock
+
+    found, plain = Gate(), FairLock.__enter__
+
+    def enter(lock: FairLock) -> None:
+        found.enter()
+        plain(lock)
+
+    monkeypatch.setattr(FairLock, "__enter__", enter)
+    yield found
+    found.open()

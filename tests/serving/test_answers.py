@@ -129,6 +129,32 @@ def test_every_number_of_a_pair_is_of_one_joint(client, tiny, others):
         assert stands[0] in rows["tokens"] and stands[1] in columns["tokens"]
 
 
+def test_what_stands_there_is_on_the_map_and_among_the_completions(client, tiny):
+    targets = ["dog", "under"]
+    found = asked(client, "fill", text=TWO, targets=targets, candidates=4, cells=2, top=1)
+    assert [tiny.token(axis["stands"]) for axis in found["map"]["axes"]] == targets
+    assert all(axis["stands"] in axis["ids"] for axis in found["map"]["axes"])
+    known = unmask.compare(TWO, tiny, targets=targets, candidates=4, top=1)
+    assert found["completions"][-1]["gold"] and found["completions"][-1]["tokens"] == targets
+    assert found["completions"][-1]["log_prob"] == pytest.approx(known.descriptions["restarted"].gold_log_prob, abs=1e-5)
+
+
+def test_dependence_is_not_silent(client, events):
+    *before, _ = events(client.post("/api/dependence/events", json={"text": WHOLE, "candidates": 4}).text)
+    assert before[0][1]["what"] == "choosing candidates"
+    done = [value["done"] for _, value in before[1:]]
+    assert done == sorted(done) and done[-1] == before[-1][1]["total"] and len(set(done)) > comb(7, 2), "of every pair"
+
+
+def test_chosen_words_are_measured_as_blanks_where_they_stand(client, tiny):
+    found = asked(client, "dependence", text=WHOLE, chosen=[1, 2, 5], candidates=4)
+    known = unmask.dependence(WHOLE, tiny, positions=[2, 3, 6], others="masked", candidates=4)
+    assert [(pair["i"], pair["j"], pair["value"]) for pair in found["pairs"]] == known.pairs()
+    assert [one["name"] for one in found["pieces"]] == ["cat", "sat", "mat"]
+    line = asked(client, "dependence/copy", text=WHOLE, chosen=[1, 2, 5], candidates=4)["command"]
+    assert line.startswith(f"unmask dependence '{WHOLE}' ") and "--positions 2,3,6" in line and "--others masked" in line
+
+
 def test_the_plan_is_what_is_computed(client):
     for text, joint, candidates in itertools.product((TWO, "the [MASK] [MASK] on the [MASK] ."), (None, "mrf"), (None, 5)):
         body = {"text": text, "joint": joint, "candidates": candidates}

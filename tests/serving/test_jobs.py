@@ -5,14 +5,13 @@ from __future__ import annotations
 import asyncio
 import json
 import threading
-import time
 from math import comb, log
 
 import pytest
 
 import unmask
 from unmask.runs.progress import Enough
-from unmask.serving.jobs import FAILED, FairLock, Jobs
+from unmask.serving.jobs import ENDING, FAILED, Jobs
 
 WHOLE = "the cat sat on the mat ."
 FIVE = "the [MASK] [MASK] [MASK] [MASK] [MASK] ."
@@ -93,69 +92,51 @@ def test_any_order_counts_its_passes(model):
     assert passes[-1] == (2**7 - 1, 2**7 - 1) and passes == sorted(passes)
 
 
-@pytest.fixture
-def gated(monkeypatch):
-    """Every batch waits at a gate, which is given."""
-    gate, plain = threading.Semaphore(0), FairLock.__enter__
+class Asked(threading.Thread):
+    """A request in the background; `text` is that of its stream, once it has ended."""
 
-    def enter(lock):
-        gate.acquire(timeout=20)
-        plain(lock)
+    def __init__(self, client, path, body):
+        super().__init__()
+        self.ask, self.text = lambda: client.post(path, json=body).text, ""
+        self.start()
 
-    monkeypatch.setattr(FairLock, "__enter__", enter)
-    yield gate
-    gate.release(10**4)
+    def run(self):
+        self.text = self.ask()
 
 
-def ask_in_background(client, path, body):
-    """The text of a stream, once it ends, as the only item of a list."""
-    found = []
-    thread = threading.Thread(target=lambda: found.append(client.post(path, json=body).text))
-    thread.start()
-    return thread, found
-
-
-def the_job(jobs):
-    end = time.monotonic() + 20
-    while not jobs.under_way:
-        assert time.monotonic() < end
-        time.sleep(0.01)
-    return next(iter(jobs.under_way))
-
-
-def test_a_job_stops_with_what_it_has(client, served, gated, events):
-    thread, found = ask_in_background(client, "/api/fill/events", {"text": "the [MASK] [MASK] [MASK] .", "top": 100})
-    name = the_job(served[1])
-    gated.release(12)
-    time.sleep(0.5)
+def test_a_job_stops_with_what_it_has(client, served, gate, events):
+    asked = Asked(client, "/api/fill/events", {"text": "the [MASK] [MASK] [MASK] .", "top": 100})
+    gate.let(12)
+    (name,) = served[1].under_way
     assert client.delete(f"/api/jobs/{name}").json() == {"id": name, "stopping": True}
-    gated.release(3)
-    thread.join(20)
-    *before, (last, answer) = events(found[0])
+    gate.open()
+    asked.join()
+    *before, (last, answer) = events(asked.text)
     assert last == "answer" and answer["stopped"] == "asked" and answer["completions"] and answer["passes"] < 1000
     done = [value["done"] for kind, value in before if kind == "progress" and value["what"] == "passes"]
     assert done == sorted(done) and done[-1] > 0
     assert client.delete(f"/api/jobs/{name}").status_code == 404
 
 
-def test_a_stopped_joint_is_an_error_and_a_stopped_chain_ends(client, served, gated, events):
-    for path, body, last in (
-        ("/api/fill/events", {"text": "the [MASK] ran on a [MASK] .", "exact": True}, "error"),
-        ("/api/sample", {"template": "the [MASK] sat .", "sweeps": 400}, "end"),
-    ):
-        thread, found = ask_in_background(client, path, body)
-        for _ in range(1 if last == "error" else 60):
-            gated.release()
-        time.sleep(0.3)
-        assert client.delete(f"/api/jobs/{the_job(served[1])}").status_code == 200
-        for _ in range(5):
-            gated.release()
-        thread.join(20)
-        name, value = events(found[0])[-1]
-        assert name == last and (value == {"stopped": True} if last == "end" else "was stopped" in value["error"])
+@pytest.mark.parametrize(
+    ("path", "body", "batches", "last"),
+    [
+        ("/api/fill/events", {"text": "the [MASK] ran on a [MASK] .", "exact": True}, 1, "error"),
+        ("/api/sample", {"template": "the [MASK] [MASK] [MASK] [MASK] .", "sweeps": 400}, 6, "end"),
+    ],
+)
+def test_a_stopped_joint_is_an_error_and_a_stopped_chain_ends(client, served, gate, events, path, body, batches, last):
+    asked = Asked(client, path, body)
+    gate.let(batches)
+    (job,) = served[1].under_way
+    assert client.delete(f"/api/jobs/{job}").status_code == 200
+    gate.open()
+    asked.join()
+    name, value = events(asked.text)[-1]
+    assert name == last and (value == {"stopped": True} if last == "end" else "was stopped" in value["error"])
 
 
-def test_a_client_that_leaves_before_the_first_line_ends_its_job(served):
+def test_a_client_that_leaves_before_the_first_line_ends_its_job(served, until):
     app, jobs = served
     body = json.dumps({"template": "the [MASK] [MASK] .", "sweeps": 400, "chains": 8}).encode()
     coming = [{"type": "http.request", "body": body, "more_body": False}]
@@ -169,10 +150,7 @@ def test_a_client_that_leaves_before_the_first_line_ends_its_job(served):
     headers = [(b"host", b"127.0.0.1"), (b"content-type", b"application/json")]
     scope = {"type": "http", "method": "POST", "path": "/api/sample", "query_string": b"", "headers": headers}
     asyncio.run(app(scope, receive, send))
-    end = time.monotonic() + 20
-    while jobs.under_way:
-        assert time.monotonic() < end
-        time.sleep(0.01)
+    until(lambda: not jobs.under_way)
 
 
 def test_a_defect_ends_a_stream_with_a_line(client, events, monkeypatch, caplog):
@@ -182,7 +160,7 @@ def test_a_defect_ends_a_stream_with_a_line(client, events, monkeypatch, caplog)
     assert "ZeroDivisionError" in caplog.text
 
 
-def test_when_the_server_ends_waiting_clients_get_503_and_streams_an_error(tiny, events, gated):
+def test_when_the_server_ends_waiting_clients_get_503_and_streams_an_error(tiny, gate):
     from fastapi.testclient import TestClient
 
     from unmask.serving.app import create_app
@@ -197,19 +175,12 @@ def test_when_the_server_ends_waiting_clients_get_503_and_streams_an_error(tiny,
     threads = [threading.Thread(target=ask, args=[path]) for path in ("/api/fill", "/api/fill/events")]
     for thread in threads:
         thread.start()
-    while len(jobs.under_way) < 2:
-        time.sleep(0.01)
+    gate.let(0, then=2)
     assert client.get("/healthz").json()["jobs"] == 2
-    time.sleep(0.1)
     jobs.close()
     for thread in threads:
-        thread.join(20)
+        thread.join()
     plain_one, stream = sorted(answers, key=lambda a: -a.status_code)
-    assert (
-        plain_one.status_code == 503 and "the server is ending" in plain_one.json()["error"] and plain_one.headers["retry-after"]
-    )
-    assert stream.status_code == 200 and events(stream.text)[-1] == (
-        "error",
-        {"error": "the server is ending: ask again when it is back"},
-    )
+    assert plain_one.status_code == 503 and plain_one.json() == {"error": ENDING} and plain_one.headers["retry-after"]
+    assert stream.status_code == 200 and stream.text.endswith(f"event: error\ndata: {json.dumps({'error': ENDING})}\n\n")
     assert client.post("/api/words", json={"text": WHOLE}).status_code == client.get("/healthz").status_code == 503

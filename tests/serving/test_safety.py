@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import threading
-import time
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -141,48 +140,61 @@ def test_32_clients_at_once_get_the_answers_that_they_have_alone(client, tiny):
         assert [c["log_prob"] for c in answer["completions"]] == [c.log_prob for c in alone.completions]
 
 
-def test_the_lock_is_had_in_the_order_in_which_it_was_asked_for():
+class Tickets:
+    """Numbers of a lock's callers, and how many were given."""
+
+    def __init__(self):
+        self.given = 0
+
+    def __next__(self):
+        self.given += 1
+        return self.given - 1
+
+
+def test_the_lock_is_had_in_the_order_in_which_it_was_asked_for(until):
     """A thread that gives it up and asks again goes behind those that wait."""
     lock, order = FairLock(), []
+    lock._tickets = tickets = Tickets()
 
-    def work(name, times):
-        for _ in range(times):
-            with lock:
-                order.append(name)
-                time.sleep(0.02)
+    def work(name):
+        with lock:
+            order.append(name)
 
-    long = threading.Thread(target=work, args=("long", 20))
-    long.start()
-    time.sleep(0.05)
-    short = threading.Thread(target=work, args=("short", 1))
-    asked = len(order)
-    short.start()
-    short.join(10)
-    assert order.index("short") <= asked + 2
-    long.join(10)
-    assert order.count("long") == 20
+    others = [threading.Thread(target=work, args=(name,)) for name in ("first", "second")]
+    with lock:
+        for n, other in enumerate(others, 2):
+            other.start()
+            until(lambda n=n: tickets.given == n)
+    work("again")
+    for other in others:
+        other.join()
+    assert order == ["first", "second", "again"]
 
 
-def test_a_short_question_waits_for_one_batch_of_a_long_job(tiny):
-    model, order = shared(tiny, FairLock()), []
+def test_a_short_question_waits_for_one_batch_of_a_long_job(tiny, until):
+    lock, order, third, go = FairLock(), [], threading.Event(), threading.Event()
+    model, lock._tickets = shared(tiny, lock), Tickets()
     rows = torch.full((40, 5), 6), torch.ones((40, 1), dtype=torch.long)
     batches, plain = model.batches, tiny.head
 
     def slow(ids, positions):
         order.append(len(ids))
-        time.sleep(0.02)
+        if len(order) == 3:
+            third.set()
+            assert go.wait(300)
         return plain(ids, positions)
 
     batches.budget, model.head, model.encoder = 2 * tiny.cost.bytes(5, 1), slow, None
     long = threading.Thread(target=lambda: model.logits(*rows))
     long.start()
-    while len(order) < 3:
-        time.sleep(0.001)
-    asked = len(order)
-    model.logits(rows[0][:1], rows[1][:1])
-    assert order.index(1) <= asked + 1 < 20
-    long.join(10)
-    assert sum(order) == 41
+    assert third.wait(300)
+    short = threading.Thread(target=lambda: model.logits(rows[0][:1], rows[1][:1]))
+    short.start()
+    until(lambda: lock._tickets.given == 4)
+    go.set()
+    for one in (long, short):
+        one.join()
+    assert order[3] == 1 and sum(order) == 41
 
 
 @pytest.mark.parametrize(("flag", "error"), [("cancelled", Cancelled), ("stopping", Enough)])
@@ -207,7 +219,7 @@ def test_the_cache_is_bounded_and_forgets_what_was_used_longest_ago(tiny, monkey
 
     questions = Questions(tiny)
     monkeypatch.setattr("unmask.serving.questions.CACHED_CELLS", 2 * 2 * 25)
-    ask = {"joint": None, "exact": False, "top": 1, "cells": 2, "pin": None}
+    ask = {"joint": None, "exact": False, "top": 1, "cells": 2, "pin": None, "targets": None}
 
     def asked(first, candidates=5):
         questions.fill({"text": f"{first} [MASK] sat on the [MASK] .", "candidates": candidates, **ask})

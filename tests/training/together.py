@@ -15,7 +15,7 @@ from torch.distributed import TCPStore
 
 _CONTEXT = multiprocessing.get_context("forkserver")
 _CONTEXT.set_forkserver_preload(["torch.nn.parallel", "torch._dynamo", "unmask.training.run"])
-SECONDS = 120.0
+SECONDS = 600.0
 """A run that takes longer hangs."""
 
 

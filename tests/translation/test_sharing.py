@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 import torch
 from made_up_language import pairs
-from tests.ray_workers import workers
+from tests.workers import workers
 
 import flat
 import unmask
 from unmask.errors import InputError
-from unmask.runs.engine import Workers
+from unmask.runs.engine import RayWorkers
 from unmask.translation.recipe import TranslateSettings
 from unmask.translation.translators import PairModel, shares
 
@@ -37,7 +37,7 @@ def test_shares_have_the_rows_of_one_process(
     masked: Path, causal: Path, options: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Bit for bit; of several searches, those of sources that are searched together."""
-    monkeypatch.setattr("unmask.runs.engine.ray_workers", lambda *_: Workers(2, "cpu"))
+    monkeypatch.setattr("unmask.runs.engine.ray_workers", lambda *_: RayWorkers(2, "cpu"))
     monkeypatch.setattr("unmask.translation.translators.each", backwards)
     monkeypatch.setattr("unmask.translation.beam_search.ROWS", {"cpu": 20})
     given = {"model": causal if "beam" in options.values() else masked, "device": "cpu", **options}
@@ -60,7 +60,8 @@ def test_a_loaded_model_does_not_travel(masked: Path) -> None:
         flat.translate(["a b"], model=PairModel.load(masked), engine="ray")
 
 
-def test_a_killed_worker_changes_nothing(ray_here: Any, masked: Path) -> None:
+def test_a_killed_worker_changes_nothing(masked: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
     torch.set_num_threads(1)
     given: dict[str, Any] = {"model": masked, "device": "cpu", "kernel": "mh", "sweeps": 2}
     local, killed = flat.translate(sources(24), **given), []
@@ -70,5 +71,5 @@ def test_a_killed_worker_changes_nothing(ray_here: Any, masked: Path) -> None:
             killed.append(workers()[0])
             os.kill(killed[0], signal.SIGKILL)
 
-    found = flat.translate(sources(24), **given, engine="ray:2", progress=kill_one)
+    found = flat.translate(sources(24), **given | {"device": "cpu,cpu"}, progress=kill_one)
     assert killed and found.rows == local.rows and found.moves == local.moves

@@ -24,6 +24,8 @@ from unmask.sampling.decoders.revealing import RevealingDecoder
 from unmask.sampling.decoders.verified import Verified, VerifiedState
 from unmask.sampling.registry import KERNELS
 from unmask.sampling.target import energy_terms
+from unmask.signature import arguments
+from unmask.translation.recipe import settle
 from unmask.translation.translators import Draft, Drafting, PairModel
 
 SOURCES, TARGETS = pairs(24, seed=7, words=6)
@@ -193,6 +195,13 @@ def test_the_command_writes_one_line_per_source_and_keeps_empty_ones(masked: Pat
     rows = [json.loads(line) for line in (tmp_path / "o.jsonl").read_text().splitlines()]
     assert [bool(row["text"]) for row in rows] == [True, False, True] and rows[1]["energy"] is None
     assert {"text", "energy", "log_prob", "passes", "stutter"} <= set(rows[0]) and "BLEU" in run.stdout
+
+
+def test_passes_without_a_kernel_are_those_of_mask_predict() -> None:
+    kernel = arguments(unmask.translate, {"data": [], "model": "x", "passes": 4})["kernel"]
+    assert settle(False, kernel, *[None] * 4, 0).kernel == unmask.MaskPredict(passes=4, decoding_temperature=0.0)
+    with pytest.raises(InputError, match="passes was given, which beam, the usual kernel of a causal model, does not use"):
+        settle(True, kernel, *[None] * 4, 0)
 
 
 @pytest.mark.parametrize(

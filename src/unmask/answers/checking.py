@@ -133,15 +133,15 @@ class Check(Result):
             ("longest text", "no limit" if self.longest is None else f"{self.longest:,} tokens, those around it included"),
             ("head", self.head),
             ("speed", f"{self.passes_per_second:,.0f} passes of {TIMED_TOKENS} tokens per second"),
-            *(("left out", said) for said in self.left_out),
+            *(("left out", reason) for reason in self.left_out),
         ]
-        found = self.on_texts
-        if found is not None:
-            texts = f"{found.texts:,} read, {found.refused:,} refused, {found.too_long:,} too long; {found.tokens:,} tokens"
-            right = f"{found.accuracy:.1%} of {found.positions:,}; always {found.frequent_token!r}: {found.frequent:.1%}"
-            masked = f"{found.nats:.3f} nats, uniform {found.uniform:.3f}; special tokens get {found.special_mass:.2%}"
-            rows += [("texts", texts), ("unknown tokens", f"{found.unknown:.2%}"), ("masked accuracy", right)]
-            rows.append(("masked token", masked))
+        figures = self.on_texts
+        if figures is not None:
+            read = f"{figures.texts:,} read, {figures.refused:,} refused, {figures.too_long:,} too long"
+            right = f"{figures.accuracy:.1%} of {figures.positions:,}; always {figures.frequent_token!r}: {figures.frequent:.1%}"
+            masked = f"{figures.nats:.3f} nats, uniform {figures.uniform:.3f}; special tokens get {figures.special_mass:.2%}"
+            rows += [("texts", f"{read}; {figures.tokens:,} tokens"), ("unknown tokens", f"{figures.unknown:.2%}")]
+            rows += [("masked accuracy", right), ("masked token", masked)]
         return rows
 
     def to_frame(self) -> pandas.DataFrame:
@@ -167,8 +167,8 @@ def checked_model(model: Model, data: str | PathLike[str] | Sequence[str] | None
     with warnings.catch_warnings(record=True) as raised:
         warnings.simplefilter("always", UnmaskWarning)
         lm = model if isinstance(model, MaskedLM) else loaded_anew(model)
-    said = [(warning.category, str(warning.message)) for warning in raised if issubclass(warning.category, UnmaskWarning)]
-    found = None if texts is None else measure(lm, texts, progress)
+    messages = [(warning.category, str(warning.message)) for warning in raised if issubclass(warning.category, UnmaskWarning)]
+    figures = None if texts is None else measure(lm, texts, progress)
     words = lm.words
     before, after = words.around()
     config = lm.network.config
@@ -199,9 +199,9 @@ def checked_model(model: Model, data: str | PathLike[str] | Sequence[str] | None
         longest=lm.max_length,
         head=_head(lm),
         passes_per_second=_speed(lm),
-        left_out=tuple(message for kind, message in said if issubclass(kind, LeftOut)),
-        on_texts=found,
-        concerns=tuple(dict.fromkeys([*(m for kind, m in said if not issubclass(kind, LeftOut)), *concerns(lm, found)])),
+        left_out=tuple(message for kind, message in messages if issubclass(kind, LeftOut)),
+        on_texts=figures,
+        concerns=tuple(dict.fromkeys([*(m for kind, m in messages if not issubclass(kind, LeftOut)), *concerns(lm, figures)])),
     )
 
 
@@ -219,7 +219,7 @@ def _head(model: MaskedLM) -> str:
     return f"{where}; logits at a position predict the next token" if model.shift else where
 
 
-def concerns(model: MaskedLM, found: OnTexts | None) -> Iterator[str]:
+def concerns(model: MaskedLM, figures: OnTexts | None) -> Iterator[str]:
     """One sentence for each thing that looks wrong."""
     if model.caution:
         yield model.caution
@@ -228,25 +228,26 @@ def concerns(model: MaskedLM, found: OnTexts | None) -> Iterator[str]:
     entropy = _masked_entropy(model)
     if entropy > NEARLY_UNIFORM * log(model.vocab_size):
         yield "with everything masked its distribution is nearly uniform: the head may not be trained, or not the model's own"
-    if found is None:
+    if figures is None:
         return
-    if found.refused:
-        yield f"{found.refused:,} texts cannot be read, the first because {found.why}"
-    if found.unknown > MUCH_UNKNOWN:
-        yield f"{found.unknown:.1%} of the tokens are unknown: the tokenizer may not be the model's, or the texts of another kind"
-    if found.special_mass > MUCH_SPECIAL:
+    if figures.refused:
+        yield f"{figures.refused:,} texts cannot be read, the first because {figures.why}"
+    if figures.unknown > MUCH_UNKNOWN:
+        share = f"{figures.unknown:.1%} of the tokens are unknown"
+        yield f"{share}: the tokenizer may not be the model's, or the texts of another kind"
+    if figures.special_mass > MUCH_SPECIAL:
         yield (
-            f"{found.special_mass:.1%} of the probability is on special tokens and unused outputs: the mask token, the tokenizer "
-            "or the head may not be those that it was trained with"
+            f"{figures.special_mass:.1%} of the probability is on special tokens and unused outputs: the mask token, the "
+            "tokenizer or the head may not be those that it was trained with"
         )
-    worse = worse_than_uniform("the masked tokens", found.nats, found.nats_error, found.uniform)
+    worse = worse_than_uniform("the masked tokens", figures.nats, figures.nats_error, figures.uniform)
     if worse:
         yield worse
-    chance = found.frequent + 2 * sqrt(found.frequent * (1 - found.frequent) / max(1, found.positions))
-    if found.accuracy <= min(chance, MOSTLY):
+    chance = figures.frequent + 2 * sqrt(figures.frequent * (1 - figures.frequent) / max(1, figures.positions))
+    if figures.accuracy <= min(chance, MOSTLY):
         yield (
-            f"it is right in {found.accuracy:.1%} of the cases, and always saying {found.frequent_token!r} would be in "
-            f"{found.frequent:.1%}: check the tokenizer, the mask token and config.json (heads, layer_norm_eps, hidden_act)"
+            f"it is right in {figures.accuracy:.1%} of the cases, and always saying {figures.frequent_token!r} would be in "
+            f"{figures.frequent:.1%}: check the tokenizer, the mask token and config.json (heads, layer_norm_eps, hidden_act)"
         )
 
 
@@ -303,11 +304,11 @@ class OnTexts:
 def texts_of(data: str | PathLike[str] | Sequence[str]) -> list[str]:
     """The first MOST_TEXTS texts of a list or a file."""
     if not isinstance(data, str | PathLike):
-        found = [text for text in data if text.strip()]
-        if len(found) < len(data) or not found:
-            what = f"{len(data) - len(found)} of the {len(data)} texts of data are empty" if data else "data holds no text"
+        texts = [text for text in data if text.strip()]
+        if len(texts) < len(data) or not texts:
+            what = f"{len(data) - len(texts)} of the {len(data)} texts of data are empty" if data else "data holds no text"
             raise InputError(f"{what}: give a list of texts")
-        return found[:MOST_TEXTS]
+        return texts[:MOST_TEXTS]
     path = user_path(data, "data")
     read = list(islice(plain_texts(path), MOST_TEXTS))
     if not read:

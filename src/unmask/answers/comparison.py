@@ -137,12 +137,12 @@ class Comparison(Result):
         sites = torch.tensor([self.cloze.block]).expand(len(rows), -1)
         texts = torch.tensor([self.cloze.filled(row) for row in rows])
         over_orders = lattice(Conditionals(self.model, self.support), texts, sites).log_mean.tolist()
-        found = []
+        completions = []
         for row, orders_log_prob in zip(rows, over_orders, strict=True):
             filled = complete(self.model, self.cloze, row, 0.0, 0.0)
             log_probs = {name: float(joint.log_prob(row)) for name, joint in self.joints.items()}
-            found.append(ComparedCompletion(filled.tokens, filled.text, log_probs, orders_log_prob, filled.is_gold))
-        return found
+            completions.append(ComparedCompletion(filled.tokens, filled.text, log_probs, orders_log_prob, filled.is_gold))
+        return completions
 
     @property
     def warning(self) -> str | None:
@@ -168,8 +168,8 @@ class Comparison(Result):
         from unmask.answers.plots import pair_joints
 
         shown = [self.joints.get(INDEPENDENT), self.joints.get(DEFAULT)]
-        found = [joint for joint in shown if joint is not None] or list(self.joints.values())[-1:]
-        return pair_joints(found, title=self.text)
+        joints = [joint for joint in shown if joint is not None] or list(self.joints.values())[-1:]
+        return pair_joints(joints, title=self.text)
 
     def __repr__(self) -> str:
         return f"Comparison({self.text!r}, {', '.join(self.joints)}; ranked by {self.ranked_by})"
@@ -215,6 +215,6 @@ def comparisons(
     look_at_first(lm, (question.cloze.ids for question in questions))
     for question, tables in with_tables(lm, questions, progress):
         derived = dict(zip(names, derive_all(tables, names), strict=True))
-        found = Comparison(question.text, derived, ranked_by, lm, question.cloze, question.plan.allowed, top)
-        yield found
-        save_figure(found.figure, where)
+        comparison = Comparison(question.text, derived, ranked_by, lm, question.cloze, question.plan.allowed, top)
+        yield comparison
+        save_figure(comparison.figure, where)

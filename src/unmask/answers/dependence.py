@@ -139,13 +139,21 @@ def pair_matrix(
     dtype = None if size > LARGEST_DOUBLE else torch.float64
     at_once = max(1, min(PAIRS_AT_ONCE, CELLS_AT_ONCE // size**2))
 
+    def report(passes: int) -> None:
+        if progress:
+            progress(min(passes, total), total, "passes of the model")
+
     def measure(some: list[tuple[int, int]]) -> None:
         clozes = [pair_cloze(cloze, a, b, others) for a, b in some]
-        chosen: list[Sequence[Tensor]] = [
-            likely_tokens(model, pair, size, allowed, neighbours) if sets is None else [sets[a], sets[b]]
-            for (a, b), pair in zip(some, clozes, strict=True)
-        ]
-        blocks = tables_of(model, clozes, chosen, dtype, supports=[[allowed] * 2] * len(clozes))
+        chosen: list[Sequence[Tensor]] = []
+        before = done
+        for (a, b), pair in zip(some, clozes, strict=True):
+            chosen.append(likely_tokens(model, pair, size, allowed, neighbours) if sets is None else [sets[a], sets[b]])
+            before += per_pair - pass_count([size, size])
+            report(before)
+        blocks = tables_of(
+            model, clozes, chosen, dtype, lambda part, *_: report(before + part), supports=[[allowed] * 2] * len(clozes)
+        )
         for members in grouped(blocks, lambda tables: tables.shape):
             for i, (joint,) in zip(members, derive_blocks([blocks[i] for i in members], [construction]), strict=True):
                 a, b = some[i]
@@ -154,15 +162,12 @@ def pair_matrix(
                 if look:
                     look(a, b, joint)
 
-    if progress:
-        progress(0, total, "passes of the model")
+    report(0)
     try:
         for start in range(0, len(pairs), at_once):
             measure(some := pairs[start : start + at_once])
-            for _ in some:
-                done += per_pair
-                if progress:
-                    progress(done, total, "passes of the model")
+            done += per_pair * len(some)
+            report(done)
     except Enough:
         if bool(information.isnan().sum() == k * (k - 1)):
             raise
@@ -218,8 +223,8 @@ class Dependence(Result):
 
     def pairs(self) -> list[tuple[int, int, float]]:
         """Places i < j in `positions` and their mutual information, the most dependent pair first, of the pairs measured."""
-        found = [(i, j, float(self.matrix[i, j])) for i, j in combinations(range(len(self.tokens)), 2)]
-        return sorted((pair for pair in found if not isnan(pair[2])), key=lambda pair: -pair[2])
+        pairs = [(i, j, float(self.matrix[i, j])) for i, j in combinations(range(len(self.tokens)), 2)]
+        return sorted((pair for pair in pairs if not isnan(pair[2])), key=lambda pair: -pair[2])
 
     @property
     def matrix_rows(self) -> list[list[float | None]]:
@@ -282,10 +287,10 @@ def dependences(
     look_at_first(lm, (cloze.ids if cloze.gold is None else cloze.filled(cloze.gold) for cloze in clozes))
     for number, (one, cloze, size) in enumerate(zip(texts, clozes, sizes, strict=True), 1):
         beside: Others = others or ("masked" if cloze.gold is None else "text")
-        found = pair_matrix(lm, cloze, size, beside, joint, progress if len(texts) == 1 else None, allowed, look)
+        pairs = pair_matrix(lm, cloze, size, beside, joint, progress if len(texts) == 1 else None, allowed, look)
         shown = [cloze.ids[p] for p in cloze.block] if cloze.gold is None else cloze.gold
         tokens = tuple(map(lm.token, shown))
-        answer = Dependence(one, tokens, cloze.block, found.information, found.mass, joint, beside, size, found.passes)
+        answer = Dependence(one, tokens, cloze.block, pairs.information, pairs.mass, joint, beside, size, pairs.passes)
         if progress and len(texts) > 1:
             progress(number, len(texts), "texts")
         yield answer
@@ -311,9 +316,9 @@ def _cloze(model: MaskedLM, text: str, positions: Sequence[int] | None, others: 
     return cloze
 
 
-def _size(allowed: int, sites: int, asked: int | None, alphabet: bool) -> int:
-    if asked is not None:
-        return min(asked, allowed)
+def _size(allowed: int, sites: int, candidates: int | None, alphabet: bool) -> int:
+    if candidates is not None:
+        return min(candidates, allowed)
     if allowed <= SMALL_VOCABULARY:
         return allowed
     pairs = sites * (sites - 1) // 2
@@ -356,8 +361,8 @@ class Sums:
 
     def add(self, distance: Int[Tensor, " m"], information: Float[Tensor, " m"], entropy: Float[Tensor, " m"]) -> None:
         """Pairs at these distances."""
-        for kept, values in ((self.information, information), (self.entropy, entropy), (self.pairs, torch.ones_like(entropy))):
-            kept.index_add_(0, distance.cpu(), values.double().cpu())
+        for sums, values in ((self.information, information), (self.entropy, entropy), (self.pairs, torch.ones_like(entropy))):
+            sums.index_add_(0, distance.cpu(), values.double().cpu())
 
     @property
     def longest(self) -> int:
@@ -366,14 +371,14 @@ class Sums:
 
     def by_distance(self) -> tuple[float, ...]:
         """f from distance 1 to the largest; a distance with few pairs takes in the nearest, until there are enough."""
-        found = []
+        ratios = []
         for distance in range(1, self.longest + 1):
             width = 0
             while self._around(self.pairs, distance, width) < ENOUGH and width < self.longest:
                 width += 1
             information, entropy = (self._around(sums, distance, width) for sums in (self.information, self.entropy))
-            found.append(round(max(0.0, information / max(entropy, 1e-12)), 6))
-        return tuple(found)
+            ratios.append(round(max(0.0, information / max(entropy, 1e-12)), 6))
+        return tuple(ratios)
 
     def _around(self, sums: Float[Tensor, " D"], distance: int, width: int) -> float:
         return float(sums[max(1, distance - width) : distance + width + 1].sum())
@@ -430,7 +435,7 @@ def profile_of(
             progress(sums.texts, len(rows), "texts")
     if sums.pairs[1] < FEWEST_PAIRS:
         raise InputError(f"{len(rows):,} texts of {name} have fewer than {FEWEST_PAIRS} pairs of hidden neighbours: give more")
-    kept = slice(1, sums.longest + 1)
+    inside = slice(1, sums.longest + 1)
     about = {
         "measured": datetime.now(UTC).date().isoformat(),
         "unmask": __version__,
@@ -440,9 +445,9 @@ def profile_of(
         "seed": seed,
         "skipped_texts": skipped,
         "mass_of_candidates": round(sums.mass / sums.texts, 4),
-        "pairs": [int(n) for n in sums.pairs[kept].tolist()],
-        "information": [round(x, 6) for x in (sums.information / sums.pairs.clamp(min=1))[kept].tolist()],
-        "smaller_entropy": [round(x, 6) for x in (sums.entropy / sums.pairs.clamp(min=1))[kept].tolist()],
+        "pairs": [int(n) for n in sums.pairs[inside].tolist()],
+        "information": [round(x, 6) for x in (sums.information / sums.pairs.clamp(min=1))[inside].tolist()],
+        "smaller_entropy": [round(x, 6) for x in (sums.entropy / sums.pairs.clamp(min=1))[inside].tolist()],
     }
     return Profile(sums.by_distance(), model.fingerprint, len(rows), about)
 
@@ -474,9 +479,9 @@ def measure(
     tried = rows.repeat_interleave(candidates, 0)
     tried[torch.arange(len(tried), device=ids.device), site.repeat_interleave(candidates)] = tokens.flatten()
     log_q = conditionals.distributions(tried, places.repeat_interleave(candidates, 0)).unflatten(0, (n, candidates))
-    given = log_q.exp()
-    after = torch.einsum("nc,ncp->np", weight, -torch.einsum("ncpv,ncpv->ncp", given, log_q.clamp(min=LEAST)))
-    information = torch.special.entr(torch.einsum("nc,ncpv->npv", weight, given)).sum(2) - after
+    q = log_q.exp()
+    after = torch.einsum("nc,ncp->np", weight, -torch.einsum("ncpv,ncpv->ncp", q, log_q.clamp(min=LEAST)))
+    information = torch.special.entr(torch.einsum("nc,ncpv->npv", weight, q)).sum(2) - after
     sums.add(distance.gather(1, places)[there], information[there], torch.minimum(entropy[:, :-1], entropy[:, -1:])[there])
     sums.texts += n
 
@@ -494,10 +499,10 @@ def hidden_sites(
 
 def _readable(model: MaskedLM, data: str | PathLike[str] | Sequence[str], most: int) -> tuple[list[Row], int]:
     """Texts with 2 regular tokens or more, cut to what the model takes; and the number of other texts."""
-    special, found, others = {*model.special_ids, model.mask_id}, list[Row](), 0
+    special, rows, others = {*model.special_ids, model.mask_id}, list[Row](), 0
     _, after = model.around()
     for text in data if not isinstance(data, str | PathLike) else plain_texts(user_path(data, "profile")):
-        if len(found) == most:
+        if len(rows) == most:
             break
         if not isinstance(text, str):
             raise InputError(f"{checks.shown(text)} among the texts of profile is not a text: give strings")
@@ -512,5 +517,5 @@ def _readable(model: MaskedLM, data: str | PathLike[str] | Sequence[str], most: 
         if sum(free) < 2:
             others += 1
         else:
-            found.append((ids, free))
-    return found, others
+            rows.append((ids, free))
+    return rows, others

@@ -38,9 +38,9 @@ NEARLY = 0.5
 """Root mean square log-ratio, in nats, up to which conditionals are said to nearly agree with one joint."""
 
 
-def figure_path(given: str | PathLike[str] | None, texts: int, reads: Sequence[object], name: str = "figure") -> Path | None:
+def figure_path(path: str | PathLike[str] | None, texts: int, reads: Sequence[object], name: str = "figure") -> Path | None:
     """The file that a figure goes to, if one is wanted; refused before any work if it cannot be written, or is read."""
-    return None if given is None else answer_file(name, given, FORMATS, texts, reads)
+    return None if path is None else answer_file(name, path, FORMATS, texts, reads)
 
 
 def save_figure(draw: Callable[[], Figure], path: Path | None, name: str = "figure") -> None:
@@ -94,36 +94,36 @@ def _brightest_cells(values: torch.Tensor, count: int = 8) -> list[list[int]]:
     return torch.stack(torch.unravel_index(places, values.shape), -1).tolist()
 
 
-def dependence_map(found: Dependence) -> Figure:
+def dependence_map(dependence: Dependence) -> Figure:
     """Heat map of the mutual information of every pair of positions; numbers that round to 0.00 are not written."""
     from matplotlib.colors import PowerNorm
 
     from unmask.figures import Figure
 
-    names, k = found.names(), len(found.tokens)
+    names, k = dependence.names(), len(dependence.tokens)
     side = min(14.0, max(4.6, 2.2 + 0.46 * k))
     figure = Figure(figsize=(side + 0.8, side), layout="constrained")
     panel = figure.subplots()
-    values = found.matrix.clone().fill_diagonal_(torch.nan)
-    most = max(float(found.matrix.nan_to_num().max()), 1e-12)
+    values = dependence.matrix.clone().fill_diagonal_(torch.nan)
+    most = max(float(dependence.matrix.nan_to_num().max()), 1e-12)
     image = panel.imshow(values.numpy(), cmap="Blues", norm=PowerNorm(0.5, 0, most))
     panel.set_facecolor("0.92")
     panel.set_xticks(range(k), names, rotation=60, ha="right", parse_math=False)
     panel.set_yticks(range(k), names, parse_math=False)
     if k <= 16:
-        for i, j, value in [pair for pair in found.pairs() if pair[2] >= 0.005]:
+        for i, j, value in [pair for pair in dependence.pairs() if pair[2] >= 0.005]:
             for row, column in ((i, j), (j, i)):
                 colour = "white" if value > most / 3 else "black"
                 panel.text(column, row, f"{value:.2f}", ha="center", va="center", fontsize=7, color=colour)
-    beside = "the other positions masked" if found.others == "masked" else "the other tokens as they stand"
-    shown = around_blanks(found.text, int(11 * side))
-    panel.set_title(f"{shown}\n{found.construction} joint of each pair, {beside}", fontsize=10, parse_math=False)
+    beside = "the other positions masked" if dependence.others == "masked" else "the other tokens as they stand"
+    shown = around_blanks(dependence.text, int(11 * side))
+    panel.set_title(f"{shown}\n{dependence.construction} joint of each pair, {beside}", fontsize=10, parse_math=False)
     figure.colorbar(image, ax=panel, label="mutual information (nats)", shrink=0.8)
     return figure
 
 
 def pair_map(
-    joint: Joint, product: Joint, shown: int = 16, pinned: tuple[int, int] | None = None, gold: Sequence[int] = ()
+    joint: Joint, product: Joint, shown: int = 16, pinned: tuple[int, int] | None = None, gold: Sequence[int] | None = None
 ) -> dict[str, Any]:
     """The map of two blanks under a joint, beside the product over the same tables: plain lists, which the page draws.
 
@@ -131,7 +131,8 @@ def pair_map(
     gold     the ids of the two tokens that stand there, which are always shown
     pinned   (blank, token id): the first blank is 0
 
-    axes      of each blank the tokens shown, likeliest first, and their probabilities with the other blank unknown
+    axes      of each blank the tokens shown, likeliest first, and their probabilities with the other blank unknown;
+              `stands` is the id of its gold token
     joint     probabilities of the cells, rows of the first blank; `product`: with independent blanks
     given     the likeliest tokens y of the other blank with x pinned: mu(y | x), mu(y) before, and the model's own q(y | x)
     """
@@ -141,11 +142,12 @@ def pair_map(
     axes = []
     for t in (0, 1):
         weight = marginals[t] + apart[t]
-        if len(gold):
+        if gold is not None:
             weight = weight.masked_fill((joint.tables.candidates[t] == gold[t]).to(weight.device), torch.inf)
         place = weight.topk(min(shown, joint.shape[t])).indices
         place = place[marginals[t][place].argsort(descending=True)]
-        axes.append(_tokens(joint, t, place) | {"marginal": marginals[t][place].tolist(), "product": apart[t][place].tolist()})
+        numbers = {"marginal": marginals[t][place].tolist(), "product": apart[t][place].tolist()}
+        axes.append({**_tokens(joint, t, place), **numbers, "stands": None if gold is None else gold[t]})
     rows = torch.cartesian_prod(*[torch.tensor(axis["ids"]) for axis in axes])
     size = (len(axes[0]["ids"]), len(axes[1]["ids"]))
     cells = {name: one.log_prob(rows).reshape(size).exp().tolist() for name, one in (("joint", joint), ("product", product))}
@@ -175,10 +177,10 @@ def _tokens(joint: Joint, blank: int, place: Tensor) -> dict[str, Any]:
 def _given(joint: Joint, marginals: Sequence[Tensor], blank: int, token: int, shown: int) -> dict[str, Any]:
     whole("blank", blank, 0, 1)
     other = 1 - blank
-    given = joint.conditional(other, [token])
-    place = given.topk(min(shown, len(given))).indices
+    conditional = joint.conditional(other, [token])
+    place = conditional.topk(min(shown, len(conditional))).indices
     at = int((joint.tables.candidates[blank] == token).nonzero()[0])
     model = joint.tables.log_q[other].select(blank, at).exp()
-    numbers = {"given": given, "marginal": marginals[other], "model": model}
+    numbers = {"given": conditional, "marginal": marginals[other], "model": model}
     lists = {name: values[place].tolist() for name, values in numbers.items()}
     return {"blank": blank, "token": joint.label(token), **_tokens(joint, other, place), **lists}

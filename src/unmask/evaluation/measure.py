@@ -13,7 +13,7 @@ if one pair's share of a stage is too much beside the tables of the others, the 
 The last digits of a pair's numbers may depend on the pairs it is measured with. So the pairs of a batch are stored together, and
 their number depends on the longest text of the whole run: a run that is killed and continued measures the same batches.
 
-On Ray, workers take some pairs at a time and measure them in batches, as this process would (`measured_on_ray`).
+Shared, workers take some pairs at a time and measure them in batches, as this process would (`measured_by_workers`).
 
 The pairs, and the settings that a resumed run must share, are fixed before the first pass (`make_plan`). Finished pairs are read
 from the folder, so the same call after a kill continues where the rows end.
@@ -51,7 +51,7 @@ from unmask.joints.registry import PUBLISHED_STEPS, named
 from unmask.joints.rehearsal import Launch, rehearse
 from unmask.models.batching import at_most, halving, is_out_of_memory, release_memory, triton_wanted, whole_memory
 from unmask.models.conditional_model import ConditionalModel
-from unmask.models.load import Model, as_model, model_name, model_on_ray
+from unmask.models.load import Model, model_name, shared_model
 from unmask.models.masked_lm import MaskedLM
 from unmask.models.text.blanks import alphabet_ids
 from unmask.runs.engine import Workers, each
@@ -299,10 +299,10 @@ SHARES = 4
 """Of each worker, at least: so that none waits long for the last one."""
 
 
-def measured_on_ray(
+def measured_by_workers(
     workers: Workers, load: Callable[[], MaskedLM], measured: Sequence[Any], pairs: Sequence[PositionPair]
 ) -> Iterator[Measured]:
-    """As `InBatches`, on workers of a cluster, in any order.
+    """As `InBatches`, by workers, in any order.
 
     measured   the arguments of `Measurer` after the model (three), and of `InBatches` after the measurer
     """
@@ -339,7 +339,7 @@ def evaluated(
     choice: tuple[str, int | None, int],
     budget: str | float | None = None,
     folder: Path | None = None,
-    count: int | None = None,
+    engine: str = "local",
     progress: Progress | None = None,
 ) -> Evaluation:
     """Load the model, choose the pairs, measure those that the folder does not hold yet.
@@ -349,7 +349,7 @@ def evaluated(
     """
     if budget is not None:
         memory("memory", budget, 1)
-    lm, workers, load = (as_model(model), None, None) if count is None else model_on_ray(model, count)
+    lm, workers, load = shared_model(model, engine)
     alphabet = settings["alphabet"]
     regular = lm.regular_ids if alphabet is None else tuple(sorted(alphabet_ids(lm.words, alphabet)))
     support = None if settings["support"] == "all" else regular
@@ -377,7 +377,7 @@ def evaluated(
     longest = max((len(pair.ids) for pair in plan.pairs), default=0)
     if workers is None or load is None:
         return measure_plan(plan, InBatches(measurer, budget, longest), folder, progress)
-    return measure_plan(plan, partial(measured_on_ray, workers, load, (*measured, budget, longest)), folder, progress)
+    return measure_plan(plan, partial(measured_by_workers, workers, load, (*measured, budget, longest)), folder, progress)
 
 
 MOST_USUAL, FEWEST_USUAL = 1000, 2
@@ -392,9 +392,9 @@ def seconds_per_pair(model: MaskedLM, tokens: int) -> float:
     return tokens * (2 * (model.multiplications(USUAL_TOKENS) or 0) / SPEED + tokens * SECONDS_PER_CELL)
 
 
-def usual_pairs(model: MaskedLM, tokens: int, on_ray: bool) -> int:
+def usual_pairs(model: MaskedLM, tokens: int, shared: bool) -> int:
     """How many pairs a first try has: about a minute's on two cores, which is a function of the model alone."""
-    if on_ray or model.device.type == "cuda":
+    if shared or model.device.type == "cuda":
         return MOST_USUAL
     return max(FEWEST_USUAL, min(MOST_USUAL, int(FIRST_TRY / max(seconds_per_pair(model, tokens), 1e-3))))
 

@@ -92,13 +92,13 @@ def with_intervals(values: Float[np.ndarray, "rows pairs"], seed: int, resamples
 def _resampled_means(values: Float[np.ndarray, "rows pairs"], seed: int, resamples: int) -> Float[np.ndarray, "resamples rows"]:
     """The mean of each row over pairs drawn with replacement: how often each pair was drawn, times the values."""
     draw, pairs, at_once = np.random.default_rng(seed), values.shape[1], max(1, 2**23 // values.size)
-    found = []
+    means = []
     for start in range(0, resamples, at_once):
         drawn = draw.integers(0, pairs, (min(at_once, resamples - start), pairs))
         places = drawn + pairs * np.arange(len(drawn))[:, None]
         counts = np.bincount(places.ravel(), minlength=drawn.size).reshape(drawn.shape)
-        found.append(counts.astype(float) @ values.T / pairs)
-    return np.concatenate(found)
+        means.append(counts.astype(float) @ values.T / pairs)
+    return np.concatenate(means)
 
 
 def _exp(value: float | None) -> float | None:
@@ -191,19 +191,19 @@ MANY_BINS = 10
 
 def bins(distances: Sequence[int], least: int) -> list[tuple[int, int]]:
     """Ranges [low, high] that cover the distances in order, neighbours pooled until a range has `least` pairs or more."""
-    found: list[tuple[int, int]] = []
+    ranges: list[tuple[int, int]] = []
     values, counts = np.unique(np.asarray(distances, dtype=int), return_counts=True)
     low, held = None, 0
     for value, count in zip(values.tolist(), counts.tolist(), strict=True):
         low, held = (value if low is None else low), held + count
         if held >= least:
-            found.append((low, value))
+            ranges.append((low, value))
             low, held = None, 0
     if low is not None:
-        if found:
-            low = found.pop()[0]
-        found.append((low, int(values[-1])))
-    return found
+        if ranges:
+            low = ranges.pop()[0]
+        ranges.append((low, int(values[-1])))
+    return ranges
 
 
 def distance_figure(rows: pandas.DataFrame, column: str, title: str = "") -> Figure | None:
@@ -277,7 +277,7 @@ class Evaluation(Result):
     """Table 1 for one model and one set of pairs.
 
     settings   what was asked, with the model's fingerprint and hashes of the data
-    rows       one row per pair and construction (columns: docs/evaluation.md)
+    rows       one row per pair and construction (the columns of `to_frame`)
     pairs      how many pairs were asked for
     failed     the pairs that are not in the table, each with the reason
     skipped    how many texts gave no pair, by reason
@@ -308,11 +308,11 @@ class Evaluation(Result):
 
         rows = []
         for row in self.summary["constructions"]:
-            found: dict[str, Any] = {"construction": row["construction"], "label": named(row["construction"]).label}
+            numbers: dict[str, Any] = {"construction": row["construction"], "label": named(row["construction"]).label}
             for measure in (*HEADINGS, "difference"):
                 number = row.get(measure) or {"value": None, "low": None, "high": None}
-                found |= interval_columns(measure, number)
-            rows.append({**found, "steps": row["steps"], "objective": row["objective"]})
+                numbers |= interval_columns(measure, number)
+            rows.append({**numbers, "steps": row["steps"], "objective": row["objective"]})
         return pandas.DataFrame(rows)
 
     def to_dict(self) -> dict[str, Any]:

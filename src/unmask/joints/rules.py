@@ -258,9 +258,8 @@ def triton_serves(*blocks: Tables) -> bool:
 
 def pair_form(tables: Tables, rule: Rule) -> PairForm | None:
     """The form of `rule`, or None if it has none."""
-    form = getattr(rule, "pair_form", None)
-    found: PairForm | None = form(tables) if form is not None else None
-    return found
+    form: Callable[[Tables], PairForm | None] = getattr(rule, "pair_form", lambda _: None)
+    return form(tables)
 
 
 @dataclass(frozen=True, eq=False)

@@ -223,10 +223,10 @@ def widen_output(network: Any) -> None:
 
 def _gathered(output: Any, positions: Tensor) -> Any:
     """An encoder's output with the last hidden state at `positions` in place of the whole."""
-    kept = rows_at(output[0], positions)
+    states = rows_at(output[0], positions)
     if isinstance(output, tuple):
-        return (kept, *output[1:])
-    output["last_hidden_state"] = kept
+        return (states, *output[1:])
+    output["last_hidden_state"] = states
     return output
 
 

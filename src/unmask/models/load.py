@@ -49,7 +49,8 @@ def load(
     name
         Folder or hub name of a masked language model [default: the bundled English model].
     device
-        auto, cpu, cuda or cuda:N.
+        auto, cpu, cuda or cuda:N. A list shares the work of score, evaluate, sample and translate among processes, one for
+        each device: cuda:0,1,2,3.
     dtype
         auto, float32, bfloat16, float16 or float64; auto is float32 everywhere, also for weights stored in half precision.
     shift
@@ -132,16 +133,45 @@ def on_device(model: Model, device: str) -> Callable[[], MaskedLM]:
         named["name"] = os.path.realpath(folder)
     if isinstance(model, partial) or model is None or isinstance(model, str | os.PathLike):
         return partial(model.func if isinstance(model, partial) else load, **named | {"device": device})
-    raise InputError("engine ray loads the model in every worker: give its folder or name, not a loaded model")
+    raise InputError("workers load the model themselves: give its folder or name, not a loaded model")
 
 
-def model_on_ray(model: Model, count: int = 0, most: int | None = None) -> tuple[MaskedLM, Workers, Callable[[], MaskedLM]]:
-    """Joins or starts Ray: the model on this process's CPU, the workers, and what loads the model in one of them.
+def devices_of(model: Any) -> tuple[str, ...]:
+    """The devices that loading names: "cuda:0,1" is ("cuda:0", "cuda:1"), "auto" is itself."""
+    named = str(model.keywords.get("device", "auto")) if isinstance(model, partial) else "auto"
+    parts = [part.strip() for part in named.split(",")]
+    return tuple(f"cuda:{part}" if number and part.isdigit() else part for number, part in enumerate(parts))
 
-    count   of workers, 0 for one per GPU or per two CPUs; most: items that there can be
-    """
-    from unmask.runs.engine import ray_workers
 
-    here = on_device(model, "cpu")
-    workers = ray_workers(count, model.keywords.get("device", "auto") if isinstance(model, partial) else "auto", most)
-    return here(), workers, on_device(model, workers.device)
+def is_shared(model: Any, engine: str) -> bool:
+    """Whether workers share the work: those of engine ray, or a process for each of several devices of this machine."""
+    from unmask.runs.engine import workers_of
+
+    return workers_of(engine) is not None or len(devices_of(model)) > 1
+
+
+def workers_for(model: Any, engine: str, most: int | None = None) -> Workers | None:
+    """The workers; None: this process does the work. `most`: items that there can be."""
+    from unmask.runs.engine import Processes, ray_workers, workers_of
+
+    devices = devices_of(model)
+    if (count := workers_of(engine)) is not None:
+        return ray_workers(count, devices[0], most)
+    if len(devices) == 1:
+        return None
+    from unmask.models.loading import resolve_device
+
+    if len({resolve_device(device).type for device in devices}) > 1:
+        raise InputError(f"device {','.join(devices)!r} mixes kinds, whose numbers differ by rounding: use devices of one kind")
+    return Processes(devices)
+
+
+def shared_model(
+    model: Model, engine: str, most: int | None = None
+) -> tuple[MaskedLM, Workers | None, Callable[[], MaskedLM] | None]:
+    """The model here, `workers_for` it, and what loads the model in one of them: with workers, it is here on the CPU."""
+    if not is_shared(model, engine):
+        return as_model(model), None, None
+    here, workers = on_device(model, "cpu")(), workers_for(model, engine, most)
+    assert workers is not None
+    return here, workers, on_device(model, workers.device)

@@ -38,6 +38,8 @@ def resolve_device(device: str | torch.device) -> torch.device:
     """The device named; "auto" is CUDA if there is a GPU, else the CPU. Others that torch knows are refused."""
     if device == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    if "," in str(device):
+        raise ModelError(f"device {device!r} is a list, for score, evaluate, sample and translate: use one here")
     try:
         named = torch.device(device if isinstance(device, torch.device) else str(device))
     except (RuntimeError, ValueError):

@@ -1,7 +1,8 @@
-"""One function on many items: in this process, or on the workers of a Ray cluster.
+"""One function on many items: in this process, in processes of this machine, or on the workers of a Ray cluster.
 
     for index, result in each(score, chunks, setup=partial(load, "name")):                  # a plain loop
     for index, result in each(score, chunks, ray_workers(4), setup=partial(load, "name")):  # on Ray, in any order
+    for index, result in each(score, chunks, Processes(("cuda:0", "cuda:1")), setup=...):   # a process for each device
 
 computes `function(setup(), item)`; without a setup, `function(item)`. Both travel to the workers, as functions of a module or
 `functools.partial` of one; a worker calls the setup once. Items are read as workers take them; None says that there is no item
@@ -13,11 +14,15 @@ function, or LOST workers that die in a row over an item, end the loop; earlier 
 from __future__ import annotations
 
 import os
+import pickle
 import socket
+import subprocess
+import sys
 import warnings
 from collections import deque
-from collections.abc import Callable, Generator, Iterable
+from collections.abc import Callable, Collection, Generator, Iterable
 from dataclasses import dataclass
+from multiprocessing.connection import Connection, Pipe, wait
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
@@ -26,15 +31,151 @@ from unmask.errors import InputError, UnmaskError, UnmaskWarning
 
 LOST, PATIENCE, CONNECT = 3, 60.0, 10.0
 """Workers that may die in a row; seconds without a worker before a warning, and seconds to reach a cluster."""
+NOT_SENT = "a given function or object cannot be sent to workers: define it in a module"
+
+
+class Worker:
+    """What a worker's process holds: the function, and what the setup returned."""
+
+    def __init__(self, function: Callable[..., Any], setup: Callable[[], Any] | None) -> None:
+        self.function, self.setup, self.before = function, setup, tuple[Any, ...]()
+
+    def run(self, *item: Any) -> tuple[Any, UnmaskError | str | None]:
+        """The result and None, or None and the error; without an item, the beginning."""
+        try:
+            if item:
+                return self.function(*self.before, *item), None
+            self.before = () if self.setup is None else (self.setup(),)
+            return None, None
+        except UnmaskError as error:
+            return None, error
+        except Exception as error:
+            return None, f"{type(error).__name__}: {(str(error).strip() or 'no message').splitlines()[0]}"
+
+
+class Processes:
+    """A process of this machine for each device, such as ("cuda:0", "cuda:1"); each sees its own GPU only, as `cuda`."""
+
+    failures: tuple[type[Exception], ...] = ()
+
+    def __init__(self, devices: tuple[str, ...]) -> None:
+        self.count, self.device = len(devices), devices[0].partition(":")[0]
+        numbers = [int(device.partition(":")[2] or 0) for device in devices]
+        visible = os.environ.get("CUDA_VISIBLE_DEVICES")
+        self.free = [visible.split(",")[number] if visible else str(number) for number in numbers]
+
+    def start(self, *work: Any) -> tuple[subprocess.Popen[bytes], Connection, str]:
+        """A new process that has the function and the setup. It ends when this one does: its pipe is then closed."""
+        here, there = Pipe()
+        gpu, program = self.free.pop(), f"from unmask.runs.engine import serve; serve({there.fileno()})"
+        own = {"PYTHONWARNINGS": "ignore", "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
+        threads = {"OMP_NUM_THREADS": str(max(1, (os.cpu_count() or 1) // self.count))}
+        process = subprocess.Popen(
+            [sys.executable, "-c", program],
+            env=threads | os.environ | own | ({"CUDA_VISIBLE_DEVICES": gpu} if self.device == "cuda" else {}),
+            pass_fds=[there.fileno()],
+            stdout=subprocess.DEVNULL,
+            start_new_session=True,  # an interrupt of the terminal is this process's to answer
+        )
+        there.close()
+        try:
+            here.send_bytes(pickle.dumps(work))  # `send` would pass tensors by file descriptors
+        except (TypeError, AttributeError, pickle.PicklingError):
+            self.stop((process, here, gpu))
+            raise InputError(NOT_SENT) from None
+        return process, here, gpu
+
+    def send(self, worker: tuple[subprocess.Popen[bytes], Connection, str], item: tuple[Any, ...]) -> Connection:
+        """Where the answer will come; a process that is dead already says so there."""
+        try:
+            worker[1].send_bytes(pickle.dumps(item))
+        except OSError:
+            worker[0].kill()
+        return worker[1]
+
+    def ready(self, handles: Collection[Connection], seconds: float | None) -> Connection | None:
+        """A handle whose answer, or whose end, is here; None after so many seconds without one."""
+        return next(iter(wait(handles, seconds)), None)  # type: ignore[arg-type, return-value]
+
+    def answer(self, handle: Connection) -> Any:
+        """The answer, or how the worker died."""
+        try:
+            return pickle.loads(handle.recv_bytes())
+        except (EOFError, OSError):
+            return ChildProcessError("its process has ended")
+
+    def stop(self, worker: tuple[subprocess.Popen[bytes], Connection, str]) -> None:
+        """End a process."""
+        process, pipe, gpu = worker
+        process.kill()
+        process.wait()
+        pipe.close()
+        self.free.append(gpu)
+
+
+def serve(descriptor: int) -> None:
+    """A process of `Processes`: answers items until its pipe is closed."""
+    with Connection(descriptor) as pipe:
+        try:
+            worker = Worker(*pickle.loads(pipe.recv_bytes()))
+            while True:
+                pipe.send_bytes(pickle.dumps(worker.run(*pickle.loads(pipe.recv_bytes()))))
+        except (EOFError, OSError):
+            return
 
 
 @dataclass(frozen=True)
-class Workers:
+class RayWorkers:
     """Processes of the Ray cluster that was joined: at most `count`, each with a GPU (`device` cuda) or its share of CPUs."""
 
     count: int
     device: str
     cpus: int = 1
+
+    @property
+    def failures(self) -> tuple[type[Exception], ...]:
+        """What Ray raises when the cluster itself is lost."""
+        import ray
+
+        return (ray.exceptions.RayError,)
+
+    def start(self, *work: Any) -> Any:
+        """A new actor."""
+        import ray
+
+        try:
+            sent = [ray.put(part) for part in work]
+        except TypeError:  # pickle's long report
+            raise InputError(NOT_SENT) from None
+        return ray.remote(Worker).options(num_gpus=int(self.device == "cuda"), num_cpus=self.cpus).remote(*sent)
+
+    def send(self, worker: Any, item: tuple[Any, ...]) -> Any:
+        """Where the answer will come."""
+        return worker.run.remote(*item)
+
+    def ready(self, handles: Collection[Any], seconds: float | None) -> Any:
+        """A handle whose answer is here; None after so many seconds without one."""
+        import ray
+
+        return next(iter(ray.wait(list(handles), num_returns=1, timeout=seconds)[0]), None)
+
+    def answer(self, handle: Any) -> Any:
+        """The answer, or how the worker died."""
+        import ray
+
+        try:
+            return ray.get(handle)
+        except (ray.exceptions.RayActorError, ray.exceptions.ObjectLostError) as error:
+            return error
+
+    def stop(self, worker: Any) -> None:
+        """End an actor, also one that was only out of reach."""
+        import ray
+
+        ray.kill(worker)
+
+
+Workers = Processes | RayWorkers
 
 
 def workers_of(engine: str) -> int | None:
@@ -47,7 +188,7 @@ def workers_of(engine: str) -> int | None:
     return int(count or 0)
 
 
-def ray_workers(count: int = 0, device: str = "auto", most: int | None = None) -> Workers:
+def ray_workers(count: int = 0, device: str = "auto", most: int | None = None) -> RayWorkers:
     """Joins or starts Ray. `count` 0 is one worker per GPU, or per two CPUs; `most`: the number of items, if it is known."""
     join_ray()
     import ray
@@ -60,7 +201,7 @@ def ray_workers(count: int = 0, device: str = "auto", most: int | None = None) -
     size = max(1, min(count or (gpus if on_gpu else cpus // 2), most or count or cpus))
     on_one_machine = max((int(node["Resources"].get("CPU", 1)) for node in ray.nodes() if node["Alive"]), default=1)
     share = 1 if on_gpu else max(1, min(cpus // size, on_one_machine))
-    return Workers(size, "cuda" if on_gpu else "cpu", share)
+    return RayWorkers(size, "cuda" if on_gpu else "cpu", share)
 
 
 def join_ray() -> None:
@@ -85,30 +226,11 @@ def join_ray() -> None:
         ray.init(include_dashboard=False, log_to_driver=False, logging_level="CRITICAL")
     except Exception as error:
         if address is None:
-            raise UnmaskError(f"Ray does not start on this machine ({_last_line(error)}): use engine local") from None
+            raise UnmaskError(f"Ray does not start on this machine ({last_line(error)}): use engine local") from None
         raise InputError(
-            f"RAY_ADDRESS {address!r} cannot be joined as a Ray cluster ({_last_line(error)}): start one there (ray start "
+            f"RAY_ADDRESS {address!r} cannot be joined as a Ray cluster ({last_line(error)}): start one there (ray start "
             "--head) with the same version of Ray; if it asks for a token, set RAY_AUTH_TOKEN and RAY_AUTH_MODE=token"
         ) from None
-
-
-class _Worker:
-    """An actor: a process that called the setup once."""
-
-    def __init__(self, function: Callable[..., Any], setup: Callable[[], Any] | None) -> None:
-        self.function, self.setup, self.before = function, setup, tuple[Any, ...]()
-
-    def run(self, *item: Any) -> tuple[Any, UnmaskError | str | None]:
-        """The result and None, or None and the error; without an item, the beginning."""
-        try:
-            if item:
-                return self.function(*self.before, *item), None
-            self.before = () if self.setup is None else (self.setup(),)
-            return None, None
-        except UnmaskError as error:
-            return None, error
-        except Exception as error:
-            return None, f"{type(error).__name__}: {(str(error).strip() or 'no message').splitlines()[0]}"
 
 
 class _Task(NamedTuple):
@@ -135,18 +257,11 @@ def each(
                 left = rest(left, result) if rest else None  # noqa: PLW2901
                 yield index, result
         return
-    import ray
-
     unread, number, waiting = iter(items), 0, deque[_Task]()
     idle, busy, unborn = list[Any](), dict[Any, tuple[Any, _Task]](), 0
-    actor = ray.remote(_Worker).options(num_gpus=int(workers.device == "cuda"), num_cpus=workers.cpus)
-    try:
-        sent = ray.put(function), ray.put(setup)
-    except TypeError:  # pickle's long report
-        raise InputError("a given function or object cannot be sent to Ray's workers: define it in a module") from None
 
     def give(worker: Any, task: _Task) -> None:
-        busy[worker.run.remote(*task.item)] = (worker, task)
+        busy[workers.send(worker, task.item)] = (worker, task)
 
     try:
         while True:
@@ -159,13 +274,16 @@ def each(
             if not waiting and len(busy) == starting:
                 return
             for _ in range(min(len(waiting) - starting, workers.count - len(busy))):
-                give(actor.remote(*sent), _Task(None))
-            worker, task, answer = _next(busy)
+                give(workers.start(function, setup), _Task(None))
+            handle = _ready(workers, busy)
+            worker, task = busy.pop(handle)
+            answer = workers.answer(handle)
             if isinstance(answer, Exception):
+                workers.stop(worker)
                 unborn += task.number is None
                 if max(unborn, task.lost + 1) == LOST:
                     over = "before they began" if task.number is None else f"over item {task.number}"
-                    raise UnmaskError(f"{LOST} Ray workers died {over} ({_last_line(answer)}): see their logs")
+                    raise UnmaskError(f"{LOST} workers died {over} ({last_line(answer)}): is their memory too small?")
                 waiting.extendleft([] if task.number is None else [task._replace(lost=task.lost + 1)])
                 continue
             idle.append(worker)
@@ -173,9 +291,9 @@ def each(
             unborn = 0
             if error is not None and task.number is None:
                 needed = "every machine needs unmask, and the model under the same name or path"
-                raise InputError(f"a Ray worker cannot begin ({error}): {needed}")
+                raise InputError(f"a worker cannot begin ({error}): {needed}")
             if isinstance(error, str):
-                raise UnmaskError(f"item {task.number} failed on a Ray worker ({error}): the same command tries it again")
+                raise UnmaskError(f"item {task.number} failed on a worker ({error}): the same command tries it again")
             if error is not None:
                 error.add_note(f"item {task.number}")
                 raise error
@@ -183,29 +301,22 @@ def each(
                 if rest and (left := rest(task.item[0], result)) is not None:
                     give(idle.pop(), _Task(task.number, (left,)))
                 yield task.number, result
-    except ray.exceptions.RayError as lost:
-        raise UnmaskError(f"Ray gave up ({_last_line(lost)}): what was done is kept, the same command continues") from None
+    except workers.failures as lost:
+        raise UnmaskError(f"Ray gave up ({last_line(lost)}): what was done is kept, the same command continues") from None
     finally:
         for worker in [*idle, *(worker for worker, _ in busy.values())]:
-            ray.kill(worker)
+            workers.stop(worker)
 
 
-def _next(busy: dict[Any, tuple[Any, _Task]]) -> tuple[Any, _Task, tuple[Any, UnmaskError | str | None] | Exception]:
-    """A worker, its task, and its answer, or how it died."""
-    import ray
-
+def _ready(workers: Workers, busy: dict[Any, tuple[Any, _Task]]) -> Any:
+    """A handle that is ready; a warning if no worker has started for long."""
     works = any(task.number is not None for _, task in busy.values())
-    ready, _ = ray.wait(list(busy), num_returns=1, timeout=None if works else PATIENCE)
-    if not ready:
-        warnings.warn(f"no Ray worker has started in {PATIENCE:.0f} seconds: see `ray status`", UnmaskWarning, stacklevel=4)
-        ready, _ = ray.wait(list(busy), num_returns=1)
-    worker, task = busy.pop(ready[0])
-    try:
-        return worker, task, ray.get(ready[0])
-    except (ray.exceptions.RayActorError, ray.exceptions.ObjectLostError) as error:
-        ray.kill(worker)  # one that was only out of reach
-        return worker, task, error
+    if (handle := workers.ready(busy, None if works else PATIENCE)) is None:
+        warnings.warn(f"no worker has started in {PATIENCE:.0f} seconds: on Ray, see `ray status`", UnmaskWarning, stacklevel=4)
+        handle = workers.ready(busy, None)
+    return handle
 
 
-def _last_line(error: BaseException) -> str:
+def last_line(error: BaseException) -> str:
+    """The last line of an error's message, or its name."""
     return (str(error).strip() or type(error).__name__).splitlines()[-1]

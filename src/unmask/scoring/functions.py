@@ -233,8 +233,8 @@ def _alike(model: ConditionalModel, batch: TextBatch) -> Iterator[tuple[Int[Tens
     for number, sites in enumerate(each):
         rows = (which == number).nonzero().flatten()
         template = batch.ids[rows[0]].index_fill(0, sites, model.mask_id)
-        given = [t for t in range(len(template)) if t not in set(sites.tolist())]
-        yield rows, Target(model, template.tolist(), given=given)
+        fixed = [t for t in range(len(template)) if t not in set(sites.tolist())]
+        yield rows, Target(model, template.tolist(), given=fixed)
 
 
 def score_orders(

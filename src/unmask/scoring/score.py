@@ -45,7 +45,7 @@ import numpy as np
 from unmask.answers.checking import look_at_first
 from unmask.checks import whole
 from unmask.errors import InputError
-from unmask.models.load import Model, as_model, model_name, model_on_ray
+from unmask.models.load import Model, model_name, shared_model
 from unmask.models.masked_lm import MaskedLM
 from unmask.models.text.text_tokenizer import TextTokenizer
 from unmask.results import Result
@@ -62,7 +62,6 @@ if TYPE_CHECKING:
     import pyarrow
 
 KIND = "score"
-NO_TEXT = "there is no text to score: give at least one"
 CHUNK_TEXTS = {"cpu": 512, "cuda": 8192}
 CHUNK_PASSES = {"cpu": 20_000, "cuda": 2_000_000}
 """Limits of one chunk: some seconds of work, which an interrupt can lose."""
@@ -82,14 +81,14 @@ class Run:
 
     folder    where rows are kept; None: in memory
     format    of the file that a folder gets at the end
-    workers   processes of a Ray cluster that do the work, 0 for as many as fit; None: this process
+    engine    local, ray, or ray:N
     """
 
     model: Model
     shape: RowShape
     folder: Path | None = None
     format: str = "jsonl"
-    workers: int | None = None
+    engine: str = "local"
 
 
 def score_items(
@@ -102,10 +101,10 @@ def score_items(
     once = isinstance(items, Iterator)
     total, identity = (0, "") if once else count_and_hash(items)
     if (first_item := next(iter(items), None)) is None:
-        raise InputError(NO_TEXT)
+        raise InputError("there is no text to score: give at least one")
     items = chain([first_item], items) if once else items
     shape = run.shape.with_columns(first_item)
-    model, workers, load = (as_model(run.model), None, None) if run.workers is None else model_on_ray(run.model, run.workers)
+    model, workers, load = shared_model(run.model, run.engine)
     if run.folder is None:
         in_memory: list[dict[str, Any]] = []
         take = in_memory.append if sink is None else sink
@@ -306,23 +305,23 @@ class RowShape:
     """The scores of rows, what a row is (texts, words, tokens or nested), and its unit (nats or bits).
 
     windows   whether texts longer than the model are scored in windows
-    given     columns of the user's table that come back, and the type of each
+    carried   columns of the user's table that come back, and the type of each
     """
 
     scores: tuple[Score, ...]
     kind: str = "texts"
     unit: str = "nats"
     windows: bool = False
-    given: tuple[tuple[str, str], ...] = ()
+    carried: tuple[tuple[str, str], ...] = ()
 
     def with_columns(self, first: Item) -> RowShape:
         """The same with the other columns of the first text's record; a name that is one of ours is left out."""
         if not first.columns:
             return self
-        own = {*replace(self, given=()).columns.names, *columns_of(self.scores), "text", "length", "unknown"}
+        own = {*replace(self, carried=()).columns.names, *columns_of(self.scores), "text", "length", "unknown"}
         types = {bool: "bool", int: "int64", float: "double"}
         others = {name: types.get(type(value), "string") for name, value in first.columns.items() if name not in own}
-        return replace(self, given=tuple(others.items()))
+        return replace(self, carried=tuple(others.items()))
 
     @cached_property
     def columns(self) -> pyarrow.Schema:
@@ -334,7 +333,7 @@ class RowShape:
 
         shares = [pa.field(score.share_column, pa.float64()) for score in self.scores if score.by_token]
         word, token = [*typed(WORD), *shares], [*typed(TOKEN), *shares]
-        start, reason = typed({"item": "int64", "id": "string", **dict(self.given)}), pa.field("reason", pa.string())
+        start, reason = typed({"item": "int64", "id": "string", **dict(self.carried)}), pa.field("reason", pa.string())
         if self.kind in ("words", "tokens"):
             return pa.schema([*start, *(word if self.kind == "words" else token), reason])
         whole = typed({"text": "string", "length": "int64", "unknown": "int64"})
@@ -370,7 +369,7 @@ class RowShape:
             if self.kind == "nested":
                 rows.append(row | parts)
             else:
-                start = {name: row[name] for name in ("item", "id", *dict(self.given))}
+                start = {name: row[name] for name in ("item", "id", *dict(self.carried))}
                 named = [dict.fromkeys(self.columns.names) | start | part for part in parts[self.kind] or [{}]]
                 rows += [one | {"reason": row["reason"]} for one in named]
         return rows
@@ -380,7 +379,7 @@ class RowShape:
         cells: dict[str, list[Any]] = {
             "item": [text.number for text in chunk],
             "id": [text.item.id for text in chunk],
-            **{name: [_as_given((text.item.columns or {}).get(name), kind) for text in chunk] for name, kind in self.given},
+            **{name: [_as_column((text.item.columns or {}).get(name), kind) for text in chunk] for name, kind in self.carried},
             "text": [text.item.text for text in chunk],
             "length": [0 if text.encoded is None else len(text.encoded.sites) for text in chunk],
             "unknown": [0 if text.encoded is None else text.encoded.unknown for text in chunk],
@@ -405,7 +404,7 @@ class RowShape:
         }
 
 
-def _as_given(value: Any, kind: str) -> Any:
+def _as_column(value: Any, kind: str) -> Any:
     """A value of the user's table as its column holds it."""
     return value if kind != "string" or value is None or isinstance(value, str) else as_json(value, indent=None)
 
@@ -612,7 +611,7 @@ class PairScores(_Scored):
     """Minimal pairs with the scores of both sentences, from `unmask.score` with `pairs`.
 
     shape   the scores and their unit
-    pairs   one row per pair: set, phenomenon, sentence_good, sentence_bad, and for each score good_NAME, bad_NAME and
+    rows    one row per pair: set, phenomenon, sentence_good, sentence_bad, and for each score good_NAME, bad_NAME and
             NAME_correct: 1 if the good sentence has the better score, 0.5 for a tie, 0 if the bad one has, None if one has none
 
     >>> pair = {"sentence_good": "The keys are here.", "sentence_bad": "The keys is here."}
@@ -620,16 +619,11 @@ class PairScores(_Scored):
     1.0
     """
 
-    KEYS = ("scores", "unit", "accuracy", "pairs")
+    KEYS = ("scores", "unit", "accuracy", "pairs=rows")
     ROWS = "accuracy"
 
     shape: RowShape
-    pairs: Rows
-
-    @property
-    def rows(self) -> Rows:
-        """The pairs."""
-        return self.pairs
+    rows: Rows
 
     @cached_property
     def accuracy(self) -> Rows:

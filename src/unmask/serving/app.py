@@ -18,7 +18,6 @@ from fastapi import FastAPI, Request
 from fastapi import Path as PathParameter
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse, Response, StreamingResponse
-from pydantic import BaseModel, Field
 from starlette.exceptions import HTTPException
 
 from unmask import __version__
@@ -46,14 +45,10 @@ PAGE = files("unmask.serving") / "page"
 DRAWING = files("unmask.answers") / "drawing"
 
 
-class Refusal(BaseModel):
-    """Why a request was not answered."""
-
-    error: str = Field(description="one line: what was given, what is wrong with it, what to do")
-
-
+LINE = {"type": "object", "properties": {"error": {"type": "string"}}, "required": ["error"]}
+REFUSED = "4xx: the line says what was given, what is wrong with it, and what to do. 503: the server is ending."
 REFUSALS: dict[int | str, dict[str, Any]] = {
-    "default": {"model": Refusal, "description": "4xx: the line says what was given, and what to do. 503: the server is ending."}
+    "default": {"description": REFUSED, "content": {"application/json": {"schema": LINE}}}
 }
 LINES = {
     "There was an error parsing the body": "the body cannot be read: send JSON, with numbers of at most 4,000 digits",
@@ -214,7 +209,7 @@ def _add_copy(app: FastAPI, name: str, questions: Questions, copies: Copies) -> 
         values = asked.model_dump()
         if name == "fill" and questions.tabled(values):
             return copies.of("compare", {**values, "top": None})
-        return copies.of(name, values)
+        return copies.of(name, questions.measured(values) if name == "dependence" else values)
 
     copy.__annotations__["asked"], copy.__name__ = limits.request(name), f"{name}_copy"
     app.post(f"/api/{name}/copy")(copy)

@@ -40,6 +40,7 @@ Content = Annotated[str, Len(1, MOST_BATCH_BYTES)]
 Name = Annotated[str, Len(1, 40)]
 Scores = Annotated[list[Name], Len(1, MOST_SCORES)]
 Places = Annotated[list[Annotated[int, Interval(ge=1, le=100_000)]], Len(1, LONGEST_TEXT)]
+Chosen = Annotated[list[Annotated[int, Interval(ge=0, le=LONGEST_TEXT)]], Len(2, LONGEST_TEXT)]
 Candidates = Annotated[int, Interval(ge=2, le=MOST_CANDIDATES)]
 Completions = Annotated[int, Interval(ge=1, le=MOST_COMPLETIONS)]
 REQUEST = ConfigDict(extra="forbid", allow_inf_nan=False, strict=True)
@@ -86,7 +87,7 @@ QUESTIONS: dict[str, Question] = {
     "plan": Question("fill", ASKED, {"text": BLANKED}),
     "fill": Question(
         "fill",
-        {**ASKED, "top": Completions},
+        {**ASKED, "top": Completions, "targets": Annotated[list[Text], Len(1, MOST_BLANKS)]},
         {"text": BLANKED, "candidates": 64, "cells": 14},
         more={
             "cells": (int, Field(14, ge=2, le=MOST_CELLS, description="Tokens along each edge of the map of two blanks.")),
@@ -98,6 +99,7 @@ QUESTIONS: dict[str, Question] = {
         {"text": Text, "joint": Name, "others": None, "candidates": Candidates},
         {"text": "The doctor told her patient to rest.", "candidates": 32},
         {"text": NEEDED, "candidates": 32},
+        {"chosen": (Chosen | None, Field(None, description="Numbers of the words measured, from 0, as `words` counts them."))},
     ),
     "mutants": Question(
         "mutants",

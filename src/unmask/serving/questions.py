@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import threading
 from collections import OrderedDict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from math import comb, prod
 from pathlib import Path
@@ -17,11 +17,10 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import unmask
-from unmask.answers.blanked_text import FEW, Grid
-from unmask.answers.chain_filling import ChainFilling, searches
+from unmask.answers.blanked_text import FEW, Filling, Grid
+from unmask.answers.chain_filling import searches
 from unmask.answers.comparison import Comparison
 from unmask.answers.dependence import dependences
-from unmask.answers.filling import Filling
 from unmask.answers.plots import dependence_in_words, pair_map
 from unmask.answers.search import Search
 from unmask.cloze import Cloze
@@ -109,14 +108,9 @@ class Questions:
     def _words(self, text: str, offset: int) -> list[Answer]:
         if not text.strip():
             return []
-        tokens, unknown = self.model.words.tokens_of(text), self.model.words.unknown_id
-        by_number: dict[int, list[int]] = {}
-        for t, number in enumerate(tokens.words):
-            if number is not None and tokens.spans[t][1] > tokens.spans[t][0]:
-                by_number.setdefault(number, []).append(t)
-        places = [(tokens.spans[ts[0]][0], tokens.spans[ts[-1]][1], ts) for ts in by_number.values()]
-        places, words = places or [(a, b, [0]) for a, b in spaced_words(text)], []
-        for start, end, own in places:
+        tokens, unknown, words = self.model.words.tokens_of(text), self.model.words.unknown_id, []
+        places = [(tokens.spans[own[0]][0], tokens.spans[own[-1]][1], own) for own in _by_word(tokens)]
+        for start, end, own in places or [(a, b, [0]) for a, b in spaced_words(text)]:
             start += len(text[start:end]) - len(text[start:end].lstrip())
             shown = {"text": text[start:end], "start": offset + start, "end": offset + end, "pieces": len(own)}
             words.append({**shown, "blank": None, "known": unknown not in [tokens.ids[t] for t in own]})
@@ -146,10 +140,10 @@ class Questions:
 
     def _reads(self, asked: Values) -> tuple[bool, Cloze | None]:
         """Whether the fillings of a text are searched, and its blanks, where their lengths are known."""
-        grid = Grid(candidates=asked["candidates"], exact=asked["exact"])
+        grid = Grid(targets=asked.get("targets"), candidates=asked["candidates"], exact=asked["exact"])
         joint = None if asked["joint"] is None else named(asked["joint"], "joint").name
         searched, cloze = searches(self.model, asked["text"], joint, grid, Search())
-        return searched, cloze if searched else cloze or self.model.cloze(asked["text"])
+        return searched, cloze if searched else cloze or self.model.cloze(asked["text"], targets=grid.targets)
 
     def _blanks(self, text: str) -> int:
         count = len(self._typed.findall(text))
@@ -165,7 +159,7 @@ class Questions:
         """The blanks of a text, as `unmask.fill`: the best completions under a joint.
 
         Of two blanks or more over a table also every construction (of an exact joint, the chosen one and the product), and of two
-        blanks the map, with a token pinned if asked.
+        blanks the map, with a token pinned if asked. The targets are on it, and among the completions.
         """
         blanks = self._blanks(asked["text"])
         searched, cloze = self._reads(asked)
@@ -173,7 +167,7 @@ class Questions:
             return self._compared(asked, cloze, progress)
         if asked["pin"]:
             raise InputError("a token is pinned in one of two blanks, and the text does not have two: unpin it")
-        verb = {name: asked[name] for name in ("text", "joint", "candidates", "exact", "top")}
+        verb = {name: asked[name] for name in ("text", "joint", "candidates", "exact", "top", "targets")}
         filling = self._result("fill", verb, progress=progress)
         more: Answer = {"blanks": blanks, "map": None, "constructions": [], "beside": searched and cloze is not None, "note": ""}
         more["summary"] = _plainly(filling.summary) if searched else "What the model itself expects there."
@@ -183,12 +177,7 @@ class Questions:
         name = named(asked["joint"] or DEFAULT, "joint").name
         compared = self._comparison(asked, name, cloze, progress)
         described = [
-            {
-                "name": one,
-                "label": named(one).label,
-                "best": _completions(_filling(compared, one, 1))[0],
-                **_given(vars(row)),
-            }
+            {"name": one, "label": named(one).label, "best": _completions(_filling(compared, one, 1))[0], **_given(vars(row))}
             for one, row in compared.descriptions.items()
         ]
         joint, pin = compared.joints[name], asked["pin"]
@@ -206,19 +195,20 @@ class Questions:
             "warning": not_converged(compared.joints.values()) or "",
             "constructions": described,
             "completions": _completions(_filling(compared, name, asked["top"])),
-            "map": pair_map(joint, compared.joints[INDEPENDENT], cells, pinned) if joint.sites == 2 else None,
+            "map": pair_map(joint, compared.joints[INDEPENDENT], cells, pinned, cloze.gold) if joint.sites == 2 else None,
         }
 
     def _comparison(self, asked: Values, name: str, cloze: Cloze, progress: Progress | None) -> Comparison:
         names = [*CONSTRUCTIONS] if not asked["exact"] else [INDEPENDENT]
         names += [name] if name not in names else []
         candidates = self._candidates(cloze, asked)
-        key = (asked["text"], cloze.block, candidates, asked["exact"], *names)
+        key = (asked["text"], cloze.block, cloze.gold, candidates, asked["exact"], *names)
         with self._lock:
             if key in self._cache:
                 self._cache.move_to_end(key)
                 return self._cache[key]
-        values = {"text": asked["text"], "exact": asked["exact"], "candidates": candidates, "joints": names, "joint": name}
+        values = {**{own: asked[own] for own in ("text", "exact", "targets")}, "joints": names, "joint": name}
+        values["candidates"] = candidates
         compared: Comparison = self._result("compare", values, progress=progress)
         with self._lock:
             self._cache[key] = compared
@@ -234,15 +224,23 @@ class Questions:
         limits.refuse_more(pass_count(plan.sizes), limits.MOST_PASSES, what, f"consider fewer {self.noun}s, or {COMMAND}")
         return None if asked["exact"] else plan.size
 
+    def measured(self, asked: Values) -> Answer:
+        """A question of dependence as the verb takes it: of chosen words, whose tokens are blanks beside each other."""
+        values = {name: value for name, value in asked.items() if name != "chosen"}
+        if asked["chosen"]:
+            words = dict(enumerate(_by_word(self.model.words.tokens_of(asked["text"]))))
+            values |= {"positions": [t for n in asked["chosen"] for t in words.get(n, ())], "others": "masked"}
+        return values
+
     def dependence(self, asked: Values, progress: Progress | None = None) -> Answer:
         """The mutual information of every pair of tokens, as `unmask.dependence`.
 
         pairs: those measured, strongest first; the first ones with the map, the sentence and the compatibility of the very joint
         that the number is of. `measured` of `count` pairs are there: fewer where the work was stopped.
         """
-        text, size = asked["text"], min(asked["candidates"], len(self.model.regular_ids))
-        ids = self.model.words.encode(text)
-        tokens = ids.count(self.model.mask_id) or sum(i not in self.model.special_ids for i in ids)
+        values, text, size = self.measured(asked), asked["text"], min(asked["candidates"], len(self.model.regular_ids))
+        ids, places = self.model.words.encode(text), values.get("positions")
+        tokens = len(places or ()) or ids.count(self.model.mask_id) or sum(i not in self.model.special_ids for i in ids)
         count = comb(tokens, 2)
         less = f"consider fewer {self.noun}s or shorten the text, or {COMMAND}"
         what = f"{tokens} tokens with {size} candidates take {{}} passes"
@@ -256,20 +254,35 @@ class Questions:
 
         if progress:
             progress(0, 0, "choosing candidates")
-        options = (None, asked["joint"], asked["others"], size, None, None, True, progress, look)
+        options = (places, asked["joint"], values["others"], size, None, None, True, progress, look)
         (found,) = dependences([text], self.model, *options)
         stands = [ids[position] for position in found.positions] if self.model.mask_id not in ids else []
         pairs = [self._pair(found, i, j, value, joints.get((i, j)), stands) for i, j, value in found.pairs()]
         sizes = [n for n in PAIR_SIZES if count * pass_count([n] * 2) <= limits.MOST_PASSES]
         counts = {"measured": len(pairs), "count": count, "note": self._held(found, pairs, count), "sizes": sizes}
-        return {**found.to_dict(), "pairs": pairs, **counts}
+        return {**found.to_dict(), "pieces": self._pieces(text, found.positions), "pairs": pairs, **counts}
+
+    def _pieces(self, text: str, positions: Sequence[int]) -> list[Answer]:
+        """Of each token that was measured: its letters in the text, the first token of its word, and its name in lists."""
+        tokens, letters, pieces = self.model.words.tokens_of(text), self.model.words.by_character, []
+        words = {} if letters else {place: own for own in _by_word(tokens) for place in own}
+        for place in positions:
+            own, number = words.get(place, [place]), place - tokens.inside[0] + 1
+            piece = text[slice(*tokens.spans[place])].strip() or self.model.token(tokens.ids[place])
+            if tokens.ids[place] == self.model.mask_id:
+                piece = f"residue {number}" if letters else f"blank {tokens.ids[: place + 1].count(self.model.mask_id)}"
+            elif letters:
+                piece += str(number)
+            word = text[tokens.spans[own[0]][0] : tokens.spans[own[-1]][1]].strip()
+            pieces.append({"text": piece, "word": own[0], "name": piece if len(own) == 1 else f"{word} ({piece})"})
+        return pieces
 
     def _pair(self, found: Any, i: int, j: int, value: float, joint: Joint | None, stands: list[int]) -> Answer:
         mass, whole = float(found.mass[i, j]), len(self.model.regular_ids)
         pair = {"i": i, "j": j, "value": value, "mass": mass, "held": percent_at_least(mass)}
         if joint is None:
             return pair
-        apart, gold = compatibility(joint.tables), [stands[i], stands[j]] if stands else ()
+        apart, gold = compatibility(joint.tables), [stands[i], stands[j]] if stands else None
         shown = pair_map(joint, derive(joint.tables, INDEPENDENT), whole if whole <= SMALL else PAIR_CELLS, gold=gold)
         return {**pair, "summary": dependence_in_words(joint, apart), "compatibility": apart, "map": shown}
 
@@ -319,7 +332,7 @@ class Questions:
                 compared = self._result("score", {"minimal_pairs": path, **options}, progress=progress)
                 every = [row for row in compared.accuracy if row["level"] == "all" and row["pairs"]]
                 right = [f"{row['accuracy']:.1%} of {row['pairs']} pairs right by {row['score']}." for row in every]
-                return _table([{k: v for k, v in row.items() if k not in ("set", "phenomenon")} for row in compared.pairs], right)
+                return _table([{k: v for k, v in row.items() if k not in ("set", "phenomenon")} for row in compared.rows], right)
             texts = [self.sequence(item.text) for item in items_of(path) if item.text.strip()]
         limits.refuse_more(len(texts), limits.MOST_ROWS, "the list has {} texts", f"give fewer, or {COMMAND}")
         if not texts:
@@ -367,7 +380,16 @@ def _cells(compared: Comparison) -> int:
 
 def _filling(compared: Comparison, name: str, top: int) -> Filling:
     joints = compared.joints
-    return Filling(compared.text, joints[name], joints[INDEPENDENT], compared.model, compared.cloze, top)
+    return Filling(compared.text, compared.model, name, top, compared.cloze, (joints[name], joints[INDEPENDENT]))
+
+
+def _by_word(tokens: Any) -> list[list[int]]:
+    """The places of the tokens of each word; none of a tokenizer that does not know them."""
+    words: dict[int, list[int]] = {}
+    for place, number in enumerate(tokens.words):
+        if number is not None and tokens.spans[place][1] > tokens.spans[place][0]:
+            words.setdefault(number, []).append(place)
+    return list(words.values())
 
 
 def _given(values: Values) -> Answer:
@@ -404,6 +426,6 @@ def _file(name: str, content: str) -> Iterator[Path]:
             raise InputError(str(error).replace(f"{folder}/", "")) from None
 
 
-def _completions(filling: Filling | ChainFilling) -> list[Answer]:
+def _completions(filling: Filling) -> list[Answer]:
     """The completions, with the place of each token in the text."""
     return [{**one.to_dict(), "spans": one.spans} for one in filling.completions]

@@ -33,10 +33,10 @@ class PairTranslator:
 
 
 @settings
-class Auto:
+class Auto(MaskPredict):
     """The usual way: mask-predict, of a causal model beam search."""
 
-    name: ClassVar[str] = "auto"
+    name = "auto"
 
 
 @settings
@@ -53,7 +53,7 @@ class Beam:
     beam: Annotated[int, Interval(ge=1, le=1000)] = 5
 
 
-METHODS: dict[str, type] = {"auto": Auto, **KERNELS, "beam": Beam}
+METHODS: dict[str, type] = {**KERNELS, "beam": Beam, "auto": Auto}
 
 
 @checked
@@ -86,14 +86,9 @@ def as_translator(model: Translator) -> PairModel | CausalPairs:
 def in_worker(model: Translator, device: str) -> Callable[[], PairModel | CausalPairs]:
     """A function that loads the model on a device of another process; a loaded model is refused."""
     if isinstance(model, PairTranslator):
-        raise InputError("engine ray loads the model in every worker: give its folder, not a loaded model")
+        raise InputError("workers load the model themselves: give its folder, not a loaded model")
     where, options = (model.args[0], model.keywords) if isinstance(model, partial) else (model, {})
     return partial(load_translator, os.path.realpath(os.path.expanduser(os.fspath(where))), **{**options, "device": device})  # type: ignore[arg-type]
-
-
-def device_of(model: Translator) -> str:
-    """The device that was named with a folder, or auto."""
-    return str(model.keywords.get("device", "auto")) if isinstance(model, partial) else "auto"
 
 
 @dataclass(frozen=True)
@@ -147,7 +142,9 @@ def settle(
 ) -> TranslateSettings:
     """The settings of a call; what its way of translating does not use is refused."""
     if isinstance(kernel, Auto):
-        kernel = Beam() if causal else MaskPredict()
+        for name in (name for name, value in vars(kernel).items() if causal and value != getattr(Auto(), name)):
+            raise InputError(f"{name} was given, which beam, the usual kernel of a causal model, does not use: leave it out")
+        kernel = Beam() if causal else MaskPredict(**vars(kernel))
     if causal != isinstance(kernel, Beam):
         kind, use = ("causal model", "beam") if causal else ("masked model", "a decoder or a Markov kernel")
         raise InputError(f"kernel {kernel.name} was given, and the model is a {kind}: use {use}, or leave it out")

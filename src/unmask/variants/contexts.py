@@ -20,7 +20,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import cached_property
 from itertools import combinations
-from math import comb, log
+from math import log
 
 import torch
 from jaxtyping import Float, Int
@@ -44,8 +44,6 @@ VARIANTS = "variants"
 EPISTASIS, MEAN_LOG = "epistasis", "mean_log"
 """The second column of a score that is a mean over chains: the mean of their logarithms."""
 LARGEST_KEY = 2**62
-MOST_COUNTED = 2**18
-"""Variants of a list whose passes are counted exactly before it is refused."""
 
 
 class Contexts:
@@ -281,15 +279,9 @@ def members(revealed: int) -> list[int]:
 
 def refuse_many(contexts: Contexts, variants: Int[Tensor, "n k"], force: bool) -> None:
     """Refuse more than MAX_PASSES passes, unless `force`."""
-    pairs = comb(len(contexts.sites), 2) * bool(contexts.joints)
-    passes = len(variants) * len(contexts.sites_read) + len(contexts.sites) + pairs * contexts.passes_per_pair
-    if force or passes <= MAX_PASSES:
+    if force or (passes := contexts.pass_count(variants)) <= MAX_PASSES:
         return
-    exact = len(variants) <= MOST_COUNTED
-    if exact and (passes := contexts.pass_count(variants)) <= MAX_PASSES:
-        return
-    count = f"{passes:,}" if exact else f"up to {passes:,}"
     raise InputError(
-        f"the scores of {len(variants):,} variants need {count} passes of the model (limit {MAX_PASSES:,}): "
+        f"the scores of {len(variants):,} variants need {passes:,} passes of the model (limit {MAX_PASSES:,}): "
         "ask for fewer scores or variants, or use --force"
     )

@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 STATISTICS = {"spearman": "Spearman's rho", "auc": "area under the curve"}
 HEADS = {"spearman": "rho", "auc": "AUC"}
 FEWER, PER_CHANGE = "fewer_changes", "/change"
-RESAMPLES, FEWEST_RESAMPLES = 1000, 200
+RESAMPLES, FEWEST_RESAMPLES, SEED = 1000, 200, 0
 MOST_RESAMPLED = 10**8
 """Variants in all resamples together; of long lists there are fewer resamples, down to FEWEST_RESAMPLES."""
 AT_ONCE = 2**16
@@ -118,12 +118,6 @@ class Measured(Result):
 
         return pandas.DataFrame({"mutant": self.names, "changes": self.changes, "measured": self.values, **self.numbers})
 
-    def table(self) -> pandas.DataFrame:
-        """One row per score, best first."""
-        import pandas
-
-        return pandas.DataFrame(self.scores)
-
     @checked
     def write(self, path: str | PathLike[str]) -> None:
         """All variants, their values and scores to a Parquet file, with the numbers of `to_dict` in its metadata."""
@@ -134,8 +128,10 @@ class Measured(Result):
         return f"Measured({len(self):,} variants at {len(self.places)} sites, best {best['score']} {best['value']:.3f})"
 
     def _repr_html_(self) -> str:
+        import pandas
+
         head = f"{excerpt(self.sequence, [], 80).text}: {len(self):,} variants, {self.column}. {self.sentence}"
-        return f"<p>{escape(head)}</p>{self.table().round(3).to_html(index=False)}"
+        return f"<p>{escape(head)}</p>{pandas.DataFrame(self.scores).round(3).to_html(index=False)}"
 
 
 def measure(
@@ -157,26 +153,27 @@ def measure(
     parent = Parent(lm, sequence, allowed)
     variants = read_variants(measured, parent, positions, ranking.column, ranking.variant, ranking.skip_bad)
     sites = [parent.where[place - 1] for place in variants.places]
-    contexts = Contexts(lm, parent.ids, sites, names, allowed, ranking.orders, ranking.seed, joint)
+    contexts = Contexts(lm, parent.ids, sites, names, allowed, ranking.orders, joint=joint)
     cells = torch.from_numpy(np.concatenate([variants.cells, variants.wild[None]]))
     tokens = torch.tensor(allowed)[cells]
     refuse_many(contexts, tokens, force)
     look_at_first(lm, [parent.ids])
     effects = {name: (values[:-1] - values[-1]).numpy() for name, values in contexts.scores(tokens, progress).items()}
-    return compared(sequence, variants.names(parent), variants, effects, joint, ranking.better, ranking.seed)
+    return compared(sequence, variants.names(parent), variants, effects, joint, ranking.better)
 
 
 def compared(
-    sequence: str, names: list[str], variants: Variants, effects: Mapping[str, Column], joint: str, better: str, seed: int
+    sequence: str, names: list[str], variants: Variants, effects: Mapping[str, Column], joint: str, better: str
 ) -> Measured:
     """All numbers of the result; `effects`: every score minus the parent's."""
     target, notes = Target.of(variants.values if better == "higher" else -variants.values), list(variants.notes)
     columns = _distinct_columns(effects, variants.changes, notes)
-    rows, resamples = _rows(columns, target, variants.changes, seed)
-    behind = []
-    for place, row in enumerate(rows[1:], 1):
-        (low,), (high,) = interval(resamples[:, :1] - resamples[:, place : place + 1])
-        behind.append({"score": row["score"], "value": rows[0]["value"] - row["value"], "low": float(low), "high": float(high)})
+    rows, resamples = _rows(columns, target, variants.changes)
+    lows, highs = interval(resamples[:, :1] - resamples)[:, 1:].tolist()
+    behind = [
+        {"score": row["score"], "value": rows[0]["value"] - row["value"], "low": low, "high": high}
+        for row, low, high in zip(rows[1:], lows, highs, strict=True)
+    ]
     return Measured(
         sequence,
         variants.places,
@@ -215,24 +212,22 @@ def _distinct_columns(effects: Mapping[str, Column], changes: Int[np.ndarray, " 
 
 
 def _rows(
-    columns: Mapping[str, Column], target: Target, changes: Int[np.ndarray, " n"], seed: int
+    columns: Mapping[str, Column], target: Target, changes: Int[np.ndarray, " n"]
 ) -> tuple[list[Numbers], Float[np.ndarray, "B s"]]:
     """One row per column, best first (see `Measured`), and the statistic of the columns, in this order, in every resample."""
     n, listed = len(changes), list(columns.values())
     (values,) = agreement(listed, target, [np.ones((1, n))])
-    resamples = agreement(listed, target, resampled(n, seed, min(RESAMPLES, max(FEWEST_RESAMPLES, MOST_RESAMPLED // n))))
+    resamples = agreement(listed, target, resampled(n, SEED, min(RESAMPLES, max(FEWEST_RESAMPLES, MOST_RESAMPLED // n))))
     low, high = interval(resamples)
     known = resamples[~np.isnan(resamples).any(1)]
     best_in = (known >= known.max(1, keepdims=True) - 1e-12).sum(0) / max(1, len(known))
-    numbers = {"value": values, "low": low, "high": high, "best_in": best_in, **_within(listed, target, changes, seed)}
+    numbers = {"value": values, "low": low, "high": high, "best_in": best_in, **_within(listed, target, changes)}
     names, order = list(columns), np.argsort(-values, kind="stable")
     rows = [{"score": names[i], **{name: float(column[i]) for name, column in numbers.items()}} for i in order]
     return rows, resamples[:, order]
 
 
-def _within(
-    columns: Sequence[Column], target: Target, changes: Int[np.ndarray, " n"], seed: int
-) -> dict[str, Float[np.ndarray, " s"]]:
+def _within(columns: Sequence[Column], target: Target, changes: Int[np.ndarray, " n"]) -> dict[str, Float[np.ndarray, " s"]]:
     """The statistic within each number of changes, averaged with the variants as weights; NaN of a constant column is chance."""
     groups = [changes == m for m in np.unique(changes)]
     groups = [g for g in groups if not g.all() and g.sum() >= SMALLEST_GROUP and len(np.unique(target.values[g])) > 1]
@@ -242,7 +237,7 @@ def _within(
     for group in groups:
         inside, part, n = [column[group] for column in columns], target.at(group), int(group.sum())
         values.append(agreement(inside, part, [np.ones((1, n))]))
-        resamples.append(agreement(inside, part, resampled(n, seed, FEWEST_RESAMPLES)))
+        resamples.append(agreement(inside, part, resampled(n, SEED, FEWEST_RESAMPLES)))
     weights = [group.sum() for group in groups]
     mean, drawn = (
         np.average(np.where(np.isnan(x), target.chance, x), 0, weights) for x in (np.array(values), np.array(resamples))

@@ -180,10 +180,10 @@ def scans(
     names = None if mutations is None else listed(mutations)
     lm = as_model(model)
     allowed = residue_ids(lm, alphabet)
-    asked = for_each(sequences, lambda one: Scan(lm, one, names, positions, changes, allowed, force))
-    look_at_first(lm, (scan.ids for scan in asked))
-    report = progress if len(asked) == 1 else None
-    yield from (replace(scan.answer(construction, report), top=top, by=by) for scan in asked)
+    every = for_each(sequences, lambda one: Scan(lm, one, names, positions, changes, allowed, force))
+    look_at_first(lm, (scan.ids for scan in every))
+    report = progress if len(every) == 1 else None
+    yield from (replace(scan.answer(construction, report), top=top, by=by) for scan in every)
 
 
 class Scan(Parent):
@@ -287,14 +287,14 @@ def _refuse_more(count: int, most: int, what: str, advice: str, force: bool) -> 
         raise InputError(f"{what.format(f'{count:,}')} (limit {most:,}): scan fewer positions, {advice} --force")
 
 
-def mutant_map(found: Mutants) -> Figure:
+def mutant_map(mutants: Mutants) -> Figure:
     """Of single mutants their effects; of one pair of places its epistasis by token; of several the largest by pair."""
-    pairs = {tuple(place for place, _ in made) for made in found.changes if len(made) == 2}
+    pairs = {tuple(place for place, _ in made) for made in mutants.changes if len(made) == 2}
     measure, size = ("epistasis", 2) if pairs else ("effect", 1)
-    places = sorted({place for made in found.changes if len(made) == 2 or not pairs for place, _ in made})
-    tokens, residues = list(found.alphabet), [f"{found.wild_type[place - 1]}{place}" for place in places]
+    places = sorted({place for made in mutants.changes if len(made) == 2 or not pairs for place, _ in made})
+    tokens, residues = list(mutants.alphabet), [f"{mutants.wild_type[place - 1]}{place}" for place in places]
     cells: dict[tuple[int, int], float] = {}
-    for made, value in zip(found.changes, found.numbers[measure], strict=True):
+    for made, value in zip(mutants.changes, mutants.numbers[measure], strict=True):
         if len(made) == size:
             (first, token), (second, other) = made[0], made[-1]
             if not pairs:
@@ -308,10 +308,10 @@ def mutant_map(found: Mutants) -> Figure:
         title = "effect of each change alone: log-probability beside the sequence's own residue (nats)"
         return _drawn(cells, tokens, residues, title, measure)
     if len(pairs) == 1:
-        title = f"epistasis of residues {places[0]} and {places[1]} ({found.joint} joint)"
+        title = f"epistasis of residues {places[0]} and {places[1]} ({mutants.joint} joint)"
         rows, columns = ([f"{residue}{token}" for token in tokens] for residue in residues)
         return _drawn(cells, rows, columns, title, measure)
-    return _drawn(cells, residues, residues, f"largest epistasis of each pair of residues ({found.joint} joint)", measure)
+    return _drawn(cells, residues, residues, f"largest epistasis of each pair of residues ({mutants.joint} joint)", measure)
 
 
 def _drawn(cells: dict[tuple[int, int], float], rows: list[str], columns: list[str], title: str, measure: str) -> Figure:

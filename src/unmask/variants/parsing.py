@@ -161,22 +161,22 @@ def listed(mutations: str | os.PathLike[str] | Sequence[str]) -> list[str]:
     return names
 
 
-def places_of(given: str | Sequence[int], residues: int) -> list[int]:
+def places_of(positions: str | Sequence[int], residues: int) -> list[int]:
     """Places of a scan: [24, 30], "24,30-33" or "all"; each once, in order."""
-    if isinstance(given, str):
-        if given == "all":
+    if isinstance(positions, str):
+        if positions == "all":
             return list(range(1, residues + 1))
-        spans = [part.partition("-") for part in given.split(",")]
+        spans = [part.partition("-") for part in positions.split(",")]
         try:
             ends = [(int(first), int(last or first)) for first, _, last in spans]
         except ValueError:
-            raise InputError(f"positions {given!r} is not understood: give places such as 24,30-33, or all") from None
+            raise InputError(f"positions {positions!r} is not understood: give places such as 24,30-33, or all") from None
         if any(last - first > residues or last < first for first, last in ends):
-            raise InputError(f"positions {given!r}: the sequence has residues 1 to {residues}")
-        given = [place for first, last in ends for place in range(first, last + 1)]
-    places = sorted({checks.whole("position", place, 1, residues) for place in given})
-    if len(places) < len(given):
-        raise InputError(f"positions {list(given)} name a residue twice: name each once")
+            raise InputError(f"positions {positions!r}: the sequence has residues 1 to {residues}")
+        positions = [place for first, last in ends for place in range(first, last + 1)]
+    places = sorted({checks.whole("position", place, 1, residues) for place in positions})
+    if len(places) < len(positions):
+        raise InputError(f"positions {list(positions)} name a residue twice: name each once")
     return places
 
 

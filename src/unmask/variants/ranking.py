@@ -28,8 +28,6 @@ class Ranking:
         Scores to compare: all, or some of singles, product, pll, left_to_right, any_order, epistasis, pairs:CONSTRUCTION.
     orders
         Sampled orders of any_order.
-    seed
-        Seed of orders and bootstrap.
     """
 
     column: str | None = None
@@ -38,4 +36,3 @@ class Ranking:
     skip_bad: bool = False
     scores: str | Sequence[str] = "all"
     orders: Annotated[int, Interval(ge=1, le=10_000)] = 8
-    seed: Annotated[int, Interval(ge=0, le=2**63 - 1)] = 0

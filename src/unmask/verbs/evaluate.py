@@ -10,7 +10,6 @@ from annotated_types import Interval
 from unmask.errors import InputError
 from unmask.joints.registry import PUBLISHED, all_named
 from unmask.models.load import Model
-from unmask.runs.engine import workers_of
 from unmask.runs.progress import Progress
 from unmask.signature import Written, checked
 from unmask.verbs.shared import Alphabet, Engine, Memory, PathLike, Seed
@@ -57,8 +56,7 @@ def evaluate(
     seed
         Seed of the choice of pairs and of the bootstrap.
     joints
-        all, or some of product, mrf_logit, mrf, hcb, arnold_gokhale, balanced, pseudo_gibbs, restarted, chain and
-        family:ALPHA,LAMBDA.
+        all, or some constructions of `fill`, such as product,chain.
     paper
         Table 1 as published: product, mrf_logit, mrf, hcb, and arnold_gokhale after 50 steps, over all columns of the output; the
         command prints both schemes if scheme is left out.
@@ -97,5 +95,5 @@ def evaluate(
         "support": support,
         "alphabet": None if alphabet is None else list(alphabet_tokens(alphabet)),
     }
-    folder, workers = run_output(KIND, out, (data, alphabet, model)), workers_of(engine)
-    return evaluated(data, model, settings, (scheme, pairs, seed), memory, folder, workers, progress)
+    folder = run_output(KIND, out, (data, alphabet, model))
+    return evaluated(data, model, settings, (scheme, pairs, seed), memory, folder, engine, progress)

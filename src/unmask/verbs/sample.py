@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated
 
 from unmask.errors import InputError
-from unmask.models.load import Model, as_model, model_name
-from unmask.runs.engine import workers_of
+from unmask.models.load import Model, model_name, shared_model
 from unmask.runs.progress import Progress
 from unmask.sampling import registry
 from unmask.sampling.settings import BurnIn, Chains, Lengths, SampleSettings, Start, Sweeps
@@ -98,21 +97,14 @@ def sample(
         start=start,
     )
     from unmask.runs.outputs import run_output
-    from unmask.sampling.run.advance import draw_samples
+    from unmask.sampling.run.advance import SharedChains, draw_samples
     from unmask.sampling.run.diagnostics import refuse_without_arviz, write_diagnosis
     from unmask.sampling.run.result import KIND
 
     refuse_without_arviz()
     run_output(KIND, out, (model, *start.sources))
-    shared = None
-    if (workers := workers_of(engine)) is not None:
-        from unmask.models.load import model_on_ray
-        from unmask.sampling.run.advance import SharedChains
-
-        lm, on_ray, load = model_on_ray(model, workers, settings.chains)
-        shared = SharedChains(settings, on_ray, load, sampled)
-    else:
-        lm = as_model(model)
+    lm, workers, load = shared_model(model, engine, settings.chains)
+    shared = None if workers is None or load is None else SharedChains(settings, workers, load, sampled)
     run = draw_samples(settings, lm, out, name=model_name(model), energy=sampled, progress=progress, shared=shared)
     if run.folder is not None:
         write_diagnosis(run, run.diagnosis)

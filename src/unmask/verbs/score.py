@@ -7,8 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from unmask.errors import InputError
-from unmask.models.load import Model
-from unmask.runs.engine import workers_of
+from unmask.models.load import Model, is_shared
 from unmask.runs.progress import Progress
 from unmask.scoring.registry import DEFAULT, SEVERAL, Score, chosen
 from unmask.signature import Written, checked
@@ -92,14 +91,13 @@ def score(
         raise InputError(f"{both}: give one of the two")
     if minimal_pairs is not None and (rows != "texts" or sink is not None):
         raise InputError("minimal pairs are compared by whole sentences: leave out rows")
-    workers = workers_of(engine)
-    if workers is not None and out is None:
-        raise InputError("engine ray needs an out folder, where its workers' rows are kept: give one")
+    if is_shared(model, engine) and out is None:
+        raise InputError("workers need an out folder, where their rows are kept: give one")
     if field is not None and minimal_pairs is not None:
         raise InputError(f"field {field} names the column of texts, and pairs have two: leave it out")
     check_format(format, rows, on_stream=False)
     folder = run_output(KIND, out, (texts if isinstance(texts, Path) else None, minimal_pairs, model))
-    run = Run(model, shape, folder, format, workers)
+    run = Run(model, shape, folder, format, engine)
     if minimal_pairs is not None:
         return score_pairs(run, list(pairs_of(minimal_pairs)), progress)
     assert texts is not None

@@ -79,13 +79,13 @@ def translate(
     """
     from contextlib import nullcontext
 
-    from unmask.runs.engine import ray_workers, workers_of
+    from unmask.models.load import is_shared, workers_for
     from unmask.runs.files import write_atomically
     from unmask.runs.fingerprint import content_hash
     from unmask.runs.folder import RunFolder
     from unmask.runs.outputs import output_file, run_output
     from unmask.translation.beam_search import CausalPairs
-    from unmask.translation.recipe import as_translator, device_of, in_worker, settle
+    from unmask.translation.recipe import as_translator, in_worker, settle
     from unmask.translation.translators import (
         BEGINNING,
         KIND,
@@ -106,18 +106,17 @@ def translate(
         raise InputError(
             f"{len(sources):,} sources and {len(references):,} references: give one reference per source, line by line"
         )
-    workers = workers_of(engine)
-    loaded = as_translator(model) if workers is None else in_worker(model, "cpu")()
+    loaded = in_worker(model, "cpu")() if is_shared(model, engine) else as_translator(model)
     settings = settle(isinstance(loaded, CausalPairs), kernel, sweeps, start, lengths, energy, seed)
     refuse_misfit(loaded, settings)
     spelling = loaded.spelling
     ids = encoded(spelling, loaded.layout, sources)
     full = [source for source in ids if source]
-    on_ray = None if workers is None else ray_workers(workers, device_of(model), len(full))
+    workers = workers_for(model, engine, len(full))
     decided = {**settings.to_dict(), "model": loaded.name, "data_sha256": content_hash("\n".join(sources))}
     run = nullcontext() if folder is None else RunFolder(folder, KIND, decided, model=loaded.fingerprint, same_content=SAME)
     with run as stored:
-        made = translations(model, loaded, settings, full, on_ray, stored, progress)
+        made = translations(model, loaded, settings, full, workers, stored, progress)
     rows = as_rows(spelling, ids, made.translations)
     measured = None if references is None else figures(rows, references, made.seconds, made.moves)
     result = Translations(settings, rows, made.seconds, made.moves, measured)

@@ -124,10 +124,8 @@ def test_a_run_killed_for_real_goes_on_exactly(tiny, tiny_folder, tmp_path):
     out = tmp_path / "killed"
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     process = subprocess.Popen([sys.executable, "-c", SCRIPT, str(tiny_folder), str(out)], env=environment)
-    deadline = time.monotonic() + 120
-    while not list(out.glob("checkpoints/*.npz")) and process.poll() is None and time.monotonic() < deadline:
+    while not list(out.glob("checkpoints/*.npz")) and process.poll() is None:
         time.sleep(0.02)
-    time.sleep(0.1)
     process.send_signal(signal.SIGKILL)
     process.wait()
     assert list(out.glob("checkpoints/*.npz")), "the run began"

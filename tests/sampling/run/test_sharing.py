@@ -11,11 +11,11 @@ import pandas
 import pytest
 import torch
 from sampling_cases import settings_of
-from tests.ray_workers import Losing, workers
+from tests.workers import Losing, workers
 
 import unmask
 from unmask.errors import InputError, UnmaskError
-from unmask.runs.engine import Workers, ray_workers
+from unmask.runs.engine import Processes, RayWorkers
 from unmask.runs.files import read_object
 from unmask.sampling.run import advance
 from unmask.sampling.run.advance import SharedChains, draw_samples
@@ -34,7 +34,7 @@ def shared(monkeypatch, tiny):
     """The chains of some settings on workers of this process."""
 
     def made(settings, **more):
-        return SharedChains(settings, Workers(3, "cpu"), lambda: tiny, **more)
+        return SharedChains(settings, RayWorkers(3, "cpu"), lambda: tiny, **more)
 
     made.losing = Losing()
     monkeypatch.setattr(advance, "each", made.losing)
@@ -89,15 +89,21 @@ def test_a_loaded_model_does_not_travel(tiny):
 
 
 @pytest.fixture
-def one_thread():
+def one_thread(monkeypatch):
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     yield
     torch.set_num_threads(before)
 
 
-def test_ray_takes_up_a_local_run_and_loses_a_worker_and_this_process_finishes_it(ray_here, one_thread, tiny_folder, tmp_path):
-    """Workers of one CPU have one thread, as this process has here: then numbers are the same, too, bit for bit."""
+@pytest.mark.parametrize("engine", ["processes", "ray"])
+def test_workers_take_up_a_local_run_and_lose_one_and_this_process_finishes_it(
+    request, one_thread, tiny_folder, tmp_path, engine
+):
+    """Workers have one thread, as this process has here: then numbers are the same, too, bit for bit."""
+    if engine == "ray":
+        request.getfixturevalue("ray_here")
     asked = {"model": partial(unmask.load, tiny_folder, device="cpu"), "length": 4, "chains": 6, "sweeps": 60, "seed": 5}
     whole, out, killed = unmask.sample(**asked), tmp_path / "run", []
 
@@ -115,7 +121,9 @@ def test_ray_takes_up_a_local_run_and_loses_a_worker_and_this_process_finishes_i
     with pytest.raises(KeyboardInterrupt):
         unmask.sample(**asked, out=out, progress=stop)
     with pytest.raises(KeyboardInterrupt):
-        unmask.sample(**asked, out=out, engine="ray:2", progress=kill_then_stop)
+        several = {"model": partial(unmask.load, tiny_folder, device="cpu,cpu")}
+        shared = {"engine": "ray:2"} if engine == "ray" else several
+        unmask.sample(**asked | shared, out=out, progress=kill_then_stop)
     assert killed and int(np.load(out / "checkpoints" / "group-0000.npz")["done"]) >= 40
     found = unmask.sample(**asked, out=out)
     for frame in ("samples", "starts", "rates"):
@@ -123,15 +131,15 @@ def test_ray_takes_up_a_local_run_and_loses_a_worker_and_this_process_finishes_i
     assert (out / "diagnostics.json").is_file()
 
 
-def test_a_worker_without_the_model_is_one_line(ray_here, tiny_folder, tmp_path):
+def test_a_worker_without_the_model_is_one_line(tiny_folder, tmp_path):
     """The model is moved away once this process has it; the folder keeps nothing."""
     import shutil
 
     copy = shutil.copytree(tiny_folder, tmp_path / "model")
     lm = unmask.MaskedLM.load(copy, device="cpu")
     settings = settings_of(length=(3,), chains=2, sweeps=2)
-    chains = SharedChains(settings, ray_workers(1, "cpu"), partial(unmask.load, str(copy), "cpu"))
+    chains = SharedChains(settings, Processes(("cpu",)), partial(unmask.load, str(copy), "cpu"))
     copy.rename(tmp_path / "elsewhere")
-    with pytest.raises(InputError, match="a Ray worker cannot begin .*: every machine needs") as error:
+    with pytest.raises(InputError, match="a worker cannot begin .*: every machine needs") as error:
         draw_samples(settings, lm, tmp_path / "run", shared=chains)
     assert "\n" not in str(error.value) and not (tmp_path / "run").exists()

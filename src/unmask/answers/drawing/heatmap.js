@@ -3,6 +3,7 @@ import { arrows } from "./arrows.js";
 import { clipped, figure, percent, shown, svg, wide } from "./dom.js";
 
 export const COLOURINGS = [["joint", "Joint", "Probability under the joint"], ["product", "Independent", "Probability if the blanks were independent"], ["difference", "Difference", "The joint minus independent blanks"]];
+const kind = (head) => ["head", head.pressed && "on", head.stands && "stands"].filter(Boolean).join(" ");
 const [TEXT, EDGE, STRIPES, NAME] = [13, 30, 24, 92];
 
 // rows and columns: [{id, label, title, press, pressed, share, mark, number}], share and mark of the edge's bar from 0 to 1.
@@ -30,8 +31,8 @@ export function heat({ rows, columns, shares, name, press, look, chosen = () => 
       some.forEach((head, n) => {
         const [x, j] = [left + n * step, start + n];
         const y = top - 5 - (edges ? EDGE : 0);
-        if (head.number) block.append(svg("text", { class: "axis", x: x + step / 2, y: 22, "text-anchor": "middle" }, head.number));
-        const props = { class: head.pressed ? "head on" : "head", transform: letters ? `translate(${x + step / 2} ${y})` : `translate(${x + step / 2 + 4} ${y}) rotate(-90)`, "text-anchor": letters ? "middle" : "start" };
+        if (head.number) block.append(svg("text", { class: "axis", x: Math.min(x + step / 2, width - wide(head.number, 11) / 2), y: 22, "text-anchor": "middle" }, head.number));
+        const props = { class: kind(head), transform: letters ? `translate(${x + step / 2} ${y})` : `translate(${x + step / 2 + 4} ${y}) rotate(-90)`, "text-anchor": letters ? "middle" : "start" };
         const text = head.press ? button("text", { ...props, "aria-pressed": String(Boolean(head.pressed)), "data-key": `head:1:${head.id}`, "aria-label": head.title, onclick: head.press }, clipped(head.label, NAME, TEXT)) : svg("text", props, clipped(head.label, NAME, TEXT));
         text.append(svg("title", {}, head.title ?? head.label));
         if (head.press) grid[0][j + 1] = text;
@@ -39,7 +40,7 @@ export function heat({ rows, columns, shares, name, press, look, chosen = () => 
       });
       rows.forEach((head, i) => {
         const y = top + i * cell[1];
-        const props = { class: head.pressed ? "head on" : "head", x: left - 6 - (edges ? EDGE : 0), y: y + cell[1] / 2 + 4, "text-anchor": "end" };
+        const props = { class: kind(head), x: left - 6 - (edges ? EDGE : 0), y: y + cell[1] / 2 + 4, "text-anchor": "end" };
         const text = head.press ? button("text", { ...props, "aria-pressed": String(Boolean(head.pressed)), "data-key": `head:0:${head.id}`, "aria-label": head.title, onclick: head.press }, clipped(head.label, room, TEXT)) : svg("text", props, clipped(head.label, room, TEXT));
         text.append(svg("title", {}, head.title ?? head.label));
         if (head.press && !start) grid[i + 1][0] = text;
@@ -58,7 +59,7 @@ export function heat({ rows, columns, shares, name, press, look, chosen = () => 
     arrows(grid)(grid[1]?.[1]);
     const bottom = blocks * high;
     out.append(...scale(key, left > width / 2 ? 0 : 4, bottom, width));
-    out.setAttribute("height", bottom + (key.edges ? 52 : 34));
+    out.setAttribute("height", bottom + (key.edges ? 66 : 38));
     return out;
   };
   return figure(draw, `${label}, figure`);
@@ -73,12 +74,13 @@ const bar = ({ share, mark }, x, y, width, height, down) => (share === undefined
 function scale({ label, ticks, signed, edges }, x, y, width) {
   const beside = wide(label, 12) + 10 + 220 < width;
   const [from, across] = [beside ? x + wide(label, 12) + 10 : x, Math.min(220, width - x - 30)];
-  const low = beside ? y : y + 4;
+  const low = beside ? y : y + 8;
+  const lines = wide(edges ?? "", 11) < width - x ? [edges] : edges.split("; ");
   return [
-    svg("text", { class: "axis", x, y: beside ? y + 10 : y }, label),
+    svg("text", { class: "axis", x, y: beside ? y + 10 : y + 5 }, label),
     ...Array.from({ length: STRIPES }, (_, n) => n / (STRIPES - 1)).map((at, n) => svg("rect", { class: signed && at < 0.5 ? "cell less" : "cell", "--p": (signed ? Math.abs(2 * at - 1) : at).toFixed(3), x: from + (n * across) / STRIPES, y: low + 2, width: across / STRIPES + 0.3, height: 9 })),
     ...ticks.map(([at, text], n) => svg("text", { class: "axis tick", x: from + at * across, y: low + 23, "text-anchor": n === 0 ? "start" : n === ticks.length - 1 ? "end" : "middle" }, text)),
-    edges ? svg("text", { class: "axis", x, y: low + 40 }, clipped(edges, width - x, 12)) : null].filter(Boolean);
+    ...(edges ? lines.map((line, n) => svg("text", { class: "axis", x, y: low + 40 + 14 * n }, line)) : [])];
 }
 
 // The joint of two blanks. pin(blank, id, token) and choose(i, j) may be left out; names: of the two blanks.
@@ -91,7 +93,7 @@ export function heatmap(map, { colouring = "joint", pinned = null, chosen = null
   const longest = Math.max(...[rows, columns].flatMap((axis) => [...axis.marginal, ...axis.product]));
   const holds = (blank, id) => pinned?.blank === blank && pinned.token === id;
   const head = (axis, blank) => (token, i) => ({
-    id: axis.ids[i], label: shown(token), pressed: holds(blank, axis.ids[i]), title: pin ? `${shown(token)}: pin in ${names[blank]} (${percent(axis.marginal[i])})` : undefined,
+    id: axis.ids[i], label: shown(token), pressed: holds(blank, axis.ids[i]), stands: axis.ids[i] === axis.stands, title: pin ? `${shown(token)}: pin in ${names[blank]} (${percent(axis.marginal[i])})` : undefined,
     press: pin && (() => pin(blank, axis.ids[i], token)), ...(small ? {} : { share: axis.marginal[i] / longest, mark: axis.product[i] / longest }) });
   const letters = [...rows.tokens, ...columns.tokens].every((token) => [...shown(token)].length === 1);
   const points = (d) => (d === 0 ? "0" : `${d > 0 ? "+" : "−"}${percent(Math.abs(d))}`);

@@ -61,7 +61,7 @@ MOST_FILLED = 100_000
 PADDED_TO = (64, 128)
 FEW_UNUSED, SHARE_UNUSED = 8, 0.02
 """Embeddings without a token that need no word: up to a multiple that is fast, or as few as published models have."""
-ADVICE = "make tokenizer.json with the rule that the model was trained with (docs/bring-your-own-model.md)"
+ADVICE = "make tokenizer.json with the rule that the model was trained with (documentation: Bring your own model)"
 NORMALIZER = normalizers.BertNormalizer(strip_accents=False, lowercase=False)
 SPECIAL_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 MOST_LETTERS = 256

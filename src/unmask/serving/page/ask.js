@@ -97,7 +97,10 @@ export class Question {
       this.#offer(this.stopped ? "Ask again" : null);
     } catch (error) {
       if (signal !== this.signal) return;
-      if (error.name === "AbortError") return this.#offer("Ask again");
+      if (error.name === "AbortError") {
+        if (![this.box].flat().some((box) => box.childNodes.length)) this.say("Stopped before there was an answer.");
+        return this.#offer("Ask again");
+      }
       this.say("");
       this.#offer(null);
       this.fail(error);

@@ -101,10 +101,13 @@ export function card({ title, name, label, kind = "", tools = [], ...files }, ..
 }
 
 // A table: names of columns, those that start with "#" hold numbers; cells are texts, elements, or [properties, ...inside].
+// A column that starts with "_" is under the others where the window is narrow.
 export function table(label, columns, rows, first = "td") {
-  const cell = (value, n, tag) => h(tag, { class: columns[n].startsWith("#") ? "n" : "text", dir: columns[n].startsWith("#") ? null : "auto", scope: tag === "th" ? "row" : null, ...(Array.isArray(value) ? value[0] : {}) }, ...(Array.isArray(value) ? value.slice(1) : [value ?? "–"]));
-  return h("div", { class: "scroll", tabIndex: 0, role: "region", "aria-label": label }, h("table", { class: "data" },
-    h("thead", {}, h("tr", {}, columns.map((name) => h("th", { scope: "col", class: name.startsWith("#") ? "n" : "" }, name.replace(/^#/, ""))))),
+  const kind = (n, text) => ({ "#": "n", _: "text under" }[columns[n][0]] ?? text);
+  const cell = (value, n, tag) => h(tag, { class: kind(n, "text"), dir: columns[n].startsWith("#") ? null : "auto", scope: tag === "th" ? "row" : null, ...(Array.isArray(value) ? value[0] : {}) }, ...(Array.isArray(value) ? value.slice(1) : [value ?? "–"]));
+  const stacked = columns.some((name) => name.startsWith("_"));
+  return h("div", { class: "scroll", tabIndex: 0, role: "region", "aria-label": label }, h("table", { class: stacked ? "data stacked" : "data", "--numbers": columns.filter((name) => name.startsWith("#")).length },
+    h("thead", {}, h("tr", {}, columns.map((name, n) => h("th", { scope: "col", class: kind(n, "") }, name.replace(/^[#_]/, ""))))),
     h("tbody", {}, rows.map((row) => h("tr", {}, row.map((value, n) => cell(value, n, n ? "td" : first)))))));
 }
 

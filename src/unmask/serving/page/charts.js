@@ -4,17 +4,24 @@ import { clipped, direction, figure, shown, svg, wide } from "./drawing/dom.js";
 const [HIGHEST, PER_NAT, THICKEST] = [220, 9, 14];
 export const thickness = (nats) => Math.min(THICKEST, 0.6 + PER_NAT * Math.max(0, nats));
 
-// Arcs over the words of a text. pairs: [{i, j, value, off}]; an arc is as wide as its nats, and warm where `off`.
-// look(pair) on hover, pick(pair) on a click; on: the pair that is chosen.
-export function arcs(tokens, pairs, { look, pick, on }) {
+// Arcs over the words of a text. pieces: [{text, word}]; those of one word are written as one, and each has its own arcs.
+// pairs: [{i, j, value, off}]; an arc is as wide as its nats, and warm where `off`. look(pair) on hover, pick(pair) on a click; on: the pair that is chosen.
+export function arcs(pieces, pairs, { look, pick, on }) {
+  const words = [];
+  pieces.forEach((piece, n) => { if (n && pieces[n - 1].word === piece.word) words.at(-1).push(n); else words.push([n]); });
+  const long = (some) => wide(some.map((n) => shown(pieces[n].text)).join(""), 15);
   const draw = (room) => {
-    const widths = tokens.map((token) => wide(shown(token), 15) + 10);
-    const total = widths.reduce((a, b) => a + b, 0);
-    const gap = Math.max(2, (room - total) / tokens.length);
-    const width = Math.max(room, total + gap * tokens.length);
+    const total = words.reduce((sum, own) => sum + long(own) + 10, 0);
+    const gap = Math.max(2, (room - total) / words.length);
+    const width = Math.max(room, total + gap * words.length);
+    const mirror = direction(pieces.map((piece) => piece.text).join(" ")) === "rtl" ? (x) => width - x : (x) => x;
+    const middle = [];
     let at = gap / 2;
-    const middle = widths.map((one) => { at += one + gap; return at - gap - one / 2; });
-    if (direction(tokens.join(" ")) === "rtl") middle.forEach((x, n) => { middle[n] = width - x; });
+    const centres = words.map((own) => {
+      own.forEach((n, k) => { middle[n] = mirror(at + 5 + long(own.slice(0, k)) + long([n]) / 2); });
+      at += long(own) + 10 + gap;
+      return mirror(at - gap - 5 - long(own) / 2);
+    });
     const longest = Math.max(1, ...pairs.map(({ i, j }) => Math.abs(middle[j] - middle[i])));
     const top = Math.min(HIGHEST, 30 + longest * 0.32);
     const lines = [...pairs].sort((a, b) => a.value - b.value).map((pair) => {
@@ -26,7 +33,7 @@ export function arcs(tokens, pairs, { look, pick, on }) {
         class: ["arc", pair.off && "off", chosen && "on"].filter(Boolean).join(" "), onmouseenter: () => look(pair), onclick: () => pick(pair) }, svg("title", {}, pair.title));
     });
     return svg("svg", { class: "arcs", width, height: top + 34, role: "img", "aria-label": "arcs between words; the table lists them" }, lines,
-      tokens.map((token, n) => svg("text", { class: on && (on.i === n || on.j === n) ? "word on" : "word", x: middle[n], y: top + 26, "text-anchor": "middle" }, shown(token))));
+      words.map((own, w) => svg("text", { class: "word", x: centres[w], y: top + 26, "text-anchor": "middle" }, own.map((n) => svg("tspan", { class: on && (on.i === n || on.j === n) ? "on" : "" }, shown(pieces[n].text))))));
   };
   return figure(draw, "arcs between words");
 }
@@ -88,7 +95,7 @@ export function profile(columns, { label, most, letters = false, rtl = false, nu
           column.differs ? svg("rect", { class: "ground", x, y: 12, width: need, height: high - 14, rx: 3 }) : null,
           svg("rect", { class: column.value < 0 ? "rise less" : column.up ?? "rise warm", x: x + 1.5, y: column.value < 0 ? base : base - height, width: Math.max(2, need - 3), height: Math.max(column.value ? 0.8 : 0, height) }),
           column.texts.map((text, k) => svg("text", { class: "word", x: x + need / 2, y: base + below + 4 + (k + 1) * (size + 2), "text-anchor": "middle", "font-size": size }, clipped(text, need, size))),
-          letters ? (number.get(column) % 10 === 0 || n === 0 || column.differs ? svg("text", { class: "axis", x: x + need / 2, y: base + below + lines * (size + 2) + 15, "text-anchor": "middle" }, String(number.get(column))) : null)
+          letters ? (number.get(column) % 10 === 0 || (n === 0 && number.get(column) % 10 < 8) || column.differs ? svg("text", { class: "axis", x: x + need / 2, y: base + below + lines * (size + 2) + 15, "text-anchor": "middle" }, String(number.get(column))) : null)
             : svg("text", { class: "axis", x: x + need / 2, y: base + below + lines * (size + 2) + 17, "text-anchor": "middle" }, column.written));
       }))));
   }, label);

@@ -20,7 +20,6 @@ export function open(root, about, values) {
   const question = new Question(about.api, [picture, listing, panel], `Every pair is measured; choose two or more ${word}s to measure only those, as blanks.`);
   const controls = h("div", { class: "controls" });
   let answer = null;
-  let names = [];
   let on = null;
   let timer = null;
 
@@ -32,10 +31,12 @@ export function open(root, about, values) {
       if (reason !== "refused") ask();
     } });
   const measured = () => sentence.chosen.filter((i) => sentence.pinned?.word === undefined || i !== sentence.chosen[sentence.pinned.blank]);
+  const some = () => measured().length >= 2 || sentence.typed;
+  // Words that the model knows are measured where they stand; any other is a blank.
+  const placed = () => some() && !sentence.typed && measured().every((i) => sentence.words[i].known);
   const masks = (one) => Array(one.pieces).fill("[MASK]").join(about.by_character ? "" : " ");
-  const text = () => (measured().length >= 2 || sentence.typed ? sentence.template(masks, undefined, true) : sentence.whole);
-  const blanked = () => text().includes("[MASK]");
-  const body = () => ({ text: text(), joint: state.joint, others: blanked() ? null : state.others, candidates: state.candidates });
+  const text = () => (some() && !placed() ? sentence.template(masks, undefined, true) : sentence.whole);
+  const body = () => ({ text: text(), chosen: placed() ? measured() : null, joint: state.joint, others: some() ? null : state.others, candidates: state.candidates });
 
   function ask() {
     about.asks?.();
@@ -43,7 +44,6 @@ export function open(root, about, values) {
     if (!sentence.words.length) return question.clear(h("p", { class: "empty" }, `Write a ${about.by_character ? "sequence" : "sentence"}.`));
     return question.run(async () => {
       answer = await question.slowly("dependence", body());
-      names = named();
       const at = state.pair.split(",").map(Number);
       on = answer.pairs.find((pair) => pair.map && answer.positions[pair.i] === at[0] && answer.positions[pair.j] === at[1]) ?? answer.pairs[0];
       drawControls();
@@ -53,25 +53,15 @@ export function open(root, about, values) {
     });
   }
 
-  // Tokens of the text as they stand, residues with their number; blanks by theirs, and by what stood there.
-  function named() {
-    if (!blanked()) return answer.tokens.map((token, i) => (about.by_character ? `${shown(token)}${i + 1}` : shown(token)));
-    return measured().flatMap((i, n) => {
-      const one = sentence.words[i];
-      const plain = about.by_character ? `residue ${i + 1}` : `blank ${n + 1}`;
-      const stood = one.blank ? "" : ` (${one.text})`;
-      return one.pieces === 1 || one.blank ? [`${plain}${stood}`] : Array.from({ length: one.pieces }, (_, k) => `${plain}.${k + 1}${stood}`);
-    });
-  }
-
   const key = (pair) => `${answer.positions[pair.i]},${answer.positions[pair.j]}`;
-  const both = (pair) => `${names[pair.i]} – ${names[pair.j]}`;
-  const others = () => (blanked() ? "" : answer.others === "masked" ? `, all other ${word}s masked` : `, all other ${word}s as they stand`);
+  const name = (n) => answer.pieces[n].name;
+  const both = (pair) => `${name(pair.i)} – ${name(pair.j)}`;
+  const others = () => (some() ? ", all that is chosen masked" : answer.others === "masked" ? `, all other ${word}s masked` : `, all other ${word}s as they stand`);
   const of = () => [`“${answer.text}”`, `${about.model}, joint ${answer.joint}${others()}`];
 
   function files() {
     const part = answer.measured < answer.count ? `${answer.measured.toLocaleString("en")} of ${answer.count.toLocaleString("en")} pairs` : "";
-    const rows = () => [["first", "second", "first_position", "second_position", "mutual_information", "candidates_mass"], ...answer.pairs.map((pair) => [names[pair.i], names[pair.j], answer.positions[pair.i], answer.positions[pair.j], pair.value, pair.mass])];
+    const rows = () => [["first", "second", "first_position", "second_position", "mutual_information", "candidates_mass"], ...answer.pairs.map((pair) => [name(pair.i), name(pair.j), answer.positions[pair.i], answer.positions[pair.j], pair.value, pair.mass])];
     return { rows, data: () => answer, part };
   }
 
@@ -80,14 +70,14 @@ export function open(root, about, values) {
     const colours = [["plain", "Dependence"], ["off", "… and incompatibility", "How far the model’s conditionals of a pair are from any joint"]];
     keeping(columns, () => {
       picture.replaceChildren(card({ title: "Mutual information", name: "dependence", ...files(), of, tools: [choices("colour", state.colour, colours, (colour) => { state.colour = colour; address.save(); draw(); })] },
-        arcs(names, drawn, { look: hover, pick, on }),
+        arcs(answer.pieces, drawn, { look: hover, pick, on }),
         h("p", { class: "key" }, h("span", {}, `the wider, the more mutual information: up to ${nats(answer.pairs[0].value)} nats here`), state.colour === "off" ? h("span", { class: "less" }, `conditionals more than ${FAR} nats (root mean square) from any joint`) : null, drawn.length < answer.measured ? h("span", { class: "plain" }, `the ${drawn.length} strongest of ${answer.measured} pairs`) : null),
         h("p", { class: "note held" }, answer.note)));
       listing.replaceChildren(card({ title: "Strongest pairs", name: "pairs", ...files() },
         table("pairs by mutual information", [`${word}s`, "#nats", "#mass held"], answer.pairs.slice(0, LISTED).map((pair) => [[{}, h("button", { type: "button", "data-key": `pair:${key(pair)}`, "aria-pressed": String(on.i === pair.i && on.j === pair.j), onclick: () => pick(pair) }, both(pair))], nats(pair.value, 3), pair.held]))));
       panel.replaceChildren(card({ title: both(on), label: "the chosen pair", name: "pair", data: () => on, of },
-        h("p", {}, `${nats(on.value, 3)} nats; the ${word}s considered hold ${on.held} of the mass${others()}.`), h("p", { class: "note" }, on.summary),
-        heatmap(on.map, { small: true, names: [names[on.i], names[on.j]] })));
+        h("p", {}, `${nats(on.value, 3)} nats; the ${word}s considered hold ${on.held} of the mass${others()}.`), h("p", { class: "note" }, `${on.summary}${on.map.axes[0].stands === null ? "" : " Underlined: what stands there."}`),
+        heatmap(on.map, { small: true, names: [name(on.i), name(on.j)] })));
     });
   }
 
@@ -108,7 +98,7 @@ export function open(root, about, values) {
     const sizes = [...new Set([...(answer?.sizes ?? []), state.candidates])].sort((a, b) => a - b);
     keeping(controls, () => controls.replaceChildren(...[
       select("Joint", state.joint, about.constructions.map((c) => [c.name, c.label, c.meaning]), change("joint")),
-      blanked() ? null : select(`Other ${word}s`, state.others, [["text", "as they stand"], ["masked", "masked"]], change("others")),
+      some() ? null : select(`Other ${word}s`, state.others, [["text", "as they stand"], ["masked", "masked"]], change("others")),
       select(`${word === "word" ? "Words" : "Residues"} considered`, String(state.candidates), sizes.map((n) => [String(n), `${n} each`]), (value) => change("candidates")(Number(value)))].filter(Boolean)));
   }
 

@@ -34,7 +34,12 @@ export function open(root, about, values) {
 
   const names = () => sentence.chosen.map((i, n) => (about.by_character ? `residue ${i + 1}` : `blank ${n + 1}`));
   const planned = () => (sentence.several ? { text: sentence.template() } : { text: sentence.template(), joint: state.joint || null, candidates: /^\d+$/.test(state.size) ? Number(state.size) : null, exact: state.size === "exact" });
-  const body = () => ({ ...planned(), top: TOP, cells: CELLS, pin: sentence.pinned ? { blank: sentence.pinned.blank, token: sentence.pinned.token } : null });
+  // What stands in the blanks, if each is one token: it is on the map, however improbable.
+  const targets = () => {
+    const words = sentence.chosen.map((i) => sentence.words[i]);
+    return !sentence.several && words.every((one) => !one.blank && one.known && one.pieces === 1 && !one.text.includes(",")) ? words.map((one) => one.text) : null;
+  };
+  const body = () => ({ ...planned(), targets: targets(), top: TOP, cells: CELLS, pin: sentence.pinned ? { blank: sentence.pinned.blank, token: sentence.pinned.token } : null });
   const of = () => [`“${answer.text}”`, `${about.model}, joint ${answer.joint ?? "of one blank"}`];
 
   function ask() {
@@ -99,7 +104,7 @@ export function open(root, about, values) {
     const every = () => [["first", "second", answer.joint, "product"], ...rows.tokens.flatMap((first, i) => across.tokens.map((second, j) => [first, second, joint[i][j], product[i][j]]))];
     return card({ title: "The two blanks together", label: "joint of the two blanks", name: "map", kind: "map", rows: every, data: () => answer, of, tools: [choices("colour", state.colour, COLOURINGS, (colour) => { state.colour = colour; address.save(); draw(); })] },
       heatmap(answer.map, { colouring: state.colour, pinned: sentence.pinned, chosen, names: names(), pin: setPin, choose, look }), readout,
-      h("p", { class: "note" }, `${answer.note} The map shows the ${rows.ids.length} likeliest of each.`));
+      h("p", { class: "note" }, `${answer.note} ${rows.ids.length < answer.shape[0] ? `The map shows the ${rows.ids.length} likeliest of each` : "The map shows all of them"}${rows.stands === null ? "." : `; underlined is what stands there.`}`));
   }
 
   function pinCard() {
@@ -129,7 +134,7 @@ export function open(root, about, values) {
     const put = (row, n) => h("button", { type: "button", class: "put", "data-key": `put:${n}`, title: row.text, onclick: () => { sentence.fillIn(row.parts ?? row.tokens); drawControls(); } }, marked(row.text, row.spans));
     const columns = ["log_prob", ...(beside ? ["product_log_prob"] : []), "text", ...rows[0].tokens.map((_, n) => `blank_${n + 1}`)];
     return card({ title: "Best completions", label: "completions", name: "completions", kind: "best", rows: () => [columns, ...rows.map((row) => [row.log_prob, ...(beside ? [row.product_log_prob] : []), row.text, ...row.tokens])], data: () => answer },
-      table("best completions", [`#${answer.joint && answer.blanks > 1 ? answer.joint : "probability"}`, ...(beside ? ["#independent"] : []), about.by_character ? "sequence" : "sentence"], rows.map((row, n) => [cell(row.log_prob, ""), ...(beside ? [cell(row.product_log_prob, "beside")] : []), [{}, put(row, n)]])));
+      table("best completions", [`#${answer.joint && answer.blanks > 1 ? answer.joint : "probability"}`, ...(beside ? ["#independent"] : []), about.by_character ? "sequence" : "sentence"], rows.map((row, n) => [cell(row.log_prob, ""), ...(beside ? [cell(row.product_log_prob, "beside")] : []), [{}, put(row, n), row.gold ? h("span", { class: "note" }, " (what stands there)") : null]])));
   }
 
   function described() {
@@ -138,9 +143,9 @@ export function open(root, about, values) {
     const choose = (name) => { Object.assign(state, { joint: name, cell: "" }); address.save(); ask(); };
     return card({ title: "Every construction", name: "constructions", kind: "later", rows: () => [["construction", "dependence", "entropy", "unfaithful", "best", "log_prob"], ...rows.map((row) => [row.name, row.total_correlation, row.entropy, row.a_kl, row.best.text, row.best.log_prob])], data: () => rows },
       h("p", { class: "note" }, "A masked model gives conditionals, not a joint; each rule derives one. Dependence and entropy are in nats. Unfaithful: how far a joint’s conditionals lie from the model’s, in nats."),
-      table("constructions", ["construction", "#dependence", "#entropy", "#unfaithful", "its best", "#probability"], rows.map((row) => [
+      table("constructions", ["construction", "#dependence", "#entropy", "#unfaithful", "_its best"], rows.map((row) => [
         [{}, h("button", { type: "button", "aria-pressed": String(row.name === answer.joint), "data-key": `construction:${row.name}`, onclick: () => choose(row.name) }, row.label)],
-        nats(row.total_correlation), nats(row.entropy), nats(row.a_kl, 3), row.best.tokens.map(shown).join(" … "), percent(probability(row.best.log_prob))])),
+        nats(row.total_correlation), nats(row.entropy), nats(row.a_kl, 3), `${row.best.tokens.map(shown).join(" … ")} (${percent(probability(row.best.log_prob))})`])),
       h("dl", { class: "meanings" }, rows.map((row) => [h("dt", {}, row.label), h("dd", {}, meanings[row.name])])));
   }
 

@@ -67,7 +67,8 @@ export function open(root, about, values) {
             const sure = decodes ? last.sure.map((line, chain) => moved(line, value.moves[chain], value.moves[chain].confidence)) : last.sure;
             player.add({ tokens, sure, moves: value.moves, swept: swept.length - 1, sweep: value.sweep });
             if (player.frames.length - 1 === goal) player.go(goal);
-            if (!question.stopped) question.say(`${unit()} ${value.sweep} of ${asked.sweeps}`, value.sweep / asked.sweeps);
+            const past = decodes ? 0 : Math.min(value.sweep, (player.frames.length - 1) / begun.free.length);
+            if (!question.stopped) question.say(`${unit()} ${value.sweep} of ${asked.sweeps}`, Math.max(value.sweep - 1, past) / asked.sweeps);
           } else if (name === "swept") {
             swept.push(value);
             player.frames.at(-1).swept = swept.length - 1;
@@ -129,15 +130,16 @@ export function open(root, about, values) {
     const fact = (name, value) => h("div", {}, h("dt", {}, name), h("dd", {}, value));
     facts.replaceChildren(
       ...(entry().decodes ? [] : [fact("accepted", now.acceptance === null ? "–" : percent(now.acceptance)), fact("novel", now.novelty === null ? "–" : percent(now.novelty)), fact("R-hat of the energy", now.r_hat === null ? "–" : now.r_hat.toFixed(2))]), fact("mean energy", now.energies.length ? (now.energies.reduce((a, b) => a + b, 0) / now.energies.length).toFixed(1) : "–"));
-    const stamp = swept.length * 1e6 + frame.swept;
+    const last = part() ? swept.at(-1).sweep : asked.sweeps;
+    const stamp = `${swept.length} ${frame.swept} ${last}`;
     if (stamp === drawn) return;
     drawn = stamp;
     const past = swept.filter((s) => s.energies.length);
     const series = frame.tokens.map((_, chain) => ({ x: past.map((s) => s.sweep), y: past.map((s) => s.energies[chain]) }));
-    energyBox.replaceChildren(trace(series, { label: "energy of each chain over sweeps", now: now.sweep, last: asked.sweeps, unit: unit() }));
+    energyBox.replaceChildren(trace(series, { label: "energy of each chain over sweeps", now: now.sweep, last, unit: unit() }));
     const shares = swept.filter((s) => s.acceptance !== null);
     rates.hidden = entry().decodes;
-    rateBox.replaceChildren(trace(["acceptance", "novelty"].map((name) => ({ x: shares.map((s) => s.sweep), y: shares.map((s) => s[name]) })), { label: "acceptance and novelty over sweeps", now: now.sweep, range: [0, 1], last: asked.sweeps }));
+    rateBox.replaceChildren(trace(["acceptance", "novelty"].map((name) => ({ x: shares.map((s) => s.sweep), y: shares.map((s) => s[name]) })), { label: "acceptance and novelty over sweeps", now: now.sweep, range: [0, 1], last }));
   }
 
   // A token of a chain: novel, refused or redrawn. Of a decoder: as dark as the model was sure of it, with the draft that was rejected there.
@@ -167,10 +169,10 @@ export function open(root, about, values) {
       number("Seed", state.seed, { min: 0, max: 2 ** 31 }, change("seed")),
       select("Speed", state.speed, SPEEDS, (speed) => { state.speed = speed; player.speed = Number(speed); address.save(); }),
       h("button", { type: "button", class: "main", "data-key": "run", onclick: () => change("seed")(state.seed + 1) }, "Run another")].filter(Boolean)));
-    said.textContent = `${entry().label}: ${entry().step}. It leaves invariant: ${entry().invariant}.`;
+    said.textContent = `${entry().label}: ${entry().step}.${entry().decodes ? "" : ` It leaves invariant: ${entry().invariant}.`}`;
     const signs = entry().decodes
       ? [["", "the stronger the colour, the surer the model was of it"], ["box", "filled in this step"], ...(state.kernel === "verified" ? [["struck", "struck out: drafted, and rejected"]] : [])]
-      : [["less", `novel: another ${word} was taken`], ["ring", `refused: another ${word} was offered`], ["", `redrawn, the same ${word}`]];
+      : [["novel", `novel: another ${word} was taken`], ["ring", `refused: another ${word} was offered`], ["same", `redrawn, the same ${word}`]];
     key.replaceChildren(...signs.map(([kind, text]) => h("span", { class: kind }, text)));
   }
 

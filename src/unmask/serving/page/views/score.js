@@ -76,7 +76,7 @@ export function open(root, about, values) {
     const names = Object.keys(answer.scores);
     const rows = () => [["score", ...answer.rows.map((_, n) => `${text}_${n + 1}`), "definition"], ...names.map((name) => [name, ...answer.rows.map((row) => row[name]), answer.scores[name].definition])];
     return card({ title: `Whole ${text}s`, name: "scores", rows, data: () => answer, part: part() },
-      table("scores", ["score", ...answer.rows.map((_, n) => `#${text} ${n + 1}`), "what it is"], names.map((name) => [name, ...answer.rows.map((row) => nats(row[name])), [{ class: "long" }, answer.scores[name].definition, h("span", { class: "note" }, answer.scores[name].probability ? " (a probability)" : " (not a probability)")]]), "th"),
+      table("scores", ["score", ...answer.rows.map((_, n) => `#${text} ${n + 1}`), "_what it is"], names.map((name) => [name, ...answer.rows.map((row) => nats(row[name])), [{}, answer.scores[name].definition, h("span", { class: "note" }, answer.scores[name].probability ? " (a probability)" : " (not a probability)")]]), "th"),
       answer.rows.filter((row) => row.reason).map((row) => h("p", { class: "error" }, `“${row.text}”: ${row.reason}.`)));
   }
 

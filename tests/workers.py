@@ -1,4 +1,4 @@
-"""The processes of Ray workers, for tests that kill them."""
+"""The processes of workers, for tests that kill them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 
 def workers() -> list[int]:
-    """Processes of Ray actors that descend from this one."""
+    """Processes of workers, of Ray or of this machine, that descend from this one."""
     parents, names = {}, {}
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
@@ -21,7 +21,9 @@ def workers() -> list[int]:
     def ours(process: int) -> bool:
         return process == os.getpid() or (process in parents and ours(parents[process]))
 
-    return [process for process, name in names.items() if b"_Worker" in name and ours(process)]
+    return [
+        process for process, name in names.items() if (b"ray::Worker" in name or b"unmask.runs.engine" in name) and ours(process)
+    ]
 
 
 class Losing:
