@@ -17,9 +17,10 @@ from unmask.answers.checking import look_at_first
 from unmask.errors import InputError
 from unmask.models.masked_lm import MaskedLM
 from unmask.models.text.blanks import alphabet_ids
+from unmask.runs.engine import Workers
 from unmask.sampling import registry
 from unmask.sampling.decoders.decoder import Ancestral, Decoder, DecodeState, decode, decoding
-from unmask.sampling.engine.passes import GIGABYTE, Passes, chains_that_fit, device_bytes, kept_form, rows_for
+from unmask.sampling.engine.passes import GIGABYTE, GPU_WORKER_BYTES, Passes, chains_that_fit, device_bytes, kept_form, rows_for
 from unmask.sampling.engine.randomness import ChainStreams, Randomness
 from unmask.sampling.kernels.kernel import ChainState, Kernel, StepInfo
 from unmask.sampling.run.result import COUNTS, Mark, OtherTerms, Snapshot, SweepRows
@@ -50,7 +51,7 @@ def group_runs(
     chains_at_once: int | Sequence[int] | None = None,
     energy: Energy | None = None,
     keeps: registry.Keeps | None = None,
-    workers: int = 1,
+    workers: Workers | None = None,
 ) -> list[GroupRun]:
     """All chains, by target; at most `chains_at_once` side by side, by default as many as the memory holds.
 
@@ -74,14 +75,17 @@ def group_runs(
     _refuse_too_many_samples(settings, max(map(len, templates)))
     energy = energy or Energy(settings.energy)
     targets = [Target(model, template, energy, _allowed(settings, model, template)) for template in by_template]
-    form = keeps or kept_form(model, max(targets, key=lambda target: len(target.template)).template_ids.unsqueeze(0))
+    device = model.device.type if workers is None else workers.device
+    form = keeps or kept_form(model, max(targets, key=lambda target: len(target.template)).template_ids.unsqueeze(0), device)
+    budget = GPU_WORKER_BYTES if workers is not None and device == "cuda" else None
     sizes = iter(chains_at_once if isinstance(chains_at_once, Sequence) else ())
     runs, by_rows = [], dict[int, Passes]()
     for target, chains in zip(targets, by_template.values(), strict=True):
         rows = rows_for(model, len(chains), settings.kernel.decodes)
         passes = by_rows.setdefault(rows, Passes(model, rows, form))
         stacked = _stacked([starts[c % len(starts)] for c in chains], target) if starts else None
-        fitting = min(chains_that_fit(settings.kernel, target, form), -(-settings.chains // workers))
+        fitting = chains_that_fit(settings.kernel, target, form, budget)
+        fitting = fitting if workers is None else min(fitting, -(-settings.chains // workers.count))
         usual = chains_at_once if isinstance(chains_at_once, int) else fitting
         first = 0
         while first < len(chains):
