@@ -225,6 +225,8 @@ def _show_variants(result: unmask.Mutants | unmask.Measured, console: Console) -
 
 
 def _show_measured(result: unmask.Measured, console: Console) -> None:
+    import pandas
+
     from unmask.variants.measured import HEADS, STATISTICS
 
     statistic = f"{STATISTICS[result.statistic]} with {result.column}, {result.better} is better"
@@ -233,7 +235,7 @@ def _show_measured(result: unmask.Measured, console: Console) -> None:
         columns += "; within: among variants with as many changes"
     console.print(f"{len(result):,} variants at {len(result.places)} sites; {statistic};\n{columns}\n", soft_wrap=True)
     heads = {"value": HEADS[result.statistic], "within_low": "low", "within_high": "high"}
-    print_frame(console, result.table().drop(columns="best_in").rename(columns=heads))
+    print_frame(console, pandas.DataFrame(result.scores).drop(columns="best_in").rename(columns=heads))
     console.print()
     for line in (*result.notes, result.sentence):
         console.print(line, soft_wrap=True)
@@ -431,23 +433,19 @@ def score(options: dict[str, Any]) -> int:
     if not from_file and not pairs and rows == "texts" and format == "jsonl":
         options["rows"] = "nested"
     reasons: dict[int, str] = {}
-    scored = False
+    scored: set[bool] = set()
     with terminal.progress() as report:
         from unmask.scoring.score import LineWriter, check_format
 
         check_format(format, rows, on_stream=out is None)
-        write: Callable[[Mapping[str, Any]], None] | None = None
-        if lines:
-            write = LineWriter(sys.stdout, format)
+        write = LineWriter(sys.stdout, format)
 
         def note(place: int, reason: str | None) -> None:
-            nonlocal scored
-            scored = scored or reason is None
+            scored.add(reason is None)
             if reason is not None:
                 reasons.setdefault(place, reason)
 
         def sink(row: Mapping[str, Any]) -> None:
-            assert write is not None
             write(row)
             note(row["item"], row["reason"])
 
@@ -455,7 +453,6 @@ def score(options: dict[str, Any]) -> int:
     if json:
         terminal.print_json(scores.to_dict())
     elif isinstance(scores, unmask.PairScores) and out is None and "format" in options:
-        write = LineWriter(sys.stdout, format)
         for row in scores.rows:
             write(row)
     elif isinstance(scores, unmask.PairScores):
@@ -473,7 +470,7 @@ def score(options: dict[str, Any]) -> int:
         terminal.messages().print(f"rows are in {Path(out) / f'scores.{format}'}")
     from unmask.scoring.texts import EMPTY
 
-    return int(not scored or any(reason != EMPTY for reason in reasons.values()))
+    return int(True not in scored or any(reason != EMPTY for reason in reasons.values()))
 
 
 def _texts(words: Sequence[str], pairs: Sequence[Path] | None) -> Path | list[str] | None:

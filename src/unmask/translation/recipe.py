@@ -69,9 +69,12 @@ def load_translator(name: str | os.PathLike[str], device: str = "auto", dtype: s
     dtype
         auto, float32, bfloat16, float16 or float64.
     """
-    from unmask.translation.translators import load_pairs
+    from unmask.runs.files import user_path
+    from unmask.translation.pairs import is_causal_pair_model
+    from unmask.translation.translators import CausalPairs, PairModel
 
-    return load_pairs(name, device, dtype)
+    folder = user_path(name, "model")
+    return (CausalPairs if is_causal_pair_model(folder) else PairModel).load(folder, device, dtype)
 
 
 def as_translator(model: Translator) -> PairModel | CausalPairs:
