@@ -2,6 +2,7 @@
 
     python bench/translation_frontier.py MODEL test.de test.en --out RESULTS --valid val.de val.en
     python bench/translation_frontier.py MODEL test.de test.en --out RESULTS --bleu [--share 0/4 --seconds 300]
+    python bench/translation_frontier.py MODEL test.de test.en --out RESULTS --rounds [--sentences 500]
 
 MODEL is a folder of `unmask train --parallel`. The first command measures the model's dependence profile on the validation pairs
 (sources are seen, sites are the tokens of targets) and stores it in MODEL, where decoders find it. Then the law of each decoder
@@ -13,6 +14,10 @@ on the references, given source and length:
 at numbers of passes, at bounds, and at one token per pass. The second command translates at temperature 0, each source at its
 five likeliest lengths. One JSON line per case is written as it is ready; a case that RESULTS has is not computed again. `--share
 I/N` takes every N-th case, for N processes side by side. The table is printed at the end, from all lines that are there.
+
+The third command translates sources that the model has room for, each at its likeliest length, at temperature 1 and 0: one token
+per pass in the order of the sets, verified sets, and mask-predict. It prints rounds and rows per text, nats per token (-log_prob,
+in a random order), BLEU with its 95 %, and how many verified texts are those of one token per pass.
 """
 
 from __future__ import annotations
@@ -21,9 +26,11 @@ import argparse
 import json
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 import torch
@@ -35,6 +42,7 @@ from unmask.answers.dependence import profile_of
 from unmask.evaluation.frontier import SEQUENTIAL, Point, against_best, cells
 from unmask.runs.fingerprint import content_hash
 from unmask.sampling.decoders.revealing import RevealingDecoder, law
+from unmask.sampling.decoders.verified import Verified
 from unmask.sampling.engine.passes import Passes
 from unmask.sampling.engine.randomness import ChainStreams
 from unmask.sampling.registry import KERNELS, with_law
@@ -70,7 +78,7 @@ class Case:
     def build(self, target: Target, passes: Passes) -> RevealingDecoder:
         """The decoder, for the law."""
         if self.bound is None:
-            return Point(self.decoder, self.passes).build(target, passes, None)
+            return Point(self.decoder, self.passes).build(target, passes)
         entry = KERNELS[self.decoder]
         made: RevealingDecoder = entry(**{entry.bound: self.bound}).on(target, passes)
         return made
@@ -168,6 +176,56 @@ def translated(pair: PairModel, case: Case, sources: Sequence[str], references: 
     return {**made.figures.to_dict(), "all_passes": made.figures.passes, "passes": passes, "translations": rows}
 
 
+@contextmanager
+def counted_rounds(one_by_one: bool) -> Iterator[list[int]]:
+    """A list of the rounds of all texts that verified sets decode; `one_by_one`: in one token per pass, in the same order."""
+    rounds, step = [], RevealingDecoder.step if one_by_one else Verified.step
+
+    def counting(self: Verified, state: Any, rng: Any) -> Any:
+        before = int(state.rounds.sum())
+        state, passes = step(self, state, rng)
+        rounds.append(int(passes.sum()) if one_by_one else int(state.rounds.sum()) - before)
+        return state, passes
+
+    with patch.object(Verified, "step", counting):
+        yield rounds
+
+
+def in_rounds(pair: PairModel, sources: Sequence[str], references: Sequence[str], sets: Sequence[int], seed: int) -> str:
+    """The table of the third command."""
+    rows = [["temperature", "method", "rounds", "rows", "nats per token", "BLEU", "equal texts"]]
+    for temperature in (1.0, 0.0):
+        heat, alone = {"decoding_temperature": temperature}, {}
+        cases = [(name, n) for n in sets for name in ("one by one", "verified")] + [("mask-predict", n) for n in (4, 10)]
+        for name, n in cases:
+            kind = unmask.MaskPredict if name == "mask-predict" else unmask.Verified
+            with counted_rounds(name == "one by one") as rounds:
+                made = unmask.translate(
+                    sources, reference=references, model=pair, lengths=1, seed=seed, kernel=kind(passes=n, **heat)
+                )
+            texts = [row for row in made.rows if row["text"]]
+            passes = sum(row["passes"] for row in texts) / len(texts)
+            nats = -sum(row["log_prob"] for row in texts) / sum(row["length"] for row in texts)
+            apart = bootstrap(references, {"translations": made.rows}, None)
+            assert made.figures is not None
+            if name == "one by one":
+                alone[n] = made.texts
+            equal = sum(a == b for a, b in zip(made.texts, alone[n], strict=True)) if name == "verified" else None
+            rows.append(
+                [
+                    f"{temperature:g}",
+                    f"{name} {n}" if kind is unmask.MaskPredict else f"{name}, {n} sets",
+                    f"{sum(rounds) / len(texts) if rounds else passes:.1f}",
+                    f"{passes:.1f}",
+                    f"{nats:.3f}",
+                    f"{made.figures.bleu:.2f} [{apart['low']:.1f}, {apart['high']:.1f}]",
+                    "" if equal is None else f"{equal} of {len(made.texts)}",
+                ]
+            )
+            print(*rows[-1], sep="  ", flush=True)
+    return table(rows)
+
+
 def law_table(found: Sequence[Mapping[str, Any]], seed: int) -> str:
     """Nats per token, with intervals paired by text against the best order of one token per pass."""
     points = against_best(found, np.array([line["each"]["nats"] for line in found]), seed)
@@ -213,6 +271,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--valid", type=Path, nargs=2, help="sources and targets that the profile is measured on")
     parser.add_argument("--bleu", action="store_true", help="translate, instead of the law")
+    parser.add_argument("--rounds", action="store_true", help="translate by verified sets and mask-predict, instead of the law")
     parser.add_argument("--passes", default="1,2,3,4,6,8")
     parser.add_argument("--share", default="0/1")
     parser.add_argument("--sentences", type=int, default=10**9)
@@ -232,6 +291,13 @@ def main() -> None:
     if stored.exists():
         Profile.load(stored).save(given.out / FILE)
     sources, references = (lines(path, given.sentences) for path in (given.sources, given.references))
+    if given.rounds:
+        sets = [int(n) for n in given.passes.split(",") if int(n) > 1]
+        room = [0 < len(ids) <= pair.layout.longest_source for ids in pair.spelling.encode(sources)]
+        sources, references = ([text for text, fits in zip(some, room, strict=True) if fits] for some in (sources, references))
+        (given.out / "rounds.md").write_text(shown := in_rounds(pair, sources, references, sets, given.seed))
+        print(shown)
+        return
     pairs = Pairs(pair, sources, references)
     hashed = content_hash("\n".join((*sources, *references)))
     same = {"model": pair.model.fingerprint, "data": hashed, "seed": given.seed}

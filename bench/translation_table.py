@@ -291,8 +291,8 @@ def note_norm_energies(pair: Any, told: dict[str, Any]) -> None:
         return
     sources = pair.spelling.encode(told["sources"])
     drafts = [
-        Draft(i, tuple(source), one["length"], 0.0, tuple(one["tokens"]))
-        for i, (source, one) in enumerate(zip(sources, told["translations"], strict=True))
+        Draft(tuple(source), one["length"], 0.0, tuple(one["tokens"]))
+        for source, one in zip(sources, told["translations"], strict=True)
     ]
     found = Drafting(pair, 0).scores(drafts, "norm")
     for one, energy in zip(told["translations"], found, strict=True):
@@ -314,8 +314,8 @@ def scores(given: argparse.Namespace, model: str, _: str) -> None:
     found = {}
     for name, texts in told.items():
         drafts = [
-            Draft(i, source, len(tokens), 0.0, tuple(tokens))
-            for i, (source, tokens) in enumerate(zip(sources, texts, strict=True))
+            Draft(source, len(tokens), 0.0, tuple(tokens))
+            for source, tokens in zip(sources, texts, strict=True)
             if 0 < len(tokens) <= pair.layout.longest_target and not set(tokens) & set(pair.model.special_ids)
         ]
         drafting = Drafting(pair, 0)
@@ -377,12 +377,12 @@ def choices(pair: Any, sources: Sequence[str], references: Sequence[str], steps:
     def bleu(chosen: Sequence[Draft]) -> float:
         return float(BLEU().corpus_score([pair.spelling.text(draft.tokens) for draft in chosen], [list(references)]).score)
 
-    told = [Draft(i, source, len(target), 0.0, target) for i, (source, target) in enumerate(zip(ids, wanted, strict=True))]
+    told = [Draft(source, len(target), 0.0, target) for source, target in zip(ids, wanted, strict=True)]
     spelled = [draft for draft in told if not set(draft.tokens) & set(pair.model.special_ids)]
     nats = -sum(drafting.scores(spelled, "any-order")) / sum(draft.length for draft in spelled)
-    found = {"the reference's length": bleu(drafting.run([Draft(d.number, d.source, d.length) for d in told], decoder, "norm"))}
+    found = {"the reference's length": bleu(drafting.run([Draft(d.source, d.length) for d in told], decoder, "norm"))}
     likely = pair.likely_lengths(ids, LENGTHS)
-    drafts = [Draft(LENGTHS * i + j, source, *one) for i, source in enumerate(ids) for j, one in enumerate(likely[i])]
+    drafts = [Draft(source, *one) for i, source in enumerate(ids) for one in likely[i]]
     drafts = drafting.run(drafts, decoder, "norm")
     found["likeliest length"] = bleu(drafts[::LENGTHS])
     right = [draft.length == len(wanted[i // LENGTHS]) for i, draft in enumerate(drafts)]

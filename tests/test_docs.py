@@ -139,15 +139,6 @@ def test_a_command_with_a_mistake_does_not_parse(wrong, capsys):
         SHOWN["parse"](wrong.split())
 
 
-def test_the_commands_of_a_line_are_found():
-    line = "A=1 unmask fill 'a | b' --top 3 > x.txt && python -m zipfile -e y . | sort   # a note"
-    assert simple_commands(line) == [
-        ["unmask", "fill", "a | b", "--top", "3"],
-        ["python", "-m", "zipfile", "-e", "y", "."],
-        ["sort"],
-    ]
-
-
 def test_commands_of_a_page_share_a_folder_and_variables(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     session = Session()
@@ -191,13 +182,6 @@ def test_blocks_are_found_changed_and_left_out():
 )
 def test_outputs_are_compared_by_words_and_numbers(shown, came, equal):
     assert same(shown, came) is equal
-
-
-def test_a_document_is_renewed():
-    text = "```console\n$ echo 1\n2\n$ echo 3\n```\n\n```python\nprint(4)\n5\n```\n\n```text\nold\n```\n"
-    expected = "```console\n$ echo 1\n1\n$ echo 3\n3\n```\n\n```python\nprint(4)\n5\n```\n\n```text\n4\n5\n```\n"
-    assert SHOWN["renewed"](text) == expected
-    assert SHOWN["renewed"](expected) == expected
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=name)

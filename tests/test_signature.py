@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
@@ -127,12 +126,10 @@ def test_values_of_other_libraries_become_plain_ones():
         ({"top": 10}, "top 10 is out of range: give a whole number from 1 to 9"),
         ({"kind": "rad"}, "kind 'rad' is unknown: did you mean red? Use one of red, green"),
         ({"flag": 1}, "flag 1 is not True or False"),
-        ({"positions": "34"}, "positions '34' is not a list of whole numbers: give one such as [3, 4]"),
-        ({"positions": [0.5]}, "positions [0.5] is not a list of whole numbers"),
+        ({"positions": "34"}, "positions '34' is not a list of whole numbers: give one"),
         ({"positions": [3, 4, "x"]}, "positions [3, 4, 'x'] is not a list of whole numbers: item 3 is 'x'"),
         ({"array": object}, "array <class 'object'> is not an array, a number, bytes or a text: give one"),
         ({"method": "slaw"}, "method 'slaw' is unknown: did you mean slow?"),
-        ({"method": 3}, "method 3 is unknown"),
         ({"group": 3}, "group 3 is not a Group"),
         ({"tops": 3}, "tops is not an argument of work: did you mean top?"),
         ({"top_k": 3}, "top_k is not an argument of work: use top"),
@@ -200,7 +197,7 @@ def test_every_verb_declares_itself(name):
             assert getattr(unmask, option.owner.__name__) is option.owner or option.readers
 
 
-def test_there_are_at_most_240_options():
+def test_there_are_at_most_196_options():
     """Declarations: parameters, `model` once, and fields where their class declares them."""
     declared = set()
     for function in [*map(verb, VERBS), unmask.load, *COMMANDS.values()]:
@@ -209,16 +206,7 @@ def test_there_are_at_most_240_options():
             bases = owner.__mro__ if isinstance(owner, type) else ()
             home = next((base for base in bases if option.name in base.__dict__.get("__annotations__", {})), owner)
             declared.add(("", "model") if option.name == "model" else (home.__name__, option.name))
-    assert len(declared) <= 240
-
-
-def test_reading_signatures_loads_nothing_heavy():
-    heavy = "torch", "numpy", "pandas", "pydantic", "transformers", "scipy", "matplotlib", "pyarrow"
-    program = (
-        "import sys; from unmask.verbs import VERBS, verb; from unmask.signature import options\n"
-        f"for name in VERBS: options(verb(name))\nprint(sorted(set({heavy}) & set(sys.modules)))"
-    )
-    assert subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout == "[]\n"
+    assert len(declared) <= 196
 
 
 @dataclass(frozen=True)

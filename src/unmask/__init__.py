@@ -9,6 +9,7 @@ The public names are those of `__init__.pyi`. They are loaded when first used, s
 from __future__ import annotations
 
 import re
+import sys
 from importlib import import_module
 
 from unmask.verbs import VERBS
@@ -23,21 +24,10 @@ __all__ = sorted(["__version__", *_HOME])
 
 def __getattr__(name: str) -> object:
     if name not in _HOME:
-        raise AttributeError(f"module 'unmask' has no attribute {name!r}{_meant(name)}")
+        raise AttributeError(f"module 'unmask' has no attribute {name!r}", name=name, obj=sys.modules[__name__])
     value = import_module(f"unmask.{name}") if _HOME[name] == "unmask" else getattr(import_module(_HOME[name]), name)
     globals()[name] = value
     return value
-
-
-def _meant(name: str) -> str:
-    """The public name that was meant; nothing for modules, whose import asks for the attribute first."""
-    from difflib import get_close_matches
-    from importlib.util import find_spec
-
-    if name.startswith("_") or find_spec(f"{__name__}.{name}"):
-        return ""
-    near = get_close_matches(name, _HOME, n=1)
-    return f": did you mean unmask.{near[0]}?" if near else ""
 
 
 def __dir__() -> list[str]:

@@ -2,12 +2,11 @@
 
 from unmask import lab as lab
 from unmask.answers.blanked_text import Completion as Completion
-from unmask.answers.chain_filling import ChainFilling as ChainFilling
+from unmask.answers.blanked_text import Filling as Filling
 from unmask.answers.checking import Check as Check
 from unmask.answers.comparison import Comparison as Comparison
 from unmask.answers.conditionals import conditionals as conditionals
 from unmask.answers.dependence import Dependence as Dependence
-from unmask.answers.filling import Filling as Filling
 from unmask.answers.search import Search as Search
 from unmask.cloze import Cloze as Cloze
 from unmask.errors import InputError as InputError
@@ -42,7 +41,6 @@ from unmask.sampling.registry import Threshold as Threshold
 from unmask.sampling.registry import Verified as Verified
 from unmask.sampling.run.diagnostics import Diagnosis as Diagnosis
 from unmask.sampling.run.result import SampleRun as SampleRun
-from unmask.sampling.settings import Keep as Keep
 from unmask.sampling.settings import SampleSettings as SampleSettings
 from unmask.sampling.settings import Start as Start
 from unmask.sampling.target import Energy as Energy

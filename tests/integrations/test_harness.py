@@ -135,12 +135,6 @@ def test_answers_of_one_length_sum_to_one(colours, score, context):
     assert sum(greedy for _, greedy in found) == 1
 
 
-def test_pseudo_likelihoods_do_not_sum_to_one(colours):
-    answers = [" " + " ".join(words) for words in product(WORDS, repeat=2)]
-    found = UnmaskLM(colours, score="pll").loglikelihood([asked("green", answer) for answer in answers], disable_tqdm=True)
-    assert abs(sum(exp(value) for value, _ in found) - 1) > 0.03
-
-
 def test_texts_longer_than_the_model_sum_to_one(colours):
     """Six tokens, the model takes four."""
     texts = [" ".join(words) for words in product(WORDS, repeat=6)]
@@ -179,11 +173,11 @@ def test_greedy_is_what_is_generated(colours, context):
     assert [answer.strip() for answer, (_, greedy) in zip(answers, found, strict=True) if greedy] == [text]
 
 
-@pytest.mark.parametrize("decoder", DECODERS)
-def test_every_decoder_writes(colours, decoder):
-    lm = UnmaskLM(colours, decoder=decoder)
-    written = lm.generate_until([asked("red", {"max_gen_toks": 3}), asked("", {"max_gen_toks": 2})], disable_tqdm=True)
-    assert [len(text.split()) for text in written] == [3, 2] and set(" ".join(written).split()) <= set(WORDS)
+def test_every_decoder_writes(colours):
+    for decoder in DECODERS:
+        lm = UnmaskLM(colours, decoder=decoder)
+        written = lm.generate_until([asked("red", {"max_gen_toks": 3}), asked("", {"max_gen_toks": 2})], disable_tqdm=True)
+        assert [len(text.split()) for text in written] == [3, 2] and set(" ".join(written).split()) <= set(WORDS)
 
 
 def test_what_is_generated(colours):

@@ -71,7 +71,7 @@ def test_a_vocabulary_that_the_architecture_does_not_read_is_refused(folder_of):
     write_config(folder)
     assert len(AutoTokenizer.from_pretrained(folder)) == 5, "the trap is there"
     message = refusal(folder)
-    assert "is not that of its vocabulary file" in message and "bring-your-own-model" in message
+    assert "is not that of its vocabulary file" in message and "Bring your own model" in message
 
 
 def test_special_tokens_in_angle_brackets(folder_of):

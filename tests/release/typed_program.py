@@ -14,11 +14,7 @@ def best(text: str) -> str:
 
 def dependences(texts: list[str], model: unmask.MaskedLM) -> list[float]:
     """The mutual information of the two blanks of each text, in nats."""
-    return [
-        found.joint.mutual_information()
-        for found in unmask.fill(texts, model, candidates=16)
-        if isinstance(found, unmask.Filling)
-    ]
+    return [found.joint.mutual_information() for found in unmask.fill(texts, model, candidates=16)]
 
 
 def joints(model: unmask.MaskedLM) -> dict[str, float]:

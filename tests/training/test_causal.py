@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 import torch
 from made_up import made_up_lines, packed_text, toy_vocabulary
-from safetensors.torch import load_file
 from test_run import SMALL
 from tokenizers import Tokenizer
 
@@ -108,18 +107,6 @@ def test_it_judges_and_prefers_the_language(trained: unmask.TrainingRun) -> None
     judge = CausalJudge(str(trained.out), "cpu")
     good, bad = judge(["The old baker kneads dough on Friday."])[0], judge(["The old dough kneads Friday on baker."])[0]
     assert good < 0.5 < 1.5 < bad
-
-
-def test_resumed_and_begun_from_another_it_keeps_its_numbers(tmp_path: Path, trained: unmask.TrainingRun) -> None:
-    torch.set_num_threads(1)
-    train(tmp_path / "whole")
-    assert train(tmp_path / "parts", max_minutes=0.0).status == "paused"
-    train(tmp_path / "parts", resume=True)
-    whole, parts = (load_file(tmp_path / name / "model.safetensors") for name in ("whole", "parts"))
-    assert all(torch.equal(whole[name], parts[name]) for name in whole)
-    train(tmp_path / "on", init=trained.out, steps=1, lr=1e-12, **UNSET)
-    first, on = load_file(trained.out / "model.safetensors"), load_file(tmp_path / "on" / "model.safetensors")
-    assert first.keys() == on.keys() and all((first[name] - on[name]).abs().max() < 1e-9 for name in first)
 
 
 def test_masked_and_causal_models_are_not_taken_for_each_other(tmp_path: Path, trained: unmask.TrainingRun) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-import pytest
 import torch
 
 from command_runner import invoke
@@ -41,19 +40,3 @@ def test_a_paused_run_says_how_to_go_on(corpus: Path, tmp_path: Path) -> None:
     assert code == 0 and "paused at step 1 of 4" in printed and "add --resume to the same command to continue" in told
     code, printed, _ = call(*arguments, "--resume", "--json")
     assert code == 0 and json.loads(printed)["step"] == 4
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        (["--size", "huge"], "--size 'huge' is unknown"),
-        (["--weight", "1,2"], "2 weights for 1 corpus files"),
-        (["--masking", "half"], "--masking 'half' is unknown"),
-        (["--max-minutes", "nan"], "--max-minutes nan is out of range"),
-        (["--valid", "/"], "--valid '/' is not a file"),
-    ],
-)
-def test_wrong_options_end_in_one_line(corpus: Path, tmp_path: Path, options: list[str], message: str) -> None:
-    code, _, told = call("train", corpus, "--out", tmp_path / "model", "--device", "cpu", *options)
-    assert code == 2 and told.startswith(f"error: {message}") and told.count("\n") == 1
-    assert not (tmp_path / "model").exists()

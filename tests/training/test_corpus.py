@@ -35,34 +35,6 @@ def test_all_formats_give_the_same_lines(tmp_path: Path) -> None:
     assert list(source.lines()) == [*LINES, "two lines"]
 
 
-@pytest.mark.parametrize("ending", [".txt", ".txt.gz", ".txt.xz", ".jsonl"])
-def test_undecodable_bytes_are_named_by_file_line_and_offset(tmp_path: Path, ending: str) -> None:
-    raw = '{"text": "Grüße"}\n{"text": "zwei"}\n'.encode() + b"ab\xffcd\n"
-    packed = {".txt.gz": gzip.compress(raw), ".txt.xz": lzma.compress(raw)}.get(ending, raw)
-    path = tmp_path / f"bad{ending}"
-    path.write_bytes(packed)
-    with pytest.raises(InputError, match=rf"bad{ending} line 3: byte {raw.index(255)} is not UTF-8"):
-        read(path)
-
-
-@pytest.mark.parametrize(
-    ("name", "content"),
-    [
-        ("a.txt.xz", b"not xz"),
-        ("a.txt.gz", b"not gz"),
-        ("b.txt.xz", lzma.compress(b"x" * 9999)[:-20]),
-        ("b.txt.gz", gzip.compress(b"x" * 9999, mtime=0)[:-10]),
-        ("c.txt.gz", gzip.compress(bytes(range(256)) * 99, mtime=0)[:60] + b"\xff" * 40),
-    ],
-    ids=["no xz", "no gz", "cut xz", "cut gz", "spoilt gz"],
-)
-def test_damaged_archives(tmp_path: Path, name: str, content: bytes) -> None:
-    (tmp_path / name).write_bytes(content)
-    with pytest.raises(InputError, match=f"{name} is damaged or not compressed as its name says") as told:
-        read(tmp_path / name)
-    assert "\n" not in str(told.value)
-
-
 @pytest.mark.parametrize(
     ("line", "message"),
     [

@@ -55,7 +55,7 @@ def test_killed_in_another_process_and_resumed_gives_the_same_bits(
 ) -> None:
     """The other process compiles for itself, with nothing that was compiled before, up to its death."""
     out = tmp_path / "model"
-    child = run_apart(shared, out, options, pause=0.1, TORCHINDUCTOR_CACHE_DIR=str(tmp_path / "compiled"))
+    child = run_apart(shared, out, options, hold=True, TORCHINDUCTOR_CACHE_DIR=str(tmp_path / "compiled"))
     deadline = time.monotonic() + 240
     while not checkpoints_of(out).paths() and time.monotonic() < deadline and child.poll() is None:
         time.sleep(0.01)

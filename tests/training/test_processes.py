@@ -151,16 +151,6 @@ def test_two_processes_train_the_model_of_one(shared: Path, one: Path, tmp_path:
     assert not same_run(one, other)
 
 
-def test_two_processes_train_translation(shared: Path, tmp_path: Path) -> None:
-    pairs = (shared / "corpus.txt", shared / "reversed.txt")
-    more = {"max_length": 64}
-    alone(shared, tmp_path / "one", parallel=pairs, **more)
-    ended = together([command(shared, tmp_path / "two", "--parallel", *pairs, texts=False, **more)] * 2, tmp_path / "files")
-    assert ended.codes == [0, 0] and same_run(tmp_path / "one", tmp_path / "two")
-    names = {path.name for path in (tmp_path / "one").iterdir()}
-    assert "translation.json" in names and names == {path.name for path in (tmp_path / "two").iterdir()}
-
-
 @pytest.mark.parametrize("first", [1, 2])
 def test_a_checkpoint_moves_between_numbers_of_processes(shared: Path, one: Path, tmp_path: Path, first: int) -> None:
     out = tmp_path / "model"

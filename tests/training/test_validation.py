@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import warnings
 from collections import Counter
@@ -18,7 +17,6 @@ from made_up import made_up_lines
 from test_run import SMALL
 
 import flat
-from command_runner import invoke
 from unmask.errors import InputError, UnmaskWarning
 from unmask.models.text.vocabulary import special_id
 from unmask.training.corpus import Held, Parallel, Prepared, prepare, prepare_parallel, sources
@@ -136,22 +134,3 @@ def test_a_run_that_learned_says_nothing(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="is finished: name another --out"):
         flat.train(made_up_lines(600), out=tmp_path / "m", **{**SMALL, "steps": 60}, resume=True)
     assert replace(made, validation=replace(made.validation, loss=9.0)).learned is False
-
-
-@pytest.mark.parametrize("objective", ["masked", "causal"])
-def test_pairs_that_were_not_learned(tmp_path: Path, objective: str) -> None:
-    options = {**SHAPE, "steps": 1, "lr": 1e-6, "objective": objective, "valid_share": 0.2, "device": "cpu"}
-    with pytest.warns(UnmaskWarning, match="the model has not learned"):
-        flat.train(parallel=PAIRS, out=tmp_path / "m", **options)
-
-
-def test_the_command_says_how_much_it_does_and_what_came_of_it(tmp_path: Path) -> None:
-    (tmp_path / "corpus.txt").write_text("\n".join(TRAIN))
-    options = [word for name, value in (SHAPE | {"lr": 1e-6}).items() for word in (f"--{name.replace('_', '-')}", str(value))]
-    line = ["train", str(tmp_path / "corpus.txt"), "--out", str(tmp_path / "m"), "--steps", "2"]
-    line += ["--valid-share", "0.2", "--device", "cpu", *options]
-    done = invoke([*line, "--json"])
-    assert done.exit_code == 0 and json.loads(done.stdout)["learned"] is False
-    said = done.stderr.splitlines()
-    plan = next(i for i, one in enumerate(said) if one.startswith("2 steps of 256 tokens: ") and " epochs of " in one)
-    assert any(one.startswith("warning: after 2 steps") for one in said[plan + 1 :])

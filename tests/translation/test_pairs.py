@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 
 from unmask.models.encoder.bert import BertMaskedLM
 from unmask.models.tabular import TabularMLM
-from unmask.models.text.vocabulary import joined
 from unmask.sampling import registry
 from unmask.sampling.decoders.decoder import Ancestral, decode
 from unmask.sampling.decoders.revealing import EntropyBound, under_bound
@@ -152,11 +151,6 @@ def test_a_chain_leaves_the_law_given_its_source_invariant(kernel: type) -> None
         law, other = target_law(target), target_law(Target(model, template, Energy("norm")))
         assert (law @ matrix - law).abs().max() < 1e-12
         assert (other @ matrix - other).abs().max() > 1e-3
-
-
-def test_spaces_inside_words_and_quotations_go() -> None:
-    assert joined('a man \' s t - shirt says " no way ".') == 'a man\'s t-shirt says "no way".'
-    assert joined("one - two, three") == "one-two, three"
 
 
 def test_log_probabilities_of_an_order_sum_to_one_given_each_source() -> None:

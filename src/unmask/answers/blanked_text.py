@@ -1,4 +1,4 @@
-"""Texts with blanks: their candidates, their tables and their fillings, which `fill` and `compare` share.
+"""Texts with blanks: their candidates, their tables, their fillings and the answer of `fill`; which `fill` and `compare` share.
 
 Every text is read and every request refused before the model runs. Many texts go in groups whose passes run together; the
 answers come out one by one, in order, so that a long file need not fit into memory.
@@ -8,16 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from math import prod
+from functools import cached_property
+from math import exp, prod
 from os import PathLike
-from typing import TYPE_CHECKING, ClassVar, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 import torch
 from torch import Tensor
 
 from unmask.cloze import Cloze
 from unmask.errors import InputError
-from unmask.formats import percent_at_least
+from unmask.formats import percent_at_least, percent_at_most
+from unmask.joints.joint import Joint, not_converged
 from unmask.models.masked_lm import MaskedLM
 from unmask.models.text.blanks import alphabet_ids, alphabet_tokens
 from unmask.results import Result
@@ -119,6 +121,11 @@ def _groups(texts: Sequence[BlankedText]) -> Iterator[list[BlankedText]]:
         yield group
 
 
+def sizes(shape: Sequence[int]) -> str:
+    """The sizes of a table, such as 256 x 256."""
+    return " x ".join(f"{size:,}" for size in shape)
+
+
 def mass_in_words(mass: float, sites: int) -> str:
     """How much of the product joint, or of the model's own distribution of one blank, the candidates hold, in words."""
     held = f"tokens hold {percent_at_least(mass)} of {'its mass' if sites == 1 else 'the product joint'}"
@@ -138,12 +145,15 @@ class Completion(Result):
     spans              where the tokens are in `text`: start and end, in characters
     is_gold            whether these are the tokens that stood in the blanks, or the targets
     ids                the tokens as numbers
+    parts              of a search: what each blank is filled with, as text
+    standard_error     of a search: of log_prob, in nats; 0 where no order is left out
 
     >>> unmask.fill("She drank a cup of [MASK].").completions[0].tokens
     ('tea',)
     """
 
-    KEYS: ClassVar[tuple[str, ...]] = ("tokens", "text", "gold=is_gold", "log_prob", "product_log_prob")
+    KEYS = ("tokens", "text", "gold=is_gold", "log_prob", "product_log_prob", "parts", "standard_error")
+    OPTIONAL = ("parts", "standard_error")
 
     tokens: tuple[str, ...]
     text: str
@@ -152,6 +162,183 @@ class Completion(Result):
     spans: tuple[tuple[int, int], ...]
     is_gold: bool = False
     ids: tuple[int, ...] = ()
+    parts: tuple[str, ...] = ()
+    standard_error: float | None = None
+
+
+@dataclass(frozen=True)
+class ReadingSeen:
+    """A number of tokens per blank: its weight, and the probability of the fillings found that have it."""
+
+    lengths: tuple[int, ...]
+    weight: float
+    mass: float
+
+
+@dataclass(frozen=True)
+class ScoredAnswer(Result):
+    """A given answer's probability among all fillings of the text.
+
+    rank     the lowest and the highest place that it can have among all fillings that the constraints allow; None where it
+             has more tokens than the blanks, and so does not fill the text as written, and where orders are sampled
+    odds     its probability over that of the most probable answer given
+    """
+
+    answer: str
+    tokens: tuple[str, ...]
+    text: str
+    log_prob: float
+    standard_error: float
+    rank: tuple[int, int] | None
+    odds: float = 1.0
+
+
+@dataclass(frozen=True, repr=False)
+class Filling(Result):
+    """The most probable completions of a text under an explicit joint of its blanks.
+
+    text          as it was given
+    model         the model that was asked
+    construction  the name of the rule that makes the joint
+    top           how many completions were asked for
+
+    Over candidates, the joint is a table:
+
+    cloze         the text as token ids, and where its blanks are
+    table         the joint over the candidates of the blanks, and the joint of independent blanks over the same tables
+
+    By a search over the whole vocabulary there is no table. Rounding is allowed for in mass, bound, certain and ranks
+    (`unmask.tables.lattice`):
+
+    best          the best fillings found, best first
+    answers       the fillings named in `answers`, with rank and odds beside log_prob
+    readings      each number of tokens per blank: lengths, its weight, and the mass of the fillings found that have it
+    mass          all fillings found, of which the completions are the best, have this much probability at least
+    bound         no filling that was not found has more; of words, in the tokenizer's own spelling
+    certain       how many completions are certain to be the best, in this order; of words, in the tokenizer's own spelling
+    passes        forward passes of the search
+    stopped       why the search ended; see `unmask.joints.chain_search.ChainSearch`
+    exact         no order was left out; if some were, mass is an estimate, and so are the completions' probabilities
+    words         the text has a [WORD]
+    alphabet      only some of the regular tokens could fill a blank
+
+    >>> found = unmask.fill("The [MASK] [MASK] at the casino.", candidates=32)
+    >>> found.joint.shape, len(found.completions)
+    ((32, 32), 10)
+    >>> found = unmask.fill("A [MASK] of [MASK] and [MASK].", top=1)
+    >>> found.completions[0].parts, found.certain
+    (('group', 'men', 'women'), 1)
+    """
+
+    KEYS = ("text", "joint=construction", "candidates_mass", "warning", "mass", "bound", "certain", "passes", "stopped",
+            "completions", "lengths", "answers")  # fmt: skip
+    OPTIONAL = tuple(key for key in KEYS if key not in ("text", "joint=construction", "completions"))
+
+    text: str
+    model: MaskedLM
+    construction: str
+    top: int
+    cloze: Cloze | None = None
+    table: tuple[Joint, Joint] | None = None
+    best: Sequence[Completion] = ()
+    answers: Sequence[ScoredAnswer] = ()
+    readings: Sequence[ReadingSeen] = ()
+    mass: float | None = None
+    bound: float | None = None
+    certain: int | None = None
+    passes: int | None = None
+    stopped: str | None = None
+    exact: bool = True
+    words: bool = False
+    alphabet: bool = False
+
+    @property
+    def joint(self) -> Joint:
+        """The joint over the candidates of the blanks."""
+        return self._table[0]
+
+    @property
+    def product(self) -> Joint:
+        """The joint that takes the blanks as independent, over the same tables."""
+        return self._table[1]
+
+    @property
+    def _table(self) -> tuple[Joint, Joint]:
+        if self.table is None:
+            raise InputError("a search over the whole vocabulary has no table of the joint: give candidates to fill")
+        return self.table
+
+    @property
+    def candidates_mass(self) -> float | None:
+        """The share of the product joint that lies in the candidate sets; the joint is given that the blanks do."""
+        return None if self.table is None else exp(self.joint.tables.log_mass)
+
+    @cached_property
+    def completions(self) -> list[Completion]:
+        """The `top` most probable fillings, best first; after them the gold one, where it is known and not among them."""
+        if self.table is None or self.cloze is None:
+            return list(self.best)
+        rows = with_gold(self.joint.topk(self.top)[0], self.cloze)
+        log_probs, independent = self.joint.log_prob(rows).tolist(), self.product.log_prob(rows).tolist()
+        return [
+            complete(self.model, self.cloze, row, log_prob, product)
+            for row, log_prob, product in zip(rows.tolist(), log_probs, independent, strict=True)
+        ]
+
+    @property
+    def warning(self) -> str | None:
+        """A sentence if the joint's construction did not converge."""
+        return None if self.table is None else not_converged([self.joint]) or None
+
+    @property
+    def lengths(self) -> Sequence[ReadingSeen] | None:
+        """The readings, if there are several."""
+        return self.readings if len(self.readings) > 1 else None
+
+    def to_frame(self) -> pandas.DataFrame:
+        """One row per completion: text, one column per blank, log_prob, of a search standard_error, product_log_prob, gold."""
+        import pandas
+
+        rows = [
+            {"text": one.text, **{f"blank_{t + 1}": part for t, part in enumerate(one.parts or one.tokens)}}
+            | {"log_prob": one.log_prob, "standard_error": one.standard_error, "product_log_prob": one.product_log_prob}
+            | {"gold": one.is_gold}
+            for one in self.completions
+        ]
+        return pandas.DataFrame(rows).drop(columns=[] if self.table is None else ["standard_error"])
+
+    def __repr__(self) -> str:
+        best = self.completions[0]
+        return f"Filling({best.text!r}, {exp(best.log_prob):.1%} under {self.construction}, {len(self.completions)} completions)"
+
+    @property
+    def headline(self) -> str:
+        """The text and the summary."""
+        return f"{self.text}: {self.summary}"
+
+    @property
+    def summary(self) -> str:
+        """One line: the joint, how much its candidates hold or what a search found, and what is certain."""
+        if self.table is not None and self.candidates_mass is not None:
+            sites = self.joint.sites
+            kind = "distribution of 1 blank" if sites == 1 else f"{self.construction} joint of {sites} blanks"
+            return f"{kind}; {sizes(self.joint.shape)} {mass_in_words(self.candidates_mass, sites)}"
+        assert self.mass is not None and self.bound is not None and self.certain is not None
+        shown = len(self.completions)
+        if not self.exact:
+            sure = "orders are sampled: every probability has an error"
+        elif self.certain >= shown:
+            sure = "the order shown is certain"
+        else:
+            sure = f"the first {self.certain} of {shown} are certain" if self.certain else "no place is certain"
+        support = "the alphabet" if self.alphabet else "the whole vocabulary"
+        spelled = "in the tokenizer's own spelling " if self.words else ""
+        return (
+            f"chain rule over all orders and {support}; "
+            f"fillings found hold {'at least' if self.exact else 'about'} {percent_at_least(self.mass)} of all mass; "
+            f"{spelled}no other has more than {percent_at_most(self.bound)}{' and' if spelled and self.exact else ';'} "
+            f"{sure} ({self.passes:,} passes{'; stopped' if self.stopped == 'asked' else ''})"
+        )
 
 
 def complete(model: MaskedLM, cloze: Cloze, values: Sequence[int], log_prob: float, product_log_prob: float) -> Completion:
@@ -165,20 +352,6 @@ def complete(model: MaskedLM, cloze: Cloze, values: Sequence[int], log_prob: flo
         spans.append((start, stop))
     tokens = tuple(model.token(value) for value in values)
     return Completion(tokens, text, log_prob, product_log_prob, tuple(spans), tuple(values) == cloze.gold, tuple(values))
-
-
-def completions_frame(completions: Sequence[Completion], filled: str, *numbers: str) -> pandas.DataFrame:
-    """One row per completion: its text, a column per blank with what fills it (the attribute `filled`), its numbers, gold."""
-    import pandas
-
-    rows = [
-        {"text": one.text}
-        | {f"blank_{t + 1}": part for t, part in enumerate(getattr(one, filled))}
-        | {name: getattr(one, name) for name in numbers}
-        | {"gold": one.is_gold}
-        for one in completions
-    ]
-    return pandas.DataFrame(rows)
 
 
 def with_gold(rows: Tensor, cloze: Cloze) -> Tensor:

@@ -28,28 +28,22 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from math import exp, floor, log, prod
-from typing import TYPE_CHECKING, ClassVar, NoReturn
 
 import torch
 from jaxtyping import Bool
 from torch import Tensor
 
-from unmask.answers.blanked_text import Completion, Grid, allowed_tokens, complete, completions_frame
+from unmask.answers.blanked_text import Completion, Filling, Grid, ReadingSeen, ScoredAnswer, allowed_tokens, complete
 from unmask.answers.search import Search
 from unmask.cloze import Cloze
 from unmask.errors import InputError
-from unmask.formats import percent_at_least, percent_at_most
 from unmask.joints.chain_search import Also, ChainSearch, Found, log_mean_over_orders, search_fillings
 from unmask.joints.registry import SEARCHED
 from unmask.models.masked_lm import MaskedLM
 from unmask.models.text.blanks import Blank, TextReading, WordMarks, has_several_lengths, read_blanks, reading_with, readings_of
-from unmask.results import Result
 from unmask.runs.progress import Enough, Progress
 from unmask.tables.lattice import Rounding, State, Variant, log_sum
 from unmask.tables.revealing import Conditionals
-
-if TYPE_CHECKING:
-    import pandas
 
 MANY = 3
 """Fillings of this many blanks or more are searched, unless candidates or another construction are asked for."""
@@ -121,7 +115,7 @@ class SearchedText:
         """The text with its fewest masks."""
         return self.readings[0].cloze
 
-    def answer(self, progress: Progress | None = None) -> ChainFilling:
+    def answer(self, progress: Progress | None = None) -> Filling:
         """Search its fillings."""
         search, readings, filled = self.search, self.readings, self.filled
         conditionals = Conditionals(self.model, self.support)
@@ -163,10 +157,12 @@ class SearchedText:
         ]
         completions = [spelled.completion(group) for group in [*best, *last]]
         certain = min(found.certain_among([group[0] for group in shown]), len(best))
-        return ChainFilling(
+        return Filling(
             text=self.text,
             model=self.model,
-            completions=completions,
+            construction=SEARCHED,
+            top=self.top,
+            best=completions,
             answers=with_odds(scored) if scored else [],
             readings=seen,
             mass=found.mass,
@@ -220,12 +216,12 @@ class _Spelled:
         self.by_key = by_key
         self.groups = sorted(by_key.values(), key=lambda group: -_log_sum(group))
 
-    def completion(self, group: Sequence[Found]) -> ChainCompletion:
+    def completion(self, group: Sequence[Found]) -> Completion:
         first, filled = group[0], self.filled
         reading = filled.readings[first.variant]
         plain = complete(filled.model, reading.cloze, first.tokens, _log_sum(group), first.product_log_prob)
         parts = tuple(filled.spelled(b, ids) for b, ids in enumerate(reading.parts(first.tokens)))
-        return ChainCompletion(**vars(plain), parts=parts, standard_error=first.standard_error)
+        return replace(plain, parts=parts, standard_error=first.standard_error)
 
     def answer(self, answer: GivenAnswer, state: State) -> ScoredAnswer:
         """An answer that is a filling of the text as written."""
@@ -277,120 +273,6 @@ def _size(variant: Variant, support: int) -> int:
 
 
 @dataclass(frozen=True)
-class ReadingSeen:
-    """A number of tokens per blank: its weight, and the probability of the fillings found that have it."""
-
-    lengths: tuple[int, ...]
-    weight: float
-    mass: float
-
-
-class RuleName(str):
-    """The rule of a search. There is no table of its joint, so what a `Joint` can do is refused with what to do instead."""
-
-    def __getattr__(self, name: str) -> NoReturn:
-        raise AttributeError(
-            f"a search over the whole vocabulary has no table of the joint, so no {name}: give candidates to fill"
-        )
-
-
-@dataclass(frozen=True)
-class ChainCompletion(Completion):
-    """A filling with its probability over the whole vocabulary.
-
-    parts           what each blank is filled with, as text
-    standard_error  of log_prob, in nats; 0 where no order is left out
-    """
-
-    KEYS: ClassVar[tuple[str, ...]] = (*Completion.KEYS, "parts", "standard_error")
-
-    parts: tuple[str, ...] = ()
-    standard_error: float = 0.0
-
-
-@dataclass(frozen=True, repr=False)
-class ChainFilling(Result):
-    """The best fillings of a text under the chain rule averaged over all orders, and how far they are certain.
-
-    text      as it was given
-    model     the model that was asked
-    completions  the best fillings found, best first: parts, text, log_prob
-    answers   the fillings named in `answers`, with rank and odds beside log_prob
-    readings  each number of tokens per blank: lengths, its weight, and the mass of the fillings found that have it
-    mass      all fillings found, of which the completions are the best, have this much probability at least
-    bound     no filling that was not found has more; of words, in the tokenizer's own spelling
-    certain   how many of the completions are certain to be the best, in this order; of words, in the tokenizer's own spelling
-    passes    forward passes of the search
-    stopped   why the search ended; see `unmask.joints.chain_search.ChainSearch`
-    exact     no order was left out; if some were, mass is an estimate, and so are the completions' probabilities
-    words     whether the text has a [WORD]
-    alphabet  whether only some of the regular tokens could fill a blank
-    joint     the name of its joint, "chain"; there is no table of cells
-
-    Rounding is allowed for in mass, bound, certain and the answers' ranks (`unmask.tables.lattice`).
-
-    >>> found = unmask.fill("A [MASK] of [MASK] and [MASK].", top=1)
-    >>> found.completions[0].parts, found.certain
-    (('group', 'men', 'women'), 1)
-    """
-
-    KEYS = ("text", "joint", "mass", "bound", "certain", "passes", "stopped", "completions", "lengths", "answers")
-    OPTIONAL = ("lengths", "answers")
-
-    text: str
-    model: MaskedLM
-    completions: list[ChainCompletion]
-    answers: list[ScoredAnswer]
-    readings: list[ReadingSeen]
-    mass: float
-    bound: float
-    certain: int
-    passes: int
-    stopped: str
-    exact: bool = True
-    words: bool = False
-    alphabet: bool = False
-    joint: str = RuleName(SEARCHED)
-
-    @property
-    def lengths(self) -> list[ReadingSeen] | None:
-        """The readings, if there are several."""
-        return self.readings if len(self.readings) > 1 else None
-
-    def to_frame(self) -> pandas.DataFrame:
-        """One row per completion: text, one column per blank with what fills it, log_prob, standard_error, product_log_prob."""
-        return completions_frame(self.completions, "parts", "log_prob", "standard_error", "product_log_prob")
-
-    def __repr__(self) -> str:
-        best = self.completions[0]
-        return f"ChainFilling({best.text!r}, {exp(best.log_prob):.1%}, {len(self.completions)} completions)"
-
-    @property
-    def headline(self) -> str:
-        """The text, and what is certain."""
-        return f"{self.text}: {self.summary}"
-
-    @property
-    def summary(self) -> str:
-        """One line: what was found, and what is certain."""
-        shown = len(self.completions)
-        if not self.exact:
-            sure = "orders are sampled: every probability has an error"
-        elif self.certain >= shown:
-            sure = "the order shown is certain"
-        else:
-            sure = f"the first {self.certain} of {shown} are certain" if self.certain else "no place is certain"
-        support = "the alphabet" if self.alphabet else "the whole vocabulary"
-        spelled = "in the tokenizer's own spelling " if self.words else ""
-        return (
-            f"chain rule over all orders and {support}; "
-            f"fillings found hold {'at least' if self.exact else 'about'} {percent_at_least(self.mass)} of all mass; "
-            f"{spelled}no other has more than {percent_at_most(self.bound)}{' and' if spelled and self.exact else ';'} "
-            f"{sure} ({self.passes:,} passes{'; stopped' if self.stopped == 'asked' else ''})"
-        )
-
-
-@dataclass(frozen=True)
 class GivenAnswer:
     """An answer as the user wrote it, and the tokens of each blank."""
 
@@ -404,24 +286,6 @@ class GivenAnswer:
     @property
     def tokens(self) -> tuple[int, ...]:
         return tuple(i for part in self.parts for i in part)
-
-
-@dataclass(frozen=True)
-class ScoredAnswer(Result):
-    """A given answer's probability among all fillings of the text.
-
-    rank     the lowest and the highest place that it can have among all fillings that the constraints allow; None where it
-             has more tokens than the blanks, and so does not fill the text as written, and where orders are sampled
-    odds     its probability over that of the most probable answer given
-    """
-
-    answer: str
-    tokens: tuple[str, ...]
-    text: str
-    log_prob: float
-    standard_error: float
-    rank: tuple[int, int] | None
-    odds: float = 1.0
 
 
 def read_answer(model: MaskedLM, blanks: Sequence[Blank], answer: str) -> GivenAnswer:

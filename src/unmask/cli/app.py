@@ -18,7 +18,7 @@ from cyclopts import App, CycloptsError
 from unmask import __version__
 from unmask.cli import process
 from unmask.cli.command import APP, JSON, command, hidden, in_options
-from unmask.errors import InputError
+from unmask.errors import InputError, ModelError
 from unmask.signature import FAMILIAR, Option, options, summary
 from unmask.verbs import VERBS, verb
 
@@ -36,7 +36,7 @@ def made(name: str) -> App:
     from unmask.cli import printing
 
     function = verb(name)
-    texts = options(function)[0].name in ("text", "sequence")
+    texts = options(function)[0].name in ("text", "sequence", "texts")
     extra = [*([FILE] if texts else []), *([JSON] if name not in LINES else [])]
     return command(name, function, getattr(printing, name, None) or partial(printing.frame, name), extra)
 
@@ -81,7 +81,8 @@ def run(words: Sequence[str]) -> int:
                 raise
             if isinstance(error, OSError):
                 process.abandon_output()
-            if not process.is_reported_elsewhere(error):
+            # of the processes that torchrun started here, which all have the same mistake, the first prints it
+            if process.rank(local=True) == 0 or not isinstance(error, InputError | ModelError):
                 process.print_line(f"error: {in_options(process.one_line(line), words)}")
             return process.MISTAKE
 

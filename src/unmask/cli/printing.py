@@ -16,8 +16,9 @@ from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import unmask
 from unmask.cli import process, terminal
-from unmask.cli.terminal import marked, nats, number, percent, print_heading, print_table, shape
+from unmask.cli.terminal import marked, nats, number, percent, print_frame, print_heading, print_table
 from unmask.errors import InputError
 from unmask.formats import count_at_most, down, percent_at_least, up
 from unmask.joints.registry import named
@@ -27,20 +28,7 @@ from unmask.runs.outputs import output_file
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from unmask.answers.chain_filling import ChainFilling
-    from unmask.answers.checking import Check
-    from unmask.answers.comparison import Comparison
-    from unmask.answers.dependence import Dependence
-    from unmask.answers.filling import Filling
-    from unmask.evaluation.frontier import Frontier
-    from unmask.evaluation.table import Evaluation
     from unmask.runs.progress import Progress
-    from unmask.sampling.run.diagnostics import Diagnosis
-    from unmask.sampling.run.result import SampleRun
-    from unmask.scoring.score import PairScores, Scores
-    from unmask.tables.profile import Profile
-    from unmask.variants.measured import Measured
-    from unmask.variants.mutants import Mutants
 
 WIDEST, LISTED, SHOWN = 10, 20, 5
 """Positions whose matrix fits into 80 columns, pairs that are listed instead, texts printed at the end of a run."""
@@ -53,8 +41,6 @@ def answered(verb: str, options: dict[str, Any], show: Callable[[Any], None], pl
     """
     json, leads = options.pop("json", False), process.rank() == 0
     with terminal.progress(quiet=not leads) as report:
-        import unmask
-
         if verb != "diagnose":
             options["progress"] = _with_plan(report, plan) if plan else report
         result = attrgetter(verb)(unmask)(**options)
@@ -100,8 +86,6 @@ def _answers(verb: str, show: Callable[[Any, Console], None], options: dict[str,
     console = terminal.console(at_least=terminal.USUAL)
     with ExitStack() as bar:
         report = bar.enter_context(terminal.progress(quiet=many and terminal.is_terminal()))
-        import unmask
-
         for place, answer in enumerate(getattr(unmask, verb).each(texts, progress=report, **options)):
             ready = answer.to_dict()
             if not many or terminal.is_terminal():
@@ -128,24 +112,16 @@ def _read_texts(text: str | None, file: Path | None) -> tuple[list[str], bool]:
     return texts, True
 
 
-def _show_filling(filling: Filling | ChainFilling, console: Console) -> None:
-    from unmask.answers.blanked_text import mass_in_words
-    from unmask.answers.chain_filling import ChainFilling
-
+def _show_filling(filling: unmask.Filling, console: Console) -> None:
     more: dict[str, Callable[[Any], str]] = {}
-    if isinstance(filling, ChainFilling):
-        about, beside, answers = filling.summary, 30, filling.answers
-        if not filling.exact:
-            more["error"] = lambda completion: f"{completion.standard_error:.2f}"
-    else:
-        joint, answers = filling.joint, []
-        kind = "distribution of 1 blank" if joint.sites == 1 else f"{joint.name} joint of {joint.sites} blanks"
-        about = f"{kind}; {shape(joint.shape)} {mass_in_words(filling.candidates_mass, joint.sites)}"
-        beside = 24 if joint.sites == 1 else 36
-        if joint.sites > 1:
-            more["product"] = lambda completion: percent(completion.product_log_prob)
+    beside = 30 if filling.table is None else 24
+    if not filling.exact:
+        more["error"] = lambda completion: f"{completion.standard_error:.2f}"
+    elif filling.table is not None and filling.joint.sites > 1:
+        beside = 36
+        more["product"] = lambda completion: percent(completion.product_log_prob)
     print_heading(console, filling.text)
-    console.print(f"{about}\n")
+    console.print(f"{filling.summary}\n")
     rows: list[list[Any]] = []
     for completion in filling.completions:
         star = " *" if completion.is_gold else ""
@@ -153,9 +129,9 @@ def _show_filling(filling: Filling | ChainFilling, console: Console) -> None:
         numbers = [write(completion) for write in more.values()]
         rows.append([percent(completion.log_prob), f"{completion.log_prob:.2f}", *numbers, text])
     print_table(console, ["probability", "nats", *more], rows, last="completion")
-    if answers:
+    if filling.answers:
         rows = []
-        for answer in answers:
+        for answer in filling.answers:
             rank = "-" if answer.rank is None else " to ".join(map(count_at_most, sorted(set(answer.rank))))
             odds = f"1 : {1 / answer.odds:.3g}" if answer.odds else "0"
             rows.append([percent(answer.log_prob), f"{answer.log_prob:.2f}", rank, odds, answer.answer])
@@ -165,13 +141,13 @@ def _show_filling(filling: Filling | ChainFilling, console: Console) -> None:
         console.print("* the tokens given")
 
 
-def _show_comparison(comparison: Comparison, console: Console) -> None:
-    from unmask.answers.blanked_text import mass_in_words
+def _show_comparison(comparison: unmask.Comparison, console: Console) -> None:
+    from unmask.answers.blanked_text import mass_in_words, sizes
 
     joint, known = next(iter(comparison.joints.values())), comparison.cloze.gold is not None
     print_heading(console, comparison.text)
     mass = mass_in_words(comparison.candidates_mass, joint.sites)
-    console.print(f"{joint.sites} blanks; {shape(joint.shape)} {mass}\n")
+    console.print(f"{joint.sites} blanks; {sizes(joint.shape)} {mass}\n")
     console.print(f"Probability of a completion (%) under each construction, the best by {comparison.ranked_by}")
     names = [named(name).heading or name.replace("_", "\n") for name in comparison.joints]
     rows = []
@@ -204,13 +180,15 @@ def _show_comparison(comparison: Comparison, console: Console) -> None:
     console.print(f"\ncompatibility {nats(comparison.compatibility)} (0: one joint has all these conditionals)")
 
 
-def _show_dependence(result: Dependence, console: Console) -> None:
+def _show_dependence(result: unmask.Dependence, console: Console) -> None:
+    from unmask.answers.blanked_text import sizes
+
     names, pairs = result.names(), result.pairs()
     print_heading(console, result.text)
     beside = "the other blanks masked" if result.others == "masked" else "the other tokens as they stand"
     console.print(
         f"mutual information of each pair (nats), {beside};\n{result.construction} joints; "
-        f"{shape([result.candidates] * 2)} tokens hold at least {percent_at_least(result.least_mass)} of a product joint\n"
+        f"{sizes([result.candidates] * 2)} tokens hold at least {percent_at_least(result.least_mass)} of a product joint\n"
     )
     if len(names) <= WIDEST:
         cells = [[nats(value) for value in row] for row in result.matrix.tolist()]
@@ -222,7 +200,7 @@ def _show_dependence(result: Dependence, console: Console) -> None:
         console.print(f"\nthe {min(LISTED, len(pairs))} strongest of {len(pairs)} pairs; --figure and --json have all")
 
 
-def _show_profile(profile: Profile) -> None:
+def _show_profile(profile: unmask.Profile) -> None:
     console, about = terminal.console(), profile.about
     mass = f"{about['candidates']} tokens tried at a site, which hold {about['mass_of_candidates']:.0%} of its probability"
     console.print(f"dependence of two blanks by distance, {profile.texts:,} texts, {mass}; nats\n", soft_wrap=True)
@@ -234,40 +212,30 @@ def _show_profile(profile: Profile) -> None:
     console.print(f"\n{len(profile.by_distance)} distances in all")
 
 
-def _show_variants(result: Mutants | Measured, console: Console) -> None:
-    import unmask
-
+def _show_variants(result: unmask.Mutants | unmask.Measured, console: Console) -> None:
     print_heading(console, result.sequence)
     if not isinstance(result, unmask.Mutants):
         return _show_measured(result, console)
     console.print(f"{len(result):,} mutants; {result.joint} joint; {len(result.alphabet)} tokens per residue; in nats\n")
     best = result.best()
-    rows = ([name, *(f"{values[i]:.3f}" for values in best.numbers.values())] for i, name in enumerate(best.names))
-    print_table(console, ["log-prob.", "effect", "singles", "epistasis", "interaction"], rows, first="mutant")
+    print_frame(console, best.to_frame().drop(columns="changes"))
     if len(best) < len(result):
         console.print(f"\nthe {len(best)} of largest {result.by}; --save and --json have all")
     return None
 
 
-def _show_measured(result: Measured, console: Console) -> None:
+def _show_measured(result: unmask.Measured, console: Console) -> None:
+    import pandas
+
     from unmask.variants.measured import HEADS, STATISTICS
 
-    parts = ["", "within_"] if "within" in result.scores[0] else [""]
-    console.print(
-        f"{len(result):,} variants at {len(result.places)} sites; {STATISTICS[result.statistic]} with {result.column}, "
-        f"{result.better} is better" + (";\nwithin: among variants with as many changes\n" if parts[1:] else "\n"),
-        soft_wrap=True,
-    )
-
-    def short(value: float) -> str:
-        return f"{value:.3f}".replace("0.", ".", 1)
-
-    def cells(row: Mapping[str, Any], part: str) -> list[str]:
-        return [short(row[part[:-1] or "value"]), f"[{short(row[f'{part}low'])}, {short(row[f'{part}high'])}]"]
-
-    heads = [head for part in parts for head in (part[:-1] or HEADS[result.statistic], "95 % interval")]
-    rows = [[row["score"], *(cell for part in parts for cell in cells(row, part))] for row in result.scores]
-    print_table(console, heads, rows, first="score")
+    statistic = f"{STATISTICS[result.statistic]} with {result.column}, {result.better} is better"
+    columns = "low, high: its 95 % interval"
+    if "within" in result.scores[0]:
+        columns += "; within: among variants with as many changes"
+    console.print(f"{len(result):,} variants at {len(result.places)} sites; {statistic};\n{columns}\n", soft_wrap=True)
+    heads = {"value": HEADS[result.statistic], "within_low": "low", "within_high": "high"}
+    print_frame(console, pandas.DataFrame(result.scores).drop(columns="best_in").rename(columns=heads))
     console.print()
     for line in (*result.notes, result.sentence):
         console.print(line, soft_wrap=True)
@@ -293,7 +261,7 @@ def check(options: dict[str, Any]) -> None:
     """Print what was understood of a model."""
     hint = "" if "data" in options else "; give --data to measure it on your texts"
 
-    def show(result: Check) -> None:
+    def show(result: unmask.Check) -> None:
         console = terminal.console()
         print_table(console, (), result.rows(), first="name", last="found")
         for concern in result.concerns:
@@ -313,7 +281,7 @@ def evaluate(options: dict[str, Any]) -> int:
     if options.get("paper") and options.get("scheme") is None:
         places = {scheme: {} if out is None else {"out": Path(out) / scheme} for scheme in ("random", "contiguous")}
         return max(evaluate({**options, "scheme": scheme, **place}) for scheme, place in places.items())
-    result: Evaluation = answered("evaluate", options, partial(_show_evaluation, out=out))
+    result: unmask.Evaluation = answered("evaluate", options, partial(_show_evaluation, out=out))
     _print_skipped(result)
     if not result.failed:
         return 0
@@ -326,7 +294,7 @@ def evaluate(options: dict[str, Any]) -> int:
     return 1
 
 
-def _show_evaluation(evaluation: Evaluation, out: Any) -> None:
+def _show_evaluation(evaluation: unmask.Evaluation, out: Any) -> None:
     from unmask.evaluation.table import HEADINGS, cell, written
 
     if not (pairs := evaluation.summary["pairs"]):
@@ -344,7 +312,7 @@ def frontier(options: dict[str, Any]) -> None:
     """Print the table, and what was left out."""
     out = options.get("out")
 
-    def show(result: Frontier) -> None:
+    def show(result: unmask.Frontier) -> None:
         from unmask.evaluation.frontier import cells, name_of
 
         console = terminal.console(at_least=terminal.USUAL)
@@ -360,7 +328,7 @@ def _print_place(what: str, out: Any) -> None:
     terminal.messages().print(f"\n{what} are not kept: give --out FOLDER" if out is None else f"\n{what} are in {out}")
 
 
-def _print_skipped(result: Evaluation | Frontier) -> None:
+def _print_skipped(result: unmask.Evaluation | unmask.Frontier) -> None:
     for reason, count in result.skipped.items():
         terminal.messages().print(f"{count} {'text' if count == 1 else 'texts'} skipped: {reason}")
 
@@ -376,8 +344,6 @@ def train(options: dict[str, Any]) -> None:
 
 def translate(options: dict[str, Any]) -> None:
     """Print translations as JSON lines, and figures where there are references."""
-    import unmask
-
     with terminal.progress() as report:
         translations = unmask.translate(**options, progress=report)
     quiet = bool({"save", "out"} & set(options))
@@ -390,8 +356,6 @@ def translate(options: dict[str, Any]) -> None:
 
 def serve(options: dict[str, Any]) -> None:
     """Serve the page until Ctrl-C."""
-    import unmask
-
     try:
         unmask.serve(**options)
     except KeyboardInterrupt:
@@ -416,7 +380,7 @@ def diagnose(options: dict[str, Any]) -> None:
         terminal.messages().print(f"figures are in {folder / 'figures'}")
 
 
-def _show_run(run: SampleRun) -> None:
+def _show_run(run: unmask.SampleRun) -> None:
     _show_diagnosis(run.diagnosis)
     console, screen = terminal.console(), terminal.messages()
     for row in run.last.head(SHOWN).itertuples():
@@ -427,7 +391,7 @@ def _show_run(run: SampleRun) -> None:
         screen.print(f"{len(run.samples):,} samples are in {run.folder / 'samples.parquet'}, figures in {run.folder / 'figures'}")
 
 
-def _show_diagnosis(diagnosis: Diagnosis) -> None:
+def _show_diagnosis(diagnosis: unmask.Diagnosis) -> None:
     """Tables and the verdict."""
     console = terminal.console()
     rates = [f"{diagnosis.chains} chains of {diagnosis.draws} draws, {diagnosis.passes:,} passes"]
@@ -461,32 +425,30 @@ def _show_diagnosis(diagnosis: Diagnosis) -> None:
 
 def score(options: dict[str, Any]) -> int:
     """Print scores: rows as they come, tables of sentences, or accuracies of pairs; 1 if a text lacks a score."""
-    json, words, pairs = options.pop("json", False), options.pop("texts", []), options.get("minimal_pairs")
+    json, words, file = options.pop("json", False), options.pop("texts", []), options.pop("file", None)
+    pairs = options.get("minimal_pairs")
+    if file is not None and words:
+        raise InputError(f"a text and file {str(file)!r} were both given: give one")
     out, rows, format = options.get("out"), options.get("rows", "texts"), options.get("format", "jsonl")
-    texts = _texts(words, pairs)
+    texts = Path(file) if file is not None else _texts(words, pairs)
     from_file = isinstance(texts, Path)
     lines = from_file and out is None and not json and not (terminal.is_terminal() and "format" not in options)
     if not from_file and not pairs and rows == "texts" and format == "jsonl":
         options["rows"] = "nested"
     reasons: dict[int, str] = {}
-    scored = False
+    scored: set[bool] = set()
     with terminal.progress() as report:
-        import unmask
         from unmask.scoring.score import LineWriter, check_format
 
         check_format(format, rows, on_stream=out is None)
-        write: Callable[[Mapping[str, Any]], None] | None = None
-        if lines:
-            write = LineWriter(sys.stdout, format)
+        write = LineWriter(sys.stdout, format)
 
         def note(place: int, reason: str | None) -> None:
-            nonlocal scored
-            scored = scored or reason is None
+            scored.add(reason is None)
             if reason is not None:
                 reasons.setdefault(place, reason)
 
         def sink(row: Mapping[str, Any]) -> None:
-            assert write is not None
             write(row)
             note(row["item"], row["reason"])
 
@@ -494,7 +456,6 @@ def score(options: dict[str, Any]) -> int:
     if json:
         terminal.print_json(scores.to_dict())
     elif isinstance(scores, unmask.PairScores) and out is None and "format" in options:
-        write = LineWriter(sys.stdout, format)
         for row in scores.rows:
             write(row)
     elif isinstance(scores, unmask.PairScores):
@@ -512,7 +473,7 @@ def score(options: dict[str, Any]) -> int:
         terminal.messages().print(f"rows are in {Path(out) / f'scores.{format}'}")
     from unmask.scoring.texts import EMPTY
 
-    return int(not scored or any(reason != EMPTY for reason in reasons.values()))
+    return int(True not in scored or any(reason != EMPTY for reason in reasons.values()))
 
 
 def _texts(words: Sequence[str], pairs: Sequence[Path] | None) -> Path | list[str] | None:
@@ -541,15 +502,12 @@ def _names_a_file(text: str) -> bool:
     return (written_so and short) or os.path.isfile(os.path.expanduser(text))
 
 
-def _show_sentences(scores: Scores) -> None:
+def _show_sentences(scores: unmask.Scores) -> None:
     console = terminal.console(at_least=80)
     entries, unit = scores.shape.scores, scores.shape.unit
     if scores.shape.kind != "nested":
         columns = [column for column in scores.shape.columns.names if column not in ("id", "reason", "position")]
-        first = columns.pop(columns.index("text")) if scores.shape.kind == "texts" else None
-        names = [first, *columns] if first else columns
-        print_table(console, columns, ([number(row.get(column)) for column in names] for row in scores), first=first)
-        return
+        return print_frame(console, scores.to_frame()[sorted(columns, key=lambda column: column != "text")])
     for place, row in enumerate(scores):
         print_heading(console, row["text"])
         each = {entry.name: None if row[entry.name] is None else row[entry.name] / row["length"] for entry in entries}
@@ -564,6 +522,7 @@ def _show_sentences(scores: Scores) -> None:
             pair = dict.fromkeys([row["first_token"] or "-", row["second_token"] or "-"])
             lines.append([" / ".join(pair), *(f"{row[f'{name}_difference']:+.3f}" for name in by_token)])
         print_table(console, by_token, lines, first="first / second")
+    return None
 
 
 def _error(row: Mapping[str, Any], name: str) -> str:
@@ -577,7 +536,7 @@ def _error(row: Mapping[str, Any], name: str) -> str:
     return "exact" if row[f"{name}_exact"] else f"{down(low)} to {up(row[f'{name}_high'])}"
 
 
-def _show_pairs(pairs: PairScores) -> None:
+def _show_pairs(pairs: unmask.PairScores) -> None:
     console, scores = terminal.console(at_least=80), list(pairs.scores)
 
     def accuracy(row: Mapping[str, Any]) -> str:

@@ -18,9 +18,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import FrameType
-from typing import Any
 
-from unmask.errors import InputError, ModelError, UnmaskError
+from unmask.errors import InputError, UnmaskError
 
 MISTAKE, INTERRUPTED, NO_READER = 2, 130, 141
 PATIENCE = 0.5
@@ -50,18 +49,12 @@ def listen() -> None:
         number = getattr(signal, name, None)
         if number is not None and signal.getsignal(number) is not signal.SIG_IGN:
             signal.signal(number, _interrupted)
-    sys.unraisablehook = _unraisable
 
 
 def rank(local: bool = False) -> int:
     """The number of this process among those that torchrun started with it, in all or on this machine; 0 without torchrun."""
     number = os.environ.get("LOCAL_RANK" if local else "RANK", "0")
     return int(number) if number.isdigit() and os.environ.get("WORLD_SIZE", "1") != "1" else 0
-
-
-def is_reported_elsewhere(error: BaseException) -> bool:
-    """Whether the first process that torchrun started here prints the same line: all have the same mistake of the user."""
-    return isinstance(error, InputError | ModelError) and rank(local=True) > 0
 
 
 def interrupted() -> bool:
@@ -111,10 +104,7 @@ def ends_with(code: int) -> None:
 
 
 def end() -> None:
-    """Runs at exit, after all other functions for this moment: ends the process without taking down what was loaded.
-
-    Without an exit code, after a defect of ours, Python ends as usual.
-    """
+    """Runs at exit, after all other functions for this moment: ends the process, if its exit code is known, at once."""
     gc.freeze()
     if _State.code is None:
         return
@@ -149,21 +139,13 @@ def _importing(frame: FrameType | None) -> bool:
     return False
 
 
-def _unraisable(report: Any) -> None:
-    """An interrupt where Python cannot raise it, as in a destructor, still ends the process."""
-    if issubclass(report.exc_type, KeyboardInterrupt):
-        leave_now()
-    sys.__unraisablehook__(report)
-
-
 def prepare() -> None:
     """Ensures usable standard streams; a character that the terminal lacks shows as its number."""
     try:
         os.getcwd()
     except FileNotFoundError:  # relative paths lead nowhere then, and torch's libraries are not found
         raise InputError("the working directory was deleted: change to another") from None
-    open_ones = [stream for stream in (sys.stdout, sys.stderr) if stream is not None]
-    for stream in open_ones:
+    for stream in (sys.stdout, sys.stderr):
         with suppress(AttributeError, ValueError, OSError):
             stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
     for descriptor in range(3):
@@ -229,24 +211,20 @@ def one_line(text: str) -> str:
 
 def explained(error: BaseException) -> str | None:
     """The line for an error that the user can correct; None for a defect of ours, whose traceback is needed."""
-    lines = str(error).strip().splitlines()
-    first = lines[0][:160] if lines else type(error).__name__
     if isinstance(error, UnmaskError):
         return str(error)
+    first = next(iter(str(error).strip().splitlines()), type(error).__name__)[:160]
     if isinstance(error, OSError):
         what = repr(os.fsdecode(error.filename)) if isinstance(error.filename, str | bytes) else "reading or writing failed"
         return f"{what} ({error.strerror or first}): check the path, its permissions and the space on its disk"
     no_memory = ("not enough memory", "can't allocate memory", "out of memory")  # torch raises a plain RuntimeError on a CPU
-    if isinstance(error, MemoryError) or (
-        isinstance(error, RuntimeError) and any(sign in str(error).lower() for sign in no_memory)
-    ):
+    full = isinstance(error, RuntimeError) and any(sign in str(error).lower() for sign in no_memory)
+    if full or isinstance(error, MemoryError):
         return f"out of memory ({first}): ask for less at once (candidates, chains, sites), or a smaller model"
-    for kind, line in (
-        (RecursionError, "something given is nested too deeply to be read: flatten it"),
-        (OverflowError, f"a number is too large ({first}): give a smaller one"),
-        (UnicodeError, f"text that cannot be read or written in its encoding ({first}): use UTF-8"),
-        (EOFError, f"a file ends too early ({first}): it is damaged, make or copy it again"),
-    ):
-        if isinstance(error, kind):
-            return line
-    return None
+    lines = {
+        RecursionError: "something given is nested too deeply to be read: flatten it",
+        OverflowError: f"a number is too large ({first}): give a smaller one",
+        UnicodeError: f"text that cannot be read or written in its encoding ({first}): use UTF-8",
+        EOFError: f"a file ends too early ({first}): it is damaged, make or copy it again",
+    }
+    return next((line for kind, line in lines.items() if isinstance(error, kind)), None)

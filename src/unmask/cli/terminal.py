@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from math import exp, floor, isnan, log10
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich import box
 from rich.console import Console
@@ -18,6 +18,9 @@ from rich.text import Text
 from unmask.formats import around_blanks, excerpt
 from unmask.runs.progress import Progress as Report
 from unmask.runs.progress import announced
+
+if TYPE_CHECKING:
+    import pandas
 
 FRAMES, LINE_SECONDS = 4, 60.0
 """Drawings of a progress bar per second, and seconds between the lines that replace it where there is no terminal."""
@@ -107,6 +110,13 @@ def print_table(
     screen.print(table)
 
 
+def print_frame(screen: Console, frame: pandas.DataFrame) -> None:
+    """Print a data frame: names in its first column, numbers with three decimals."""
+    heads = list(map(str, frame.columns))
+    rows = ([number(cell) for cell in row] for row in frame.itertuples(index=False))
+    print_table(screen, heads[1:], rows, first=heads[0])
+
+
 def percent(log_prob: float) -> str:
     """A log-probability as a percentage: two decimals, and two significant digits where it is small."""
     value = 100 * exp(log_prob)
@@ -131,11 +141,6 @@ def number(value: Any, form: str = ".3f") -> str:
     if value is None or (isinstance(value, float) and isnan(value)):
         return "-"
     return format(value, form) if isinstance(value, float) else str(value)
-
-
-def shape(sizes: Sequence[int]) -> str:
-    """Sizes of a table, such as 256 x 256."""
-    return " x ".join(f"{size:,}" for size in sizes)
 
 
 def marked(text: str, spans: Sequence[tuple[int, int]], width: int) -> Text:

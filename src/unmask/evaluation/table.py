@@ -30,6 +30,7 @@ from unmask.results import Result
 from unmask.runs.files import write_atomically, write_json, write_table
 from unmask.runs.fingerprint import provenance
 from unmask.signature import checked
+from unmask.variants.measured import resampled
 
 if TYPE_CHECKING:
     import pandas
@@ -85,20 +86,10 @@ def with_intervals(values: Float[np.ndarray, "rows pairs"], seed: int, resamples
     means = values.mean(-1)
     if values.shape[1] < 2:
         return [{"value": float(mean), "low": None, "high": None} for mean in means]
-    low, high = np.percentile(_resampled_means(values, seed, resamples), [2.5, 97.5], axis=0).tolist()
+    pairs = values.shape[1]
+    drawn = [counts @ values.T / pairs for counts in resampled(pairs, seed, resamples, 2**23 // values.size)]
+    low, high = np.percentile(np.concatenate(drawn), [2.5, 97.5], axis=0).tolist()
     return [{"value": m, "low": lo, "high": hi} for m, lo, hi in zip(means.tolist(), low, high, strict=True)]
-
-
-def _resampled_means(values: Float[np.ndarray, "rows pairs"], seed: int, resamples: int) -> Float[np.ndarray, "resamples rows"]:
-    """The mean of each row over pairs drawn with replacement: how often each pair was drawn, times the values."""
-    draw, pairs, at_once = np.random.default_rng(seed), values.shape[1], max(1, 2**23 // values.size)
-    means = []
-    for start in range(0, resamples, at_once):
-        drawn = draw.integers(0, pairs, (min(at_once, resamples - start), pairs))
-        places = drawn + pairs * np.arange(len(drawn))[:, None]
-        counts = np.bincount(places.ravel(), minlength=drawn.size).reshape(drawn.shape)
-        means.append(counts.astype(float) @ values.T / pairs)
-    return np.concatenate(means)
 
 
 def _exp(value: float | None) -> float | None:
@@ -277,7 +268,7 @@ class Evaluation(Result):
     """Table 1 for one model and one set of pairs.
 
     settings   what was asked, with the model's fingerprint and hashes of the data
-    rows       one row per pair and construction (columns: docs/evaluation.md)
+    rows       one row per pair and construction (the columns of `to_frame`)
     pairs      how many pairs were asked for
     failed     the pairs that are not in the table, each with the reason
     skipped    how many texts gave no pair, by reason

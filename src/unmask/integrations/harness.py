@@ -295,8 +295,8 @@ class UnmaskLM(LM):
         limit = self.model.max_length
         if limit is not None and len(first.ids) > limit:
             return [()] * len(alike)
-        given = [t for t in range(len(first.ids)) if t not in set(first.sites)]
-        target = Target(self.model, first.ids, given=given)
+        held = [t for t in range(len(first.ids)) if t not in set(first.sites)]
+        target = Target(self.model, first.ids, given=held)
         steps = self.steps or (None if KERNELS[self.decoder].bound else len(first.sites))
         decoder = KERNELS[self.decoder](passes=steps, decoding_temperature=first.temperature)  # type: ignore[call-arg]
         numbers = [crc32(repr(blanks.ids).encode()) for blanks in alike]

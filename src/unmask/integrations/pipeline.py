@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal
 
 from annotated_types import Interval
 
-from unmask.answers.chain_filling import ChainFilling, read_answer
+from unmask.answers.chain_filling import read_answer
 from unmask.answers.search import Search
 from unmask.models.load import Model, as_model
 from unmask.models.masked_lm import MaskedLM
@@ -49,9 +49,8 @@ class FillMask:
     def _named(self, text: str, words: Sequence[str]) -> list[dict[str, Any]]:
         blanks = read_blanks(self.model.words, text)
         filling = fill(text, self.model, search=Search(answers=list(dict.fromkeys(words)), passes=1))
-        assert isinstance(filling, ChainFilling)
-        tokens = {one.answer: read_answer(self.model, blanks, one.answer).tokens for one in filling.answers or ()}
-        entries = (self._entry(tokens[one.answer], one.text, one.log_prob) for one in filling.answers or ())
+        tokens = {one.answer: read_answer(self.model, blanks, one.answer).tokens for one in filling.answers}
+        entries = (self._entry(tokens[one.answer], one.text, one.log_prob) for one in filling.answers)
         return sorted(entries, key=lambda entry: -entry["score"])
 
     def _entry(self, ids: Sequence[int], text: str, log_prob: float) -> dict[str, Any]:

@@ -32,6 +32,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import islice, product
+from math import exp
 
 import torch
 from torch import Tensor
@@ -43,7 +44,7 @@ from unmask.joints.metrics import JointReading, read_rules
 from unmask.joints.registry import Member, member
 from unmask.joints.rules import Index, Linear, PairForm, at, contexts, sum_at, tile_size, tiles
 from unmask.joints.solver import FixedPoint, Standing, solve, solve_carefully, standings
-from unmask.joints.sweeps import Marginals, Members, flat, start, unflat
+from unmask.joints.sweeps import Marginals, Members, flat, imbalance, start, unflat
 from unmask.tables.unary import Tables
 
 TOLERANCE = 1e-4
@@ -163,19 +164,18 @@ def family(
 
 def members_of(
     blocks: Sequence[Tables],
-    asked: Mapping[str, Member],
+    members: Mapping[str, Member],
     tolerance: float = TOLERANCE,
     max_reads: int = MAX_READS,
     initial: Marginals | None = None,
 ) -> list[list[Joint]]:
     """Several members by name, each until converged, of several blocks of one shape; all side by side, in shared reads.
 
-    `converged`: the path's estimated error is below the tolerance, and the marginals that are returned pass the check of
-    `unmask.joints.solver`. Those about to grow are sought again by the careful way.
+    `converged`: the estimated error is below the tolerance, and the marginals pass the check. Those that grow are sought again.
     """
     if blocks[0].sites == 1:
-        return [[_single(tables, name) for name in asked] for tables in blocks]
-    rows = Members.of(blocks, list(asked.values()))
+        return [[_single(tables, name) for name in members] for tables in blocks]
+    rows = Members.of(blocks, list(members.values()))
     answers = _checked(rows, solve(rows, tolerance, max_reads, initial))
     if doubtful := [row for row, answer in enumerate(answers) if answer.standing.grows]:
         some = rows.rows(doubtful)
@@ -183,12 +183,12 @@ def members_of(
             answers[row] = answers[row].or_better(other)
     joints = [
         _joint(name, tables, {**one._asdict(), **answer.report(tables, one, tolerance)}, answer.rule, answer.reading)
-        for (tables, (name, one)), answer in zip(product(blocks, asked.items()), answers, strict=True)
+        for (tables, (name, one)), answer in zip(product(blocks, members.items()), answers, strict=True)
     ]
     if message := not_converged(joints):
         warnings.warn(message, UnmaskWarning, stacklevel=2)
     each = iter(joints)
-    return [list(islice(each, len(asked))) for _ in blocks]
+    return [list(islice(each, len(members))) for _ in blocks]
 
 
 @dataclass(frozen=True)
@@ -217,24 +217,46 @@ class _Answer:
             "moved": self.standing.moved,
             "growth": self.standing.growth,
             "converged": converged,
-            **({} if converged else {"next_change": _next_change(tables, one, self.rule, self.reading)}),
+            **({} if converged else {"bound": distance_bound(tables, one, unflat(end.log_p, tables.shape))}),
         }
 
 
 READS_AT_THE_END = 2
 """One for normaliser and objective, which is a plain step too; one sweep for the check."""
-ROUNDING = {torch.float32: 1e-5, torch.float64: 1e-12}
-"""What the rounding of single cells may add to the total variation of two joints."""
+ROUNDING = {torch.float32: 1e-5, torch.float64: 1e-10}
+"""Of sums over a table: those of its own conditionals, and of the probabilities that it leads to."""
+TRIES, GROWS_BY = 50, 1.25
+"""Reads for a bound, and the factor by which the margin that it is sought with grows from one to the next."""
 
 
-def _next_change(tables: Tables, one: Member, rule: FamilyRule, reading: JointReading) -> float:
-    """The most by which one more step of eq. 5 changes the probability of any event: the total variation, rounding included."""
-    (after,), (then,) = _read(Members.of([tables], [one]), [reading.log_marginals])
-    total = 0.0
-    for index in tiles(tables.shape, tile_size(tables)):
-        cells = (rule(index).double() - reading.log_z).exp() - (after(index).double() - then.log_z).exp()
-        total += 0.5 * float(cells.abs().sum())
-    return min(1.0, total + ROUNDING[tables.log_q[0].dtype]) if total == total else 1.0
+def distance_bound(tables: Tables, one: Member, log_mu: Marginals) -> float | None:
+    """The most by which the probability of any event differs between the rule at `log_mu` and at the fixed point; None: unknown.
+
+    Let f be the step of eq. 5 before it is normalised. Every cell rises with every marginal, and f(t m) <= t f(m) for t >= 1,
+    with equality without restarts. So if l < f(l) and f(U) < U in every context, every fixed point m with positive marginals has
+    l <= m <= U: were t = max m/U > 1, the context that attains it would have m = f(m) <= t f(U) < t U = m; the same for l.
+    Without restarts the fixed point is a ray: one context has m = 1 in all three, and is left out of the two conditions. Cells
+    rise, so of two joints with marginals in [l, U], with the sums Z(l) and Z(U) of all cells at the two ends, the total
+    variation is at most 1 - Z(l) / Z(U).
+
+    f(U) < U says that less flows in than out. The two ends are sought from the marginals: a context that fails moves away by what
+    it lacks and a margin. What is checked is a property of the ends, whatever path led to them.
+    """
+    rounding, rows, z = ROUNDING[tables.log_q[0].dtype], Members.of([tables], [one, one]), flat(log_mu)
+    sign = torch.tensor([[1.0], [-1.0]], dtype=z.dtype, device=z.device)
+    away, margin = z.new_zeros(2, len(z)), 0.0
+    for _ in range(TRIES):
+        excess, log_z = imbalance(rows, z + sign * away)
+        ruled_out = excess[0] == -torch.inf
+        lack = (sign * excess + rounding).masked_fill(ruled_out, -torch.inf)
+        if not one.restart:
+            lack[:, z.argmax()] = -torch.inf
+        if bool((lack <= 0).all()):
+            bound = 1 - exp(log_z[1] - log_z[0]) + rounding
+            return bound if bound < 1 else None
+        margin = GROWS_BY * margin or max(rounding, float(lack.amax()) / TRIES)
+        away = away + (lack + margin).clamp_min(0)
+    return None
 
 
 def _checked(rows: Members, solutions: Sequence[FixedPoint]) -> list[_Answer]:

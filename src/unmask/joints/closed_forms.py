@@ -85,10 +85,10 @@ def _pivot_places(tables: Tables, pivot: Sequence[int] | None) -> list[int]:
         raise InputError(f"pivot {list(pivot)} has {len(pivot)} tokens for {tables.sites} blanks: give one token per blank")
     places = []
     for token, candidates in zip(pivot, tables.candidates, strict=True):
-        found = torch.nonzero(candidates == token).flatten()
-        if not len(found):
+        place = torch.nonzero(candidates == token).flatten()
+        if not len(place):
             raise InputError(f"pivot token {token} is not among the candidates: add it to them, or choose another pivot")
-        places.append(int(found[0]))
+        places.append(int(place[0]))
     return places
 
 

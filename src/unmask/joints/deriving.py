@@ -52,15 +52,14 @@ def derive_blocks(
     options: Mapping[str, Mapping[str, object]] | None = None,
 ) -> list[list[Joint]]:
     """The same for several blocks of one shape, which are iterated side by side."""
-    asked, given = [named(name) for name in constructions], options or {}
-    for name in given:
-        checks.one_of("options of construction", name, [construction.name for construction in asked])
-    together = {c.name: c.member for c in asked if c.member is not None and not given.get(c.name)}
+    wanted, options = [named(name) for name in constructions], options or {}
+    for name in options:
+        checks.one_of("options of construction", name, [construction.name for construction in wanted])
+    together = {c.name: c.member for c in wanted if c.member is not None and not options.get(c.name)}
     iterated = members_of(blocks, together) if together else [[] for _ in blocks]
-    found = [dict(zip(together, joints, strict=True)) for joints in iterated]
     return [
-        [of_block.get(c.name) or _derived(tables, c, given.get(c.name, {})) for c in asked]
-        for tables, of_block in zip(blocks, found, strict=True)
+        [iterated_joints.get(c.name) or _derived(tables, c, options.get(c.name, {})) for c in wanted]
+        for tables, iterated_joints in zip(blocks, (dict(zip(together, joints, strict=True)) for joints in iterated), strict=True)
     ]
 
 

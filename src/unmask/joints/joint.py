@@ -80,16 +80,16 @@ class Joint:
     @cached_property
     def log_z(self) -> float:
         """log of the rule's normaliser; raises if it is not finite, for example if the rule divides by a probability of 0."""
-        found = self.known_log_z
-        if found is None:
+        log_z = self.known_log_z
+        if log_z is None:
             sums = [self.rule(i).double().logsumexp(tuple(range(self.sites))) for i in self._tiles()]
-            found = float(torch.stack(sums).logsumexp(0))
-        if not isfinite(found):
+            log_z = float(torch.stack(sums).logsumexp(0))
+        if not isfinite(log_z):
             raise InputError(
                 f"{self.name} has no joint over these tables: the model rules out tokens that it multiplies or divides by; "
                 f"use another construction, such as {SEARCHED}"
             )
-        return found
+        return log_z
 
     def dense(self) -> Tensor:
         """All log-probabilities: prod(shape) numbers."""
@@ -111,15 +111,15 @@ class Joint:
         spelled = isinstance(values, list | tuple) and len(values) == len(sites) and all(isinstance(word, str) for word in values)
         if not spelled:
             return values
-        found = []
+        tokens = []
         for word, site in zip(values, sites, strict=True):
             ids = [i for i in self.tables.candidates[site].tolist() if self.label(i) == word]
             if not ids:
                 raise InputError(f"{word!r} is not among the candidates of blank {site + 1}: give more candidates, or targets")
             if len(ids) > 1:
                 raise InputError(f"{word!r} is how {len(ids)} candidates of blank {site + 1} are spelled: give token ids")
-            found.append(ids[0])
-        return found
+            tokens.append(ids[0])
+        return tokens
 
     def _ids(self, values: Sequence[int] | Sequence[Sequence[int]] | Tensor) -> Tensor:
         """Token ids of one filling, or of one per row, as a tensor."""
@@ -246,32 +246,29 @@ class Joint:
         checks.whole("top", top, 1, MOST_DRAWS)
         ids, scores = self.topk(top)
         tokens = [[self.label(i) for i in row] for row in ids.tolist()]
-        found = pandas.DataFrame(tokens, columns=[f"blank_{t + 1}" for t in range(self.sites)])
-        found["log_prob"] = scores.tolist()
-        found["prob"] = scores.double().exp().tolist()
-        return found
+        frame = pandas.DataFrame(tokens, columns=[f"blank_{t + 1}" for t in range(self.sites)])
+        return frame.assign(log_prob=scores.tolist(), prob=scores.double().exp().tolist())
 
     def _repr_html_(self) -> str:
         held = percent_at_least(exp(self.tables.log_mass))
         share = f"; the candidates hold {held} of the product joint" if self.tables.log_mass < 0 else ""
         fillings = " &times; ".join(map(str, self.shape))
-        heading = f"<p><b>{escape(self.name)}</b> joint over {fillings} fillings{share}</p>"
-        return heading + self.to_frame(SHOWN).to_html(index=False)
+        return f"<p><b>{escape(self.name)}</b> joint over {fillings} fillings{share}</p>" + self.to_frame(SHOWN).to_html(
+            index=False
+        )
 
     def __repr__(self) -> str:
         return f"Joint({self.name}, shape={self.shape})"
 
 
 def not_converged(joints: Iterable[Joint]) -> str:
-    """A sentence that names the constructions which iterate and did not converge; empty if all did.
-
-    It bounds what one more step of eq. 5 changes, which is computed, and gives the solver's estimate of what all further ones do.
-    """
+    """A sentence that names the constructions which iterate and did not converge, with a bound; empty if all did."""
     missed = {joint.name: joint.report for joint in joints if joint.report.get("converged") is False}
     if not missed:
         return ""
-    change, error = ([v for r in missed.values() if isinstance(v := r.get(k), float)] for k in ("next_change", "error"))
-    bound = f" (one more step changes none by more than {percent_at_most(max(change))}" if change else ""
-    bound += f"; all further ones by an estimated {max(error):.1g})" if change and isfinite(max(error)) else ")" if change else ""
+    bounds = [report["bound"] for report in missed.values() if "bound" in report]
+    known = [bound for bound in bounds if isinstance(bound, float)]
+    bound = f" (none is further than {percent_at_most(max(known))} from its limit)" if known else ""
+    bound = bound if len(known) == len(bounds) else " (how far they are from their limit is not known)"
     remedy = "use another construction, or fewer candidates"
     return f"{', '.join(missed)} did not converge, and the probabilities are approximate{bound}: {remedy}"

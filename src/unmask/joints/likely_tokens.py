@@ -15,9 +15,8 @@ as each divides what is left by ten. Without restarts, and where no token is lef
 the mean step of log v is held at zero. N and D are sums of positive terms over strips of the tables (a few hundredths of
 their cells), of which a copy is kept: differences of whole sums would lose them to rounding.
 
-Members of several pairs, a row each, share every operation, and one transfer from the device per Newton step; a row takes part
-in a step, or in new factors, only where it asks for it itself, so that its numbers are those that it has alone. Pairs have
-different numbers of likely tokens: the rest are blanks of flow one, in balance, which meet no others.
+Members of several pairs, a row each, share every operation, and one transfer from the device per Newton step; no row's numbers
+depend on the others. Pairs have different numbers of likely tokens: the rest are blanks of flow one, which meet no others.
 """
 
 from __future__ import annotations
@@ -25,11 +24,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from copy import copy
 from dataclasses import dataclass
-from functools import cached_property
 from typing import NamedTuple
 
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Float, Int
 from torch import Tensor
 from torch.nn import functional
 
@@ -46,8 +44,6 @@ SOLVED, NEARER = 1e-11, 1e-2
 """A solve ends at the first of these relative imbalances, or when it has become smaller by this factor."""
 STALE = 0.1
 """A step that leaves more than this of the imbalance asks for new factors."""
-
-
 PADDED = 32
 """Places for likely tokens come in multiples of this for several pairs, and wherever Triton sums: one program sums all strips."""
 
@@ -76,14 +72,6 @@ class Strips:
         n, m = self.column_a.shape[1], self.row_a.shape[2]
         x, y = self.counts[block]
         return (x * m + n * y - 2 * x * y) / (n * m)
-
-    @cached_property
-    def used_x(self) -> Bool[Tensor, "blocks x"]:
-        return self.x < self.column_a.shape[1]
-
-    @cached_property
-    def used_y(self) -> Bool[Tensor, "blocks y"]:
-        return self.y < self.row_a.shape[2]
 
 
 def strips(blocks: Sequence[Tables]) -> Strips:
@@ -176,16 +164,13 @@ class LikelyTokens:
         (v, u), c = self.members.at(points, s.row_a.dtype)
         x, y = s.x[owner], s.y[owner]
         likely_u, likely_v = u.gathered(x), v.gathered(y)
-        rows, columns = self._from_others(u, v, likely_u, likely_v)
-        rows, columns = (
-            tuple(torch.where(used[owner], flow, 1.0) for flow in flows)
-            for flows, used in ((rows, s.used_x), (columns, s.used_y))
-        )
-        found = self._newton(likely_u, likely_v, rows, columns)
         n, m = u.near.shape[1], v.near.shape[1]
+        flows = zip(self._from_others(u, v, likely_u, likely_v), (x < n, y < m), strict=True)
+        rows, columns = (tuple(torch.where(used, flow, 1.0) for flow in of_blank) for of_blank, used in flows)
+        balanced = self._newton(likely_u, likely_v, rows, columns)
         where = torch.cat([torch.where(x < n, m + x, n + m), torch.where(y < m, y, n + m)], 1)
         came = functional.pad(points, (0, 1))
-        solved = torch.where(found.isfinite().all(1, keepdim=True), found + c, came.gather(1, where))
+        solved = torch.where(balanced.isfinite().all(1, keepdim=True), balanced + c, came.gather(1, where))
         return came.scatter(1, where, solved)[:, :-1]
 
     def _from_others(self, u: Site, v: Site, likely_u: Site, likely_v: Site) -> tuple[tuple[Tensor, ...], tuple[Tensor, ...]]:
@@ -243,7 +228,7 @@ class LikelyTokens:
     ) -> tuple[_Flows, _Flows]:
         """Flows between the likely tokens of some rows at `z`."""
         of_u, of_v = u.rows(which).moved(z[which, :n]), v.rows(which).moved(z[which, n:])
-        k = _inverse_sum(of_u.scale, of_v.scale)
+        k = (of_u.scale[:, :, None] + of_v.scale[:, None, :]).reciprocal_()
         p, q = torch.mul(self.strips.ab[self.members.owners[which]], k[:, None]).unbind(1)
         from_rest = [flow[which] for flow in (*rows, *columns)]
         return _Flows(p, q, k, of_u, of_v, *from_rest[:2]), _Flows(q.mT, p.mT, k.mT, of_v, of_u, *from_rest[2:])
@@ -265,10 +250,6 @@ class LikelyTokens:
             self.factors.put(which, new)
         for row in rows:
             self.factorised[row] = True
-
-
-def _inverse_sum(u: Tensor, v: Tensor) -> Tensor:
-    return (u[:, :, None] + v[:, None, :]).reciprocal_()
 
 
 class _Flows:

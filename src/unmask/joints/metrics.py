@@ -144,8 +144,8 @@ _OWN: WeakKeyDictionary[Tables, _OwnSums] = WeakKeyDictionary()
 def _own_sums(blocks: Sequence[Tables]) -> list[_OwnSums]:
     """Of each block, computed once and kept with its tables."""
     if missing := [tables for tables in dict.fromkeys(blocks) if tables not in _OWN]:
-        found = _own_by_triton(missing) if triton_serves(*missing) else [_own_by_tiles(tables) for tables in missing]
-        _OWN.update(zip(missing, found, strict=True))
+        sums = _own_by_triton(missing) if triton_serves(*missing) else [_own_by_tiles(tables) for tables in missing]
+        _OWN.update(zip(missing, sums, strict=True))
     return [_OWN[tables] for tables in blocks]
 
 
@@ -205,8 +205,8 @@ def _read_group(jobs: Sequence[_Job], likely: Sequence[tuple[int, int]]) -> dict
     rows = (torch.stack([q[t][x_] for q, (x_, _) in zip(tables, likely, strict=True)]) for t in range(2))
     shift = torch.maximum(form.along(0, y, *columns).amax(1), form.along(1, x, *rows).amax(1))
     a, b = (Stack.of([job.tables.log_q[t] for job in jobs]) for t in range(2))
-    found = pair_sums(a, b, form, shift, cross=True)
-    masses, crosses = (found.column_mass, found.row_mass), (found.column_cross, found.row_cross)
+    sums = pair_sums(a, b, form, shift, cross=True)
+    masses, crosses = (sums.column_mass, sums.row_mass), (sums.column_cross, sums.row_cross)
     inside, strong = (
         torch.stack([test(mass).all(1) for mass in masses]).all(0).tolist()
         for test in (torch.isfinite, lambda mass: mass >= UNDERFLOW)
@@ -283,10 +283,10 @@ class _Sums:
         """s; and exp(s) where the rule has it from q without loss."""
         probabilities = getattr(self.rule, "probabilities", None)
         if probabilities is not None and all(weights.exact for weights in q):
-            found = probabilities(index, [weights.weights for weights in q])
-            least, most = found.aminmax()
+            exp_s = probabilities(index, [weights.weights for weights in q])
+            least, most = exp_s.aminmax()
             if least > q[0].tiny and most < torch.inf:
-                return found.log(), found
+                return exp_s.log(), exp_s
         cells = self.rule(index)
         return cells - self.c if self.c else cells, None
 
@@ -356,12 +356,9 @@ class BlockMetrics:
         """One row per construction."""
         import pandas
 
-        rows = []
-        for m in self.joints:
-            unary = {f"unary_nll_{t + 1}": nll for t, nll in enumerate(m.unary_nll)}
-            own = {name: getattr(m, name) for name in ("joint_nll", "a_kl", "g_kl", "objective")}
-            rows.append({"construction": m.construction, **unary, **own, "compatibility": self.compatibility})
-        return pandas.DataFrame(rows)
+        rows = pandas.DataFrame([vars(of_joint) for of_joint in self.joints])
+        unary = pandas.DataFrame(rows.pop("unary_nll").tolist()).rename(columns=lambda t: f"unary_nll_{t + 1}")
+        return pandas.concat([rows.pop("construction"), unary, rows.assign(compatibility=self.compatibility)], axis=1)
 
 
 @checked
@@ -387,10 +384,14 @@ def metrics_of_blocks(blocks: Sequence[Sequence[Joint]], golds: Sequence[Sequenc
     places = _places(tables, golds)
     readings = read_rules([(joints[0].tables, [joint.rule for joint in joints]) for joints in blocks])
     numbers = iter(_numbers([(joint, at_gold) for joints, at_gold in zip(blocks, places, strict=True) for joint in joints]))
-    measured = [
-        tuple(_joint_metrics(joint, reading, next(numbers)) for joint, reading in zip(joints, of_block, strict=True))
-        for joints, of_block in zip(blocks, readings, strict=True)
-    ]
+    measured = []
+    for joints, of_block in zip(blocks, readings, strict=True):
+        of_joints = []
+        for joint, reading in zip(joints, of_block, strict=True):
+            cell, *of_sites = next(numbers)
+            mean = reading.average_kl, _mean(of_sites[1::2]), reading.objective
+            of_joints.append(JointMetrics(joint.name, tuple(of_sites[::2]), reading.log_z - cell, *mean))
+        measured.append(tuple(of_joints))
     return [BlockMetrics(*of_block) for of_block in zip(measured, compatibilities(tables), strict=True)]
 
 
@@ -404,16 +405,16 @@ def _gold_line(joint: Joint, places: tuple[int, ...], t: int) -> tuple[Tensor, T
     return at(joint.tables.log_q[t], line).flatten(), joint.rule(line).flatten()
 
 
-def _numbers(asked: Sequence[tuple[Joint, tuple[int, ...]]]) -> list[list[float]]:
+def _numbers(at_gold: Sequence[tuple[Joint, tuple[int, ...]]]) -> list[list[float]]:
     """For each joint the rule at the gold cell, then of each site -log of the gold token's probability and the divergence.
 
-    All in float64, and in one transfer.
+    All in float64, along one line of cells per site, and in one transfer.
     """
-    by_model = [joint.name in SCORED_BY_THE_MODEL for joint, _ in asked]
+    by_model = [joint.name in SCORED_BY_THE_MODEL for joint, _ in at_gold]
     columns: list[Tensor] = []
-    for t in range(asked[0][0].sites):
-        log_q, rules = (torch.stack(part).double() for part in zip(*(_gold_line(*one, t) for one in asked), strict=True))
-        gold = torch.tensor([[places[t]] for _, places in asked], device=rules.device)
+    for t in range(at_gold[0][0].sites):
+        log_q, rules = (torch.stack(part).double() for part in zip(*(_gold_line(*one, t) for one in at_gold), strict=True))
+        gold = torch.tensor([[places[t]] for _, places in at_gold], device=rules.device)
         if t == 0:
             columns.append(rules.gather(1, gold))
         log_q, impossible = log_q.log_softmax(1), rules.amax(1, keepdim=True) == -torch.inf
@@ -425,35 +426,20 @@ def _numbers(asked: Sequence[tuple[Joint, tuple[int, ...]]]) -> list[list[float]
     return numbers
 
 
-def _joint_metrics(joint: Joint, reading: JointReading, numbers: Sequence[float]) -> JointMetrics:
-    """The reading gives what runs over all contexts; the gold contexts, one line of cells per site, are summed in float64."""
-    cell, *of_sites = numbers
-    return JointMetrics(
-        construction=joint.name,
-        unary_nll=tuple(of_sites[::2]),
-        joint_nll=reading.log_z - cell,
-        a_kl=reading.average_kl,
-        g_kl=_mean(of_sites[1::2]),
-        objective=reading.objective,
-    )
-
-
 def _places(blocks: Sequence[Tables], golds: Sequence[Sequence[int]]) -> list[tuple[int, ...]]:
     """Places of the gold tokens among the candidates."""
     for tables, gold in zip(blocks, golds, strict=True):
         if len(gold) != tables.sites:
             raise InputError(f"{len(gold)} gold tokens for {tables.sites} blanks: give one token per blank")
-    found = []
+    places = []
     for t in range(blocks[0].sites):
         tokens = torch.tensor([gold[t] for gold in golds], device=blocks[0].candidates[t].device)
         same = torch.stack([tables.candidates[t] for tables in blocks]) == tokens[:, None]
-        found.append(
-            [place if there else None for place, there in zip(same.int().argmax(1).tolist(), same.any(1).tolist(), strict=True)]
-        )
-        for gold, place in zip(golds, found[t], strict=True):
-            if place is None:
+        for gold, there in zip(golds, same.any(1).tolist(), strict=True):
+            if not there:
                 raise InputError(f"gold token {gold[t]} is not among the candidates of blank {t + 1}: add it to them")
-    return list(zip(*found, strict=True))
+        places.append(same.int().argmax(1).tolist())
+    return list(zip(*places, strict=True))
 
 
 def compatibility(tables: Tables) -> float:
@@ -463,13 +449,12 @@ def compatibility(tables: Tables) -> float:
 
 def compatibilities(blocks: Sequence[Tables]) -> list[float]:
     """The same for several blocks of one shape."""
-    found = _pairs_by_triton(blocks) if triton_serves(*blocks) else [nan] * len(blocks)
-    return [number if isfinite(number) else _by_tiles(tables) for number, tables in zip(found, blocks, strict=True)]
-
-
-def _by_tiles(tables: Tables) -> float:
-    pairs = list(combinations(range(tables.sites), 2))
-    return sum(_pair(tables, s, t) for s, t in pairs) / max(1, len(pairs))
+    means = _pairs_by_triton(blocks) if triton_serves(*blocks) else [nan] * len(blocks)
+    pairs = list(combinations(range(blocks[0].sites), 2))
+    return [
+        mean if isfinite(mean) else sum(_pair(tables, *pair) for pair in pairs) / max(1, len(pairs))
+        for mean, tables in zip(means, blocks, strict=True)
+    ]
 
 
 def _pairs_by_triton(blocks: Sequence[Tables]) -> list[float]:
@@ -491,23 +476,23 @@ def _pair(tables: Tables, s: int, t: int) -> float:
         return cells.masked_fill_(~cells.isfinite(), -torch.inf)
 
     def log_sums(part: Sequence[Tile]) -> list[Tensor]:
-        found = [_log_sums(tables, s), _log_sums(tables, t)]
+        sums = [contexts(tables, axis).fill_(-torch.inf) for axis in (s, t)]
         for index in part:
             cells = ratio(index)
-            for axis, sums in zip((s, t), found, strict=True):
-                here = at(sums, index)
+            for axis, of_axis in zip((s, t), sums, strict=True):
+                here = at(of_axis, index)
                 torch.logaddexp(here, cells.logsumexp(axis, keepdim=True).double(), out=here)
-        return found
+        return sums
 
     def squares(part: Sequence[Tile]) -> Tensor:
-        found = torch.zeros((2,), dtype=torch.float64, device=first.device)
+        total_and_count = torch.zeros((2,), dtype=torch.float64, device=first.device)
         for index in part:
             cells = ratio(index)
             left_out = cells == -torch.inf
             gap = (cells - at(first, index) - at(second, index)).masked_fill_(left_out, 0)
-            found[0] += gap.square_().sum(dtype=torch.float64)
-            found[1] += cells.numel() - left_out.sum()
-        return found
+            total_and_count[0] += gap.square_().sum(dtype=torch.float64)
+            total_and_count[1] += cells.numel() - left_out.sum()
+        return total_and_count
 
     parts = by_threads(tables.log_q[0], log_sums)
     over_s, over_t = (torch.stack(same).logsumexp(0) for same in zip(*parts, strict=True))
@@ -515,8 +500,3 @@ def _pair(tables: Tables, s: int, t: int) -> float:
     first, second = (over_s - over_both).to(tables.log_q[0].dtype), over_t.to(tables.log_q[0].dtype)
     total, count = torch.stack(by_threads(tables.log_q[0], squares)).sum(0)
     return float(total / count)
-
-
-def _log_sums(tables: Tables, axis: int) -> Tensor:
-    shape = [1 if s == axis else n for s, n in enumerate(tables.shape)]
-    return torch.full(shape, -torch.inf, dtype=torch.float64, device=tables.log_q[0].device)

@@ -62,8 +62,8 @@ class Construction:
     def rule(self) -> Callable[..., Joint]:
         """The function that derives the joint from tables."""
         module, function = self.factory.split(":")
-        found: Callable[..., Joint] = getattr(import_module(module), function)
-        return found
+        rule: Callable[..., Joint] = getattr(import_module(module), function)
+        return rule
 
     @property
     def meaning(self) -> str:
@@ -145,9 +145,9 @@ def named(given: object, argument: str = "construction") -> Construction:
 
 def member(alpha: float, restart: float = 0.0) -> Construction:
     """The member of the near-compatible family with these parameters, under the name that leads to it."""
-    found = Member(real("alpha", alpha, 0, 1), real("lambda", restart, 0, 1))
-    name = f"family:{found.alpha:.10g},{found.restart:.10g}"
-    return replace(FAMILY, name=name, label=f"α {alpha:g}, λ {restart:g}", member=found)
+    parameters = Member(real("alpha", alpha, 0, 1), real("lambda", restart, 0, 1))
+    name = f"family:{parameters.alpha:.10g},{parameters.restart:.10g}"
+    return replace(FAMILY, name=name, label=f"α {alpha:g}, λ {restart:g}", member=parameters)
 
 
 def all_named(given: str | Iterable[str], argument: str = "joints") -> list[Construction]:
@@ -155,14 +155,14 @@ def all_named(given: str | Iterable[str], argument: str = "joints") -> list[Cons
     if given == "all":
         return list(CONSTRUCTIONS.values())
     names_given = comma_separated(given) if isinstance(given, str) else given if isinstance(given, Iterable) else [given]
-    found = [named(name, argument) for name in names_given]
-    names = [construction.name for construction in found]
+    constructions = [named(name, argument) for name in names_given]
+    names = [construction.name for construction in constructions]
     if not names:
         raise InputError(f"{argument} names no construction: use one or more of {', '.join(FORMS)}")
     for name in names:
         if names.count(name) > 1:
             raise InputError(f"{argument} names {name} twice: name each construction once")
-    return found
+    return constructions
 
 
 def comma_separated(text: str) -> list[str]:

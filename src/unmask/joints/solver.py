@@ -16,24 +16,20 @@ Total variation does not see coordinates with next to no mass. So an iteration a
 of its logarithms by `grows` or more, however little mass it has.
 
 Several iterations, of maps of one size, run side by side, a row each: they share every operation and one transfer from the
-device per read, and no row's numbers depend on which others there are. A slot of the memory that a row has not filled is a
-column of zeros, which the least squares leave out.
+device per read, and no row's numbers depend on the others. An empty slot of the memory is a column of zeros.
 
 Where the model rules tokens out, such a path can end at marginals that do not solve the equations: with u[x] = e^-700 for a u[x]
 of 0.1, a step moves next to nothing in total variation. `members_of` therefore checks the vectors that it returns; if they fail,
-`solve_carefully` starts again from the uniform distribution, in float64 and by sweeps alone.
-
-The check (`Standing`) is a property of the vectors, whatever path led to them. At a fixed point both maps that have it leave
-every marginal where it is: the plain step (eq. 5) and the sweep.
+`solve_carefully` starts again from the uniform distribution, in float64 and by sweeps alone. The check (`Standing`) is a property
+of the vectors, whatever path led to them: both maps that have the fixed point, the plain step (eq. 5) and the sweep, leave every
+marginal where it is.
 
     moved     the larger total variation by which either map moves a marginal
     growth    the largest log-ratio by which either map raises the marginal of one context
 
-Total variation alone says nothing of contexts with next to no mass, which may yet be about to grow. Without restarts and with
-alpha = 0 the plain step raises a marginal by minus the derivative of the objective (eq. 4) by its logarithm, however small the
-marginal is: where nothing grows and nothing moves, no direction lowers the objective. A token that other tokens hardly
-ever lead to has a small derivative; the sweep, which divides by the flow out, shows it in full. A marginal without mass may
-shrink: it goes to zero.
+Without restarts and with alpha = 0 the plain step raises a marginal by minus the derivative of the objective (eq. 4) by its
+logarithm, however small the marginal is: where nothing grows and nothing moves, no direction lowers the objective. The
+sweep, which divides by the flow out, shows growth in full of a token that others hardly ever lead to.
 """
 
 from __future__ import annotations
@@ -48,7 +44,6 @@ from torch import Tensor
 from unmask.joints.likely_tokens import LikelyTokens
 from unmask.joints.metrics import JointReading
 from unmask.joints.sweeps import LOWEST, Marginals, Members, centred_rows, flat, start, sweep
-from unmask.tables.unary import Tables
 
 MEMORY = 12
 RIDGE = 1e-10
@@ -120,25 +115,25 @@ class Acceleration:
     def receive(self, g: Float[Tensor, "rows n"]) -> None:
         """Take G(z) of the running rows and choose their next points."""
         self.memory.add(self.z, g)
-        found = self.memory.read()
-        slowness = found.slowness()
+        products = self.memory.read()
+        slowness = products.slowness()
         taken_back, ended = [], []
         for place, row in enumerate(self.running):
             p = self.progress[row]
             p.reads += 1
-            if not found.length[place] <= GROWTH * p.shortest:
+            if not products.length[place] <= GROWTH * p.shortest:
                 p.restarts += 1
                 p.shortest, p.held = torch.inf, 0
                 taken_back.append(place)
             else:
-                p.shortest, p.change = found.length[place], found.change[place]
+                p.shortest, p.change = products.length[place], products.change[place]
                 met = slowness[place] if p.change > RESOLUTION else 0.0
                 p.slowness = max(SLOWEST_AT_LEAST, FORGET * p.slowness, met)
                 p.error = p.slowness * p.change
-                p.held = p.held + 1 if p.error < self.tolerance and found.growth[place] < self.grows else 0
+                p.held = p.held + 1 if p.error < self.tolerance and products.growth[place] < self.grows else 0
             if p.reads >= self.max_reads or p.held >= IN_A_ROW:
                 ended.append(place)
-        after = self.memory.extrapolated(found.combination())
+        after = self.memory.extrapolated(products.combination())
         if taken_back:
             back = torch.tensor(taken_back, device=g.device)
             after, g = after.index_copy(0, back, self.best[back]), g.index_copy(0, back, self.best[back])
@@ -191,13 +186,13 @@ class _Memory:
         self.z, self.f, self.g = z, f, g
         self.fresh = torch.zeros_like(self.fresh)
 
-    def read(self) -> _Found:
+    def read(self) -> _Products:
         """All that the decisions take, from the device in one transfer."""
         change, growth = 0.5 * (self.g.exp() - self.z.exp()).abs().sum(1), self.f.amax(1)
         columns = torch.cat([self.df, self.dz, self.f[:, None]], 1) * (0.5 * self.g).exp()[:, None]
         width = columns.shape[1]
         numbers = torch.cat([(columns @ columns.mT).flatten(1), change[:, None], growth[:, None]], 1).cpu()
-        return _Found(numbers[:, :-2].reshape(-1, width, width), numbers[:, -2].tolist(), numbers[:, -1].tolist())
+        return _Products(numbers[:, :-2].reshape(-1, width, width), numbers[:, -2].tolist(), numbers[:, -1].tolist())
 
     def extrapolated(self, combination: Float[Tensor, "rows slots"]) -> Tensor:
         """g less the combination of past changes of g, shortened to LONGEST."""
@@ -205,7 +200,7 @@ class _Memory:
         return self.g - beyond.mul(LONGEST / beyond.abs().amax(1, keepdim=True).clamp_min(LONGEST))
 
 
-class _Found:
+class _Products:
     """Inner products, weighted, of the changes of f, of the changes of z (over the same lengths), and of f itself."""
 
     def __init__(self, products: Float[Tensor, "rows w w"], change: list[float], growth: list[float]) -> None:
@@ -231,8 +226,8 @@ class _Found:
         finite = ratio.isfinite().all(2).all(1)
         ratio = torch.where(finite[:, None, None], ratio, 0.0)
         largest = torch.linalg.eigvalsh((ratio + ratio.mT) / 2)[:, -1].clamp_min(0).sqrt()
-        found: list[float] = torch.where(finite, largest, torch.inf).tolist()
-        return found
+        slowness: list[float] = torch.where(finite, largest, torch.inf).tolist()
+        return slowness
 
 
 GROWS = 1e-2
@@ -259,18 +254,14 @@ def solve(members: Members, tolerance: float, max_reads: int, initial: Marginals
 def solve_carefully(members: Members, tolerance: float, max_reads: int) -> list[FixedPoint]:
     """The same from the uniform distribution, by accelerated sweeps in float64 without the likely tokens."""
     owners = sorted(set(members.owner))
-    blocks = tuple(_in_float64(members.blocks[block]) for block in owners)
+    few = members.blocks[0].log_q[0].numel() <= CELLS_IN_FLOAT64
+    blocks = tuple(members.blocks[block] for block in owners)
+    blocks = tuple(replace(tables, log_q=tuple(q.double() for q in tables.log_q)) for tables in blocks) if few else blocks
     members = replace(members, blocks=blocks, owner=tuple(owners.index(block) for block in members.owner))
     uniform = flat(start(blocks[0], uniform=True))
     runs = Acceleration(uniform.repeat(len(members.owner), 1), tolerance, max_reads, GROWS / 2)
     _run(members, runs, None)
     return runs.end()
-
-
-def _in_float64(tables: Tables) -> Tables:
-    if tables.log_q[0].numel() > CELLS_IN_FLOAT64:
-        return tables
-    return replace(tables, log_q=tuple(log_q.double() for log_q in tables.log_q))
 
 
 def _run(members: Members, runs: Acceleration, likely: LikelyTokens | None) -> list[tuple[int, float]]:

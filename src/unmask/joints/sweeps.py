@@ -28,9 +28,8 @@ Pairs are swept for several members of the family in one read of the tables. In 
 
     u[x] <- sum_y k (A into_v + added_u B scale_v) / sum_y k B out_v,        k[x, y] = 1 / (scale_u[x] + scale_v[y]),
 
-and v the same, with A and B exchanged. On a CPU pair follows pair, and the members of one share the exponentials of a tile. On
-a GPU, which is bound by memory, all rows of all pairs are one launch for u and one for v: each has its own two reads, and
-those of a tile by the members of its pair follow each other, while it is still near.
+and v the same, with A and B exchanged. On a CPU the members of a pair share the exponentials of a tile. On a GPU all rows of all
+pairs are one launch for u and one for v; the reads of a tile by the members of its pair follow each other.
 """
 
 from __future__ import annotations
@@ -109,6 +108,10 @@ class Site:
     def moved(self, near: Tensor) -> Site:
         """The same site with another marginal."""
         return replace(self, near=near)
+
+    def at(self, index: Tile) -> Site:
+        """The same site over the contexts of a tile."""
+        return replace(self, near=at(self.near, index), added=at(self.added, index))
 
     def part(self, places: slice) -> Site:
         """The same site over some of its contexts."""
@@ -257,13 +260,11 @@ def sweep(members: Members, points: Float[Tensor, "m n"]) -> Float[Tensor, "m n"
 
 def sweep_sites(tables: Tables, sites: Sequence[Site]) -> Float[Tensor, " n"]:
     """The sweep of any number of sites for one member, over the sites' e^c."""
-    shapes = [contexts(tables, t).shape for t in range(tables.sites)]
-    near = [site.near.reshape(shape).clone() for site, shape in zip(sites, shapes, strict=True)]
-    added = [site.added.reshape(shape) for site, shape in zip(sites, shapes, strict=True)]
-    above, below = contexts(tables, 0), contexts(tables, 0)
+    sites = _shaped(tables, sites)
+    near, above, below = [site.near.clone() for site in sites], contexts(tables, 0), contexts(tables, 0)
     for index in tiles(tables.shape, tile_size(tables)):
         q = [at(log_q, index).exp() for log_q in tables.log_q]
-        here = [replace(site, near=at(m, index), added=at(r, index)) for site, m, r in zip(sites, near, added, strict=True)]
+        here = [site.at(index).moved(at(m, index)) for site, m in zip(sites, near, strict=True)]
         for t in range(1, tables.sites):
             up, down = _flows(q, here, t)
             here[t] = here[t].moved(up.double().log() - down.double().log())
@@ -273,6 +274,33 @@ def sweep_sites(tables: Tables, sites: Sequence[Site]) -> Float[Tensor, " n"]:
         below += down
     near[0] = above.log() - below.log()
     return torch.cat([m.flatten() for m in near])
+
+
+def imbalance(members: Members, points: Float[Tensor, "m n"]) -> tuple[Float[Tensor, "m n"], list[float]]:
+    """For each member of one block at its point, in float64: the log of what flows into every context over what flows out, and
+    the log of the sum of all cells, which is that of the m_0 + in - out.
+    """
+    (tables,), (every, c) = members.blocks, members.at(points, torch.float64)
+    excess, log_z = [], []
+    for i, centre in enumerate(c.flatten().tolist()):
+        sites = _shaped(tables, [site.member(i) for site in every])
+        sums = [(contexts(tables, t), contexts(tables, t)) for t in range(tables.sites)]
+        for index in tiles(tables.shape, tile_size(tables)):
+            q, here = [at(log_q, index).double().exp() for log_q in tables.log_q], [site.at(index) for site in sites]
+            for t, into_and_out in enumerate(sums):
+                for total, part in zip(into_and_out, _flows(q, here, t), strict=True):
+                    at(total, index).add_(part)
+        excess.append(flat(tuple(up.log() - down.log() - site.near for (up, down), site in zip(sums, sites, strict=True))))
+        (up, down), m = sums[0], sites[0].near.exp()
+        log_z.append(centre + float((m + up - m * down).sum().log()))
+    return torch.stack(excess), log_z
+
+
+def _shaped(tables: Tables, sites: Sequence[Site]) -> list[Site]:
+    """The sites of one member, each with the shape of its contexts."""
+    shapes = [contexts(tables, t).shape for t in range(tables.sites)]
+    parts = zip(sites, shapes, strict=True)
+    return [replace(site, near=site.near.reshape(shape), added=site.added.reshape(shape)) for site, shape in parts]
 
 
 def _flows(q: Sequence[Tensor], sites: Sequence[Site], t: int) -> tuple[Tensor, Tensor]:

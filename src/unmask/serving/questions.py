@@ -17,11 +17,10 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import unmask
-from unmask.answers.blanked_text import FEW, Grid
-from unmask.answers.chain_filling import ChainFilling, searches
+from unmask.answers.blanked_text import FEW, Filling, Grid
+from unmask.answers.chain_filling import searches
 from unmask.answers.comparison import Comparison
 from unmask.answers.dependence import dependences
-from unmask.answers.filling import Filling
 from unmask.answers.plots import dependence_in_words, pair_map
 from unmask.answers.search import Search
 from unmask.cloze import Cloze
@@ -381,7 +380,7 @@ def _cells(compared: Comparison) -> int:
 
 def _filling(compared: Comparison, name: str, top: int) -> Filling:
     joints = compared.joints
-    return Filling(compared.text, joints[name], joints[INDEPENDENT], compared.model, compared.cloze, top)
+    return Filling(compared.text, compared.model, name, top, compared.cloze, (joints[name], joints[INDEPENDENT]))
 
 
 def _by_word(tokens: Any) -> list[list[int]]:
@@ -427,6 +426,6 @@ def _file(name: str, content: str) -> Iterator[Path]:
             raise InputError(str(error).replace(f"{folder}/", "")) from None
 
 
-def _completions(filling: Filling | ChainFilling) -> list[Answer]:
+def _completions(filling: Filling) -> list[Answer]:
     """The completions, with the place of each token in the text."""
     return [{**one.to_dict(), "spans": one.spans} for one in filling.completions]

@@ -10,9 +10,8 @@ alone misses tokens that are likely only beside the right neighbour (the second 
 Special tokens ([CLS], [PAD], [MASK], [UNK], ...) are outside the support of a filled text and are never candidates.
 
 The default n follows the model's speed: 512 for a pair with a model as fast as the bundled one. A measured speed varies with the
-load of the machine, and so would the numbers of the answer. A pass is therefore first estimated from the model's size, at SPEED
-multiplications per second. It is measured too, in processor time of one thread, which other programs hardly change. The
-measurement counts only if it is more than FAR times away from the estimate (a GPU, many cores, a slow machine).
+machine's load, and so would the answer. A pass is therefore estimated from the model's size, at SPEED multiplications per second;
+a measurement, in processor time of one thread, counts only if it is more than FAR times away (a GPU, many cores).
 """
 
 from __future__ import annotations
@@ -85,10 +84,8 @@ def choose_candidates(
     force: bool = False,
     alphabet: Sequence[int] | None = None,
 ) -> tuple[Tensor, ...]:
-    """Token ids for each blank: every regular token if `exact`, the given sets, or the `candidates` most likely of each.
-
-    Gold tokens of the cloze, where known, are always among them. `alphabet`: the token ids allowed in a blank.
-    """
+    """Token ids for each blank: every regular token if `exact`, the given sets, or the `candidates` most likely of each, the
+    gold ones always among them. `alphabet`: the token ids allowed in a blank."""
     return find_candidates(model, [plan_candidates(model, cloze, candidates, exact, force, alphabet)])[0]
 
 
@@ -129,7 +126,7 @@ def find_candidates(
     model: ConditionalModel, plans: Sequence[CandidatePlan], progress: Progress | None = None
 ) -> list[tuple[Tensor, ...]]:
     """The candidates of several clozes; the passes of texts of one length run together."""
-    found = [plan.sets for plan in plans]
+    every = [plan.sets for plan in plans]
     done, total = 0, sum(plan.passes for plan in plans)
     for members in grouped(plans, lambda plan: (plan.sets is None, len(plan.cloze.ids), len(plan.cloze.block), plan.neighbours)):
         some = [plans[i] for i in members]
@@ -137,11 +134,11 @@ def find_candidates(
             continue
         scores = _scores(model, [plan.cloze for plan in some], [plan.allowed for plan in some], some[0].neighbours)
         for i, plan, score in zip(members, some, scores, strict=True):
-            found[i] = _best(plan.cloze, score, plan.allowed, plan.size)
+            every[i] = _best(plan.cloze, score, plan.allowed, plan.size)
         done += sum(plan.passes for plan in some)
         if progress:
             progress(done, total, "passes for candidates")
-    return [sets for sets in found if sets is not None]
+    return [sets for sets in every if sets is not None]
 
 
 def default_size(sites: int, passes: int = MOST_PASSES) -> int:
@@ -184,8 +181,8 @@ def _scores(model: ConditionalModel, clozes: Sequence[Cloze], allowed: Sequence[
             positions.append(torch.tensor([[cloze.block[t] for t in beside]], device=model.device).expand(len(texts), -1))
         for i, logits in enumerate(_in_calls(model, rows, positions)):
             weight = likely[i].values[s]
-            given = logits.float().softmax(-1)[..., allowed[i]]
-            scores[i][beside] += torch.einsum("y,ytx->tx", weight / weight.sum(), given) / (2 * (k - 1))
+            q = logits.float().softmax(-1)[..., allowed[i]]
+            scores[i][beside] += torch.einsum("y,ytx->tx", weight / weight.sum(), q) / (2 * (k - 1))
     return scores
 
 
@@ -208,15 +205,15 @@ def _best(cloze: Cloze, score: Tensor, allowed: Tensor, size: int) -> tuple[Tens
 
 
 def _alphabet(alphabet: Sequence[int], regular: Tensor, cloze: Cloze) -> Tensor:
-    known, given = set(regular.tolist()), list(dict.fromkeys(int(i) for i in alphabet))
-    wrong = [i for i in given if i not in known]
-    if wrong or not given:
+    known, ids = set(regular.tolist()), list(dict.fromkeys(int(i) for i in alphabet))
+    wrong = [i for i in ids if i not in known]
+    if wrong or not ids:
         what = f"has {wrong[0]}, which is not a regular token of the model" if wrong else "is empty"
         raise InputError(f"the alphabet {what}: name tokens that a text can have")
-    missing = [i for i in cloze.gold or () if i not in set(given)]
+    missing = [i for i in cloze.gold or () if i not in set(ids)]
     if missing:
         raise InputError(f"the target with token id {missing[0]} is not in the alphabet: add it, or choose another target")
-    return torch.tensor(given, device=regular.device)
+    return torch.tensor(ids, device=regular.device)
 
 
 def _affordable(sites: int, vocabulary: int, seconds: float) -> tuple[int, int]:

@@ -469,9 +469,9 @@ class Exploration:
         rows[:, block] = torch.where(values == HIDDEN, self.conditionals.model.mask_id, values)
         log_q = self.conditionals.distributions(rows, block[places])
         numbers = [self.index[state] for state in states]
-        kept = log_q.cpu().numpy()
-        self.bytes += kept.nbytes
-        for number, row in zip(numbers, kept, strict=True):
+        distributions = log_q.cpu().numpy()
+        self.bytes += distributions.nbytes
+        for number, row in zip(numbers, distributions, strict=True):
             self._rows[number] = row
             self.passed[number] = 1
         allowed = self._allowed[states[0][0]]

@@ -119,12 +119,12 @@ class Profile:
         return table[distance] * torch.minimum(entropy.unsqueeze(1), entropy.unsqueeze(2))
 
 
-def as_profile(name: str, given: object) -> Profile:
+def as_profile(name: str, profile: object) -> Profile:
     """A profile, its file, or what its file holds."""
-    if isinstance(given, Profile):
-        return given
-    if isinstance(given, Mapping):
-        return Profile._of_values(given, name)
-    if isinstance(given, str | Path):
-        return Profile.load(given)
-    raise InputError(f"{name} {checks.shown(given)} is not a profile: give its file")
+    if isinstance(profile, Profile):
+        return profile
+    if isinstance(profile, Mapping):
+        return Profile._of_values(profile, name)
+    if isinstance(profile, str | Path):
+        return Profile.load(profile)
+    raise InputError(f"{name} {checks.shown(profile)} is not a profile: give its file")

@@ -114,21 +114,21 @@ def outside(model: ConditionalModel, support: Int[Tensor, " s"]) -> Int[Tensor, 
 
 
 def token_sets(
-    what: str, given: Sequence[Tensor | Sequence[int]], sites: int, check: Callable[[int, int], object]
+    what: str, sets: Sequence[Tensor | Sequence[int]], sites: int, check: Callable[[int, int], object]
 ) -> list[Int[Tensor, " n"]]:
     """The sets of tokens of a user, one per blank, each token once; `check` raises if blank b, from 1 on, cannot have token i."""
-    if len(given) != sites:
-        raise InputError(f"{len(given)} {what} sets for {sites} blanks: give one set per blank")
-    found = []
-    for blank, tokens in enumerate(given, 1):
+    if len(sets) != sites:
+        raise InputError(f"{len(sets)} {what} sets for {sites} blanks: give one set per blank")
+    every = []
+    for blank, tokens in enumerate(sets, 1):
         name = f"the {what}s of blank {blank}"
         ids = checks.wholes(name, tokens)
         for token in ids:
             check(blank, token)
         if not ids or len(set(ids)) < len(ids):
             raise InputError(f"{name} are empty or name a token twice: name each token once")
-        found.append(torch.tensor(ids))
-    return found
+        every.append(torch.tensor(ids))
+    return every
 
 
 def lost_nats(logits: Float[Tensor, "*n V"], outside: Int[Tensor, " r"], log_total: Float[Tensor, "*n"]) -> Float[Tensor, "*n"]:

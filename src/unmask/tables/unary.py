@@ -1,9 +1,4 @@
-"""Questions to a model: a conditional of a block for all values of some of its positions, and how questions share batches.
-
-Small questions of texts of one length pass together, with the numbers of single calls up to the rounding of the last bits. A
-question of many rows passes by itself, to the same bits as alone.
-
-The unary conditionals of a block, as k log-probability tables over the values of the block.
+"""The unary conditionals of a block, as k log-probability tables over the values of the block.
 
 For a block of k positions and candidate sets C_1..C_k of tokens, table t holds log q_t(x_t | x_{S\t}, rest) for all
 x in C_1 x ... x C_k, normalised along axis t *within* C_t. For a pair these are A and B of Torroba Hennigen & Kim (2023). They
@@ -12,8 +7,9 @@ take |C|^(k-1) passes of the model per table, one with the whole block masked, a
 Candidates are tokens of a support (`unmask.tables.revealing`), which may have more of them. q is normalised over the support, and
 a table says beside its cells how much of q lies on the candidates.
 
-Several blocks may be asked about at once (`tables_of`); `unmask.tables.unary` says how they share batches. Tables of a pair
-may also be given (`Tables.from_conditionals`).
+A `Question` asks the model for a conditional of a block, for all values of some of its positions. Small questions of texts of one
+length pass together, with the numbers of single calls up to the rounding of the last bits. A question of many rows passes by
+itself, to the same bits as alone.
 """
 
 from __future__ import annotations
@@ -309,20 +305,14 @@ class Tables:
         a, b = _distributions("first", first, 2, 0), _distributions("second", second, 2, 1)
         if a.shape != b.shape:
             raise InputError(f"first is {_size(a)} and second {_size(b)}: both are indexed by x, then y")
-        if masked is None:
-            m = _stationary(a, b)
-        elif len(masked) != 2:
+        if masked is not None and len(masked) != 2:
             raise InputError(f"{len(masked)} masked distributions were given: give two, of x and of y")
-        else:
-            m = (_distributions("masked of x", masked[0], 1, 0), _distributions("masked of y", masked[1], 1, 0))
-            if (len(m[0]), len(m[1])) != tuple(a.shape):
-                raise InputError(
-                    f"masked has {len(m[0])} and {len(m[1])} values, and the tables are {_size(a)}: give one per value"
-                )
+        m = _stationary(a, b) if masked is None else [_distributions(f"masked of {'xy'[t]}", masked[t], 1, 0) for t in range(2)]
+        if (len(m[0]), len(m[1])) != tuple(a.shape):
+            raise InputError(f"masked has {len(m[0])} and {len(m[1])} values, and the tables are {_size(a)}: give one per value")
         if labels is not None and [len(names) for names in labels] != list(a.shape):
-            raise InputError(
-                f"labels have {[len(names) for names in labels]} names, and the tables are {_size(a)}: give one per value"
-            )
+            counts = [len(names) for names in labels]
+            raise InputError(f"labels have {counts} names, and the tables are {_size(a)}: give one per value")
         names = [name for axis in labels or () for name in axis]
         nothing = torch.zeros(1, a.shape[1], dtype=torch.float64), torch.zeros(len(a), 1, dtype=torch.float64)
         return cls(
@@ -368,18 +358,17 @@ def unary_tables(
     >>> [tuple(table.shape) for table in tables.log_q]
     [(2, 2), (2, 2)]
     """
-    most = model.input_size
     for token in cloze.ids:
-        checks.whole("token id of the cloze", token, 0, most - 1)
+        checks.whole("token id of the cloze", token, 0, model.input_size - 1)
     refuse_too_long(len(cloze.ids), model.max_length, "the cloze")
     if dtype is not None and not dtype.is_floating_point:
         raise InputError(f"dtype {dtype} does not hold log-probabilities: give torch.float32 or torch.float64")
 
-    def sets(what: str, given: Sequence[Tensor | Sequence[int]] | None) -> list[Tensor] | None:
+    def sets(what: str, tokens: Sequence[Tensor | Sequence[int]] | None) -> list[Tensor] | None:
         def check(blank: int, token: int) -> int:
             return checks.whole(f"the {what}s of blank {blank}", token, 0, model.vocab_size - 1)
 
-        return None if given is None else token_sets(what, given, len(cloze.block), check)
+        return None if tokens is None else token_sets(what, tokens, len(cloze.block), check)
 
     return tables_of(model, [cloze], [sets("candidate", candidates)], dtype, progress, [sets("support", support)])[0]
 
@@ -421,8 +410,8 @@ def tables_of(
     ask(model, [question for block in blocks for question in block.questions], passes)
     masses = iter(torch.cat([block.masses.flatten() for block in blocks]).tolist() if blocks else ())
     made = [table for block in blocks for table in block.tables(masses, model.token)]
-    found = dict(zip((i for group in groups for i in group), made, strict=True))
-    return [found[i] for i in range(len(clozes))]
+    tables = dict(zip((i for group in groups for i in group), made, strict=True))
+    return [tables[i] for i in range(len(clozes))]
 
 
 def masked_logits(model: ConditionalModel, clozes: Sequence[Cloze], alone: Sequence[bool] = ()) -> list[Tensor]:
@@ -430,14 +419,13 @@ def masked_logits(model: ConditionalModel, clozes: Sequence[Cloze], alone: Seque
 
     `alone`: which pass by themselves, so that their last bits do not depend on the others.
     """
-    found: list[Tensor | None] = [None] * len(clozes)
+    of_cloze: dict[int, Tensor] = {}
     apart = [i if i < len(alone) and alone[i] else -1 for i in range(len(clozes))]
     for members in grouped(range(len(clozes)), lambda i: (len(clozes[i].ids), len(clozes[i].block), apart[i])):
         ids = torch.tensor([clozes[i].ids for i in members], device=model.device)
         block = torch.tensor([clozes[i].block for i in members], device=model.device)
-        for i, logits in zip(members, model.logits(ids, block), strict=True):
-            found[i] = logits
-    return [logits for logits in found if logits is not None]
+        of_cloze.update(zip(members, model.logits(ids, block), strict=True))
+    return [of_cloze[i] for i in range(len(clozes))]
 
 
 def pass_count(sizes: Sequence[int]) -> int:
@@ -490,15 +478,15 @@ class _Blocks:
                 log_masked=tuple(rows[i] for rows in self.log_masked),
                 log_masked_inside=tuple(own[0::2]),
                 log_masked_support=tuple(own[1::2]),
-                log_between={place: found[i][0] + found[i][1] for place, found in between.items()},
+                log_between={place: answers[i][0] + answers[i][1] for place, answers in between.items()},
                 label=label,
             )
 
 
-def _distributions(name: str, given: ArrayLike, dimensions: int, axis: int) -> Tensor:
+def _distributions(name: str, probabilities: ArrayLike, dimensions: int, axis: int) -> Tensor:
     """Probabilities that sum to 1 along an axis, in float64; sums that are off by rounding only are made exact."""
     try:
-        values = torch.from_numpy(numpy.array(given, dtype=numpy.float64))
+        values = torch.from_numpy(numpy.array(probabilities, dtype=numpy.float64))
     except (TypeError, ValueError):
         raise InputError(f"{name} is not an array of numbers: give probabilities") from None
     if values.dim() != dimensions or 0 in values.shape:
@@ -513,7 +501,7 @@ def _distributions(name: str, given: ArrayLike, dimensions: int, axis: int) -> T
     return values / sums
 
 
-def _stationary(a: Tensor, b: Tensor) -> tuple[Tensor, Tensor]:
+def _stationary(a: Tensor, b: Tensor) -> list[Tensor]:
     """u and v with u = A v, v = B' u and sum u = 1."""
     n = len(a)
     equations = torch.cat([a @ b.T - torch.eye(n, dtype=torch.float64), torch.ones(1, n, dtype=torch.float64)])
@@ -523,7 +511,7 @@ def _stationary(a: Tensor, b: Tensor) -> tuple[Tensor, Tensor]:
     right[-1] = 1
     u = torch.linalg.lstsq(equations, right).solution.clamp_min(0)
     u = u / u.sum()
-    return u, b.T @ u
+    return [u, b.T @ u]
 
 
 def _size(table: Tensor) -> str:

@@ -33,10 +33,10 @@ class PairTranslator:
 
 
 @settings
-class Auto:
+class Auto(MaskPredict):
     """The usual way: mask-predict, of a causal model beam search."""
 
-    name: ClassVar[str] = "auto"
+    name = "auto"
 
 
 @settings
@@ -53,7 +53,7 @@ class Beam:
     beam: Annotated[int, Interval(ge=1, le=1000)] = 5
 
 
-METHODS: dict[str, type] = {"auto": Auto, **KERNELS, "beam": Beam}
+METHODS: dict[str, type] = {**KERNELS, "beam": Beam, "auto": Auto}
 
 
 @checked
@@ -69,9 +69,13 @@ def load_translator(name: str | os.PathLike[str], device: str = "auto", dtype: s
     dtype
         auto, float32, bfloat16, float16 or float64.
     """
-    from unmask.translation.translators import load_pairs
+    from unmask.runs.files import user_path
+    from unmask.translation.beam_search import CausalPairs
+    from unmask.translation.pairs import is_causal_pair_model
+    from unmask.translation.translators import PairModel
 
-    return load_pairs(name, device, dtype)
+    folder = user_path(name, "model")
+    return (CausalPairs if is_causal_pair_model(folder) else PairModel).load(folder, device, dtype)
 
 
 def as_translator(model: Translator) -> PairModel | CausalPairs:
@@ -142,7 +146,9 @@ def settle(
 ) -> TranslateSettings:
     """The settings of a call; what its way of translating does not use is refused."""
     if isinstance(kernel, Auto):
-        kernel = Beam() if causal else MaskPredict()
+        for name in (name for name, value in vars(kernel).items() if causal and value != getattr(Auto(), name)):
+            raise InputError(f"{name} was given, which beam, the usual kernel of a causal model, does not use: leave it out")
+        kernel = Beam() if causal else MaskPredict(**vars(kernel))
     if causal != isinstance(kernel, Beam):
         kind, use = ("causal model", "beam") if causal else ("masked model", "a decoder or a Markov kernel")
         raise InputError(f"kernel {kernel.name} was given, and the model is a {kind}: use {use}, or leave it out")

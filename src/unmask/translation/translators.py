@@ -54,7 +54,7 @@ from unmask.sampling.run.result import COUNTS
 from unmask.sampling.settings import SampleSettings
 from unmask.sampling.target import Energy, Target
 from unmask.translation.beam_search import CausalPairs, Translation, beam_search, rows_at_once
-from unmask.translation.pairs import LengthHead, PairLayout, is_causal_pair_model, pooled_states, read_layout
+from unmask.translation.pairs import LengthHead, PairLayout, pooled_states, read_layout
 from unmask.translation.recipe import Beam, PairTranslator, TranslateSettings, Translator, in_worker
 
 if TYPE_CHECKING:
@@ -165,17 +165,16 @@ class Draft:
     `log_length`: log-probability of the length, given the source.
     """
 
-    number: int
     source: tuple[int, ...]
     length: int
     log_length: float = 0.0
     tokens: tuple[int, ...] = ()
     passes: int = 0
 
-
-def stream_number(source: Sequence[int], length: int) -> int:
-    """Which stream of random numbers a draft has: by its source and length, so that it is the same in any company."""
-    return crc32(array("q", [*source, length]).tobytes()) % STREAMS
+    @property
+    def number(self) -> int:
+        """Its stream of random numbers: by source and length, so that a draft is the same in any company."""
+        return crc32(array("q", [*self.source, self.length]).tobytes()) % STREAMS
 
 
 class Drafting:
@@ -277,12 +276,6 @@ class Translated(NamedTuple):
     seconds: float
 
 
-def load_pairs(name: str | os.PathLike[str], device: str, dtype: str) -> PairModel | CausalPairs:
-    """The masked or causal model of pairs in a folder."""
-    folder = user_path(name, "model")
-    return (CausalPairs if is_causal_pair_model(folder) else PairModel).load(folder, device, dtype)
-
-
 def translated(model: PairModel | CausalPairs, sources: Sequence[Source], settings: TranslateSettings) -> Translated:
     """One translation per source, all together."""
     began = time.monotonic()
@@ -321,7 +314,7 @@ def refuse_misfit(model: PairModel | CausalPairs, settings: TranslateSettings) -
 def _drafts(drafting: Drafting, settings: TranslateSettings, sources: Sequence[Source]) -> list[Draft]:
     """One draft per source: decoded at its likeliest lengths, the best chosen, and moved by the kernel if it is a Markov one."""
     drafts = [
-        Draft(stream_number(source, length), source, length, log_length)
+        Draft(source, length, log_length)
         for source, likely in zip(sources, drafting.pair.likely_lengths(sources, settings.lengths), strict=True)
         for length, log_length in likely
     ]

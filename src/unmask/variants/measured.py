@@ -347,9 +347,9 @@ def agreement(columns: Sequence[Column], target: Target, counts: Iterable[Float[
     return np.concatenate(statistics)
 
 
-def resampled(n: int, seed: int, resamples: int) -> Iterator[Float[np.ndarray, "b n"]]:
-    """Counts of n variants drawn with replacement."""
-    draw, at_once = np.random.default_rng(seed), max(1, AT_ONCE // n)
+def resampled(n: int, seed: int, resamples: int, at_once: int = 0) -> Iterator[Float[np.ndarray, "b n"]]:
+    """Counts of n items drawn with replacement, as many resamples at once as are few enough for a processor's cache."""
+    draw, at_once = np.random.default_rng(seed), max(1, at_once or AT_ONCE // n)
     for start in range(0, resamples, at_once):
         rows = min(at_once, resamples - start)
         places = draw.integers(0, n, (rows, n)) + n * np.arange(rows)[:, None]

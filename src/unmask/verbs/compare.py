@@ -44,8 +44,7 @@ def compare(
     model
         Folder or hub name of a masked language model [default: the bundled English model].
     joints
-        all, or some of product, mrf_logit, mrf, hcb, arnold_gokhale, balanced, pseudo_gibbs, restarted, chain and
-        family:ALPHA,LAMBDA.
+        all, or some constructions of `fill`, such as product,chain.
     joint
         The construction by which completions are ranked [default: restarted].
     candidates

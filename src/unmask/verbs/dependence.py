@@ -50,8 +50,7 @@ def dependence(
     positions
         Which tokens of a whole text, such as 2,3,6; the first, usually [CLS], is 0 [default: all but special ones].
     joint
-        How the joint is derived: product, mrf_logit, mrf, hcb, arnold_gokhale, balanced, pseudo_gibbs, restarted, chain or
-        family:ALPHA,LAMBDA.
+        How the joint is derived: a construction of `fill`.
     others
         What stands at the other positions while a pair is measured: masked, or the text itself (text) [default: masked for
         blanks, text for a whole text].

@@ -56,8 +56,7 @@ def evaluate(
     seed
         Seed of the choice of pairs and of the bootstrap.
     joints
-        all, or some of product, mrf_logit, mrf, hcb, arnold_gokhale, balanced, pseudo_gibbs, restarted, chain and
-        family:ALPHA,LAMBDA.
+        all, or some constructions of `fill`, such as product,chain.
     paper
         Table 1 as published: product, mrf_logit, mrf, hcb, and arnold_gokhale after 50 steps, over all columns of the output; the
         command prints both schemes if scheme is left out.

@@ -12,8 +12,7 @@ from unmask.signature import checked
 from unmask.verbs.shared import Alphabet, Candidates, Joint, Positions, Shown, Texts, Words, one_or_many
 
 if TYPE_CHECKING:
-    from unmask.answers.chain_filling import ChainFilling
-    from unmask.answers.filling import Filling
+    from unmask.answers.blanked_text import Filling
 
 
 @one_or_many
@@ -32,7 +31,7 @@ def fill(
     search: Search = Search(),  # noqa: B008
     force: bool = False,
     progress: Progress | None = None,
-) -> Iterator[Filling | ChainFilling]:
+) -> Iterator[Filling]:
     """Fill the blanks of a text by their joint probability, beside what independent blanks would give.
 
     One text gives one answer; a list of texts, whose passes run together, gives a list. Special tokens are outside the support of

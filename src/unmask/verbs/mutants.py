@@ -70,8 +70,7 @@ def mutants(
     ranking
         How scores are compared with measured values.
     joint
-        How the joint is derived: product, mrf_logit, mrf, hcb, arnold_gokhale, balanced, pseudo_gibbs, restarted, chain or
-        family:ALPHA,LAMBDA.
+        How the joint is derived: a construction of `fill`.
     alphabet
         The tokens that may stand at a position: letters such as ACDEFGHIKLMNPQRSTVWY, words with commas, or a file of either
         [default: every regular token of a small vocabulary].

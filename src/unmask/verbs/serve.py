@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Annotated
 
 from annotated_types import Interval
@@ -21,7 +22,6 @@ def serve(
     host: str = "127.0.0.1",
     port: Annotated[int, Interval(ge=0, le=65535)] = 8000,
     allow_host: Annotated[Sequence[str], Written(metavar="NAME", repeat=True)] = (),
-    open_browser: bool = False,
     ready: Callable[[str], None] | None = None,
 ) -> None:
     """Open a page on this machine that shows joints, dependence, chains and scores of a model, until Ctrl-C.
@@ -40,8 +40,6 @@ def serve(
         Of the page; 0 takes a free one.
     allow_host
         Another name or address of this server, for example that of a proxy in front of it; repeat for more.
-    open_browser
-        Open the page in the default browser.
     ready
         Called with the page's address once it can be opened; otherwise the address is printed.
     """
@@ -52,14 +50,4 @@ def serve(
         raise InputError("the page needs fastapi and uvicorn, which are not installed: pip install 'unmask[serve]'") from None
     from unmask.serving.server import print_address, run_page
 
-    def opened(address: str) -> None:
-        if ready is None:
-            print_address(address, host)
-        else:
-            ready(address)
-        if open_browser:
-            import webbrowser
-
-            webbrowser.open(address)
-
-    run_page(model, beside, host, port, allow_host, opened)
+    run_page(model, beside, host, port, allow_host, ready or partial(print_address, host=host))

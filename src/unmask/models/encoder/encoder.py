@@ -115,10 +115,8 @@ class Substitution:
     def __init__(self, encoder: Encoder, ids: Int[Tensor, " T"], vary: Int[Tensor, " v"], predict: int) -> None:
         self.encoder, self.ids, self.vary, self.predict, self.length = encoder, ids, vary, predict, len(ids)
         sets = 1 if encoder.dropped is None else len(vary) + 1
-        kept = torch.ones(self.length, dtype=torch.bool, device=ids.device)
-        kept[self.vary] = False
         self.mask = -1 if encoder.dropped is None else encoder.dropped
-        self.masks = ((ids == self.mask) & kept).sum()
+        self.masks = (ids == self.mask).index_fill(0, vary, False).sum()
         masked = (self.masks + torch.arange(sets, device=ids.device)).float() / self.length
         self.embedded = encoder.embed(ids.repeat(sets, 1), torch.arange(self.length, device=ids.device), masked)
         self.projected = encoder.layers[0].project(self.embedded.normed)

@@ -193,8 +193,8 @@ class Layer:
 
     def project(self, normed: Float[Tensor, "n t d"]) -> tuple[Tensor, Tensor, Tensor]:
         """Queries, keys and values, not turned."""
-        found = [linear_plus(part, normed, fused=self.fused) for part in self.projections]
-        query, key, value = found if len(found) == 3 else found[0].chunk(3, -1)
+        parts = [linear_plus(part, normed, fused=self.fused) for part in self.projections]
+        query, key, value = parts if len(parts) == 3 else parts[0].chunk(3, -1)
         return query, key, value
 
     def attend(

@@ -315,11 +315,11 @@ class TextTokenizer:
                 )
         return " ".join(self._letters.findall(text)).replace(BLANK, self.mask_token)
 
-    def _by_letter(self, text: str, found: Tokens) -> Tokens:
+    def _by_letter(self, text: str, tokens: Tokens) -> Tokens:
         """Tokens of single letters, each of which is a word, with their places in the text."""
         places = (match.span() for match in self._letters.finditer(text))
-        words = [None if word is None else t for t, word in enumerate(found.words)]
-        return found._replace(source=Placed(words, [(0, 0) if word is None else next(places) for word in words]))
+        words = [None if word is None else t for t, word in enumerate(tokens.words)]
+        return tokens._replace(source=Placed(words, [(0, 0) if word is None else next(places) for word in words]))
 
 
 @contextmanager
@@ -351,8 +351,8 @@ def refuse_unreadable(text: str) -> None:
     """Raise for an empty text, and for control characters, lone surrogates and endless words, with their place."""
     if not text.strip():
         raise InputError(f"the text {text!r} is empty: give a sentence with [MASK] where a token should be modelled")
-    if found := UNREADABLE.search(text):
-        raise InputError(f"the text has the control character U+{ord(found[0]):04X} at place {found.start() + 1}: remove it")
+    if control := UNREADABLE.search(text):
+        raise InputError(f"the text has the control character U+{ord(control[0]):04X} at place {control.start() + 1}: remove it")
     for word in re.finditer(r"\S+", text) if len(text) > LONGEST_WORD else ():
         if len(word[0]) > LONGEST_WORD:
             raise InputError(

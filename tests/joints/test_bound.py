@@ -1,0 +1,88 @@
+"""The bound on a joint that has not converged: it holds for the fixed point, found by a long iteration in float64."""
+
+from dataclasses import replace
+from unittest import mock
+
+import pytest
+import torch
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+from joint_cases import distance, random_tables, seeds, sizes
+from test_family import in_float64, sharp_tables, stationary_point
+from test_zeros import hard, made
+
+from unmask.errors import UnmaskWarning
+from unmask.joints.arnold_gokhale import distance_bound, family
+from unmask.joints.joint import not_converged
+from unmask.joints.registry import Member
+from unmask.joints.sweeps import start
+
+pytestmark = pytest.mark.filterwarnings("ignore::unmask.errors.UnmaskWarning")
+members = st.sampled_from([(0.0, 0.0), (0.5, 0.0), (1.0, 0.0), (0.75, 0.1), (0.0, 0.1), (0.95, 0.01)])
+
+
+def stopped(tables, member, reads):
+    """A joint of few reads, its distance from the fixed point (None if that is not found), and the bound."""
+    joint = family(tables, *member, tolerance=1e-12, max_reads=reads)
+    wide = replace(tables, log_q=tuple(q.double().log_softmax(t) for t, q in enumerate(tables.log_q)))
+    limit = family(wide, *member, tolerance=1e-11, max_reads=200)
+    far = distance(joint.dense().double().exp(), limit.dense().exp()) if limit.report["converged"] else None
+    return joint, far, joint.report.get("bound")
+
+
+@settings(max_examples=25, deadline=None)
+@given(sizes, seeds, members, st.integers(1, 8), st.sampled_from([0.5, 1.5, 4.0]))
+def test_the_bound_holds_on_random_tables(size, seed, member, reads, scale):
+    joint, far, bound = stopped(random_tables(size, seed, scale), member, reads)
+    assert far is None or bound is None or far <= bound
+
+
+@settings(max_examples=15, deadline=None)
+@given(hard().filter(lambda case: case[1] == torch.float64), members, st.integers(1, 8))
+def test_the_bound_holds_where_tokens_are_ruled_out(case, member, reads):
+    joint, far, bound = stopped(made(*case), member, reads)
+    assert far is None or bound is None or far <= bound
+
+
+@settings(max_examples=20, deadline=None)
+@given(seeds, members, st.integers(1, 4), st.sampled_from([5.0, 12.0]), st.booleans())
+@example(0, (0.0, 0.0), 1, 12.0, True)
+def test_the_bound_holds_on_slow_tables(seed, member, reads, bond, narrow):
+    """Classes of tokens that hardly ever meet others: what one step moves says little about what is left."""
+    tables = sharp_tables(15, seed, 10.0, bond)
+    joint, far, bound = stopped(tables if narrow else in_float64(tables), member, reads)
+    assert far is None or bound is None or far <= bound
+
+
+def test_the_bound_is_known_and_useful_as_a_rule():
+    """A bound of 1, or none, would pass the tests above."""
+    found = [stopped(in_float64(sharp_tables(15, seed, 10.0)), (0.75, 0.1), 1) for seed in range(5)]
+    assert all(bound is not None and bound < 50 * far + 1e-6 for _, far, bound in found)
+    message = not_converged([joint for joint, _, _ in found])
+    assert "further than" in message and message.count("%") == 1
+
+
+@pytest.mark.parametrize("member", [(0.0, 0.0), (0.75, 0.1)])
+def test_one_further_step_and_ends_that_are_not_checked_bound_nothing(member):
+    """Negative controls: the movement of a step is far below the distance, and so is a bound without the balance of flows."""
+    tables, one = in_float64(sharp_tables(15, 3, 10.0, 12.0)), Member(*member)
+    joint = family(tables, *member, steps=3)
+    far = distance(joint.dense().exp(), family(tables, *member, tolerance=1e-11).dense().exp())
+    if not member[1]:
+        mu = joint.dense().exp()
+        after = stationary_point([q.exp() for q in tables.log_q], mu, member[0])
+        assert distance(mu, after / after.sum()) < far / 10
+    before = family(tables, *member, steps=2).dense().exp()
+    log_mu = tuple(before.sum(t, keepdim=True).log() for t in range(2))
+    bound = distance_bound(tables, one, log_mu)
+    assert bound is None or bound >= far
+    with mock.patch("unmask.joints.arnold_gokhale.ROUNDING", {torch.float64: -100.0}):
+        assert distance_bound(tables, one, log_mu) + 100 < far
+
+
+def test_what_has_no_bound_says_so():
+    tables = sharp_tables(15, 1, 10.0)
+    with mock.patch("unmask.joints.arnold_gokhale.TRIES", 1), pytest.warns(UnmaskWarning, match="from their limit is not known"):
+        family(tables, 0.5, tolerance=1e-12, max_reads=1)
+    assert distance_bound(tables, Member(0.5), tuple(m * torch.nan for m in start(tables))) is None
+    assert "bound" not in family(tables, 0.5).report
