@@ -32,7 +32,7 @@ def test_unknown_name_is_an_attribute_error():
         unmask.no_such_name  # noqa: B018
 
 
-@pytest.mark.parametrize("statement", ["import unmask", "import unmask.cli.app", "import unmask.joints.registry"])
+@pytest.mark.parametrize("statement", ["import unmask", "import unmask.joints.registry"])
 def test_import_and_command_line_load_nothing_heavy(statement):
     assert not loaded_by(statement) & {"torch", "transformers", "pandas", "matplotlib", "pyarrow", "scipy", "numpy"}
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
@@ -198,7 +197,7 @@ def test_every_verb_declares_itself(name):
             assert getattr(unmask, option.owner.__name__) is option.owner or option.readers
 
 
-def test_there_are_at_most_200_options():
+def test_there_are_at_most_196_options():
     """Declarations: parameters, `model` once, and fields where their class declares them."""
     declared = set()
     for function in [*map(verb, VERBS), unmask.load, *COMMANDS.values()]:
@@ -207,16 +206,7 @@ def test_there_are_at_most_200_options():
             bases = owner.__mro__ if isinstance(owner, type) else ()
             home = next((base for base in bases if option.name in base.__dict__.get("__annotations__", {})), owner)
             declared.add(("", "model") if option.name == "model" else (home.__name__, option.name))
-    assert len(declared) <= 200
-
-
-def test_reading_signatures_loads_nothing_heavy():
-    heavy = "torch", "numpy", "pandas", "pydantic", "transformers", "scipy", "matplotlib", "pyarrow"
-    program = (
-        "import sys; from unmask.verbs import VERBS, verb; from unmask.signature import options\n"
-        f"for name in VERBS: options(verb(name))\nprint(sorted(set({heavy}) & set(sys.modules)))"
-    )
-    assert subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout == "[]\n"
+    assert len(declared) <= 196
 
 
 @dataclass(frozen=True)

@@ -41,7 +41,6 @@ from unmask.sampling.registry import Threshold as Threshold
 from unmask.sampling.registry import Verified as Verified
 from unmask.sampling.run.diagnostics import Diagnosis as Diagnosis
 from unmask.sampling.run.result import SampleRun as SampleRun
-from unmask.sampling.settings import Keep as Keep
 from unmask.sampling.settings import SampleSettings as SampleSettings
 from unmask.sampling.settings import Start as Start
 from unmask.sampling.target import Energy as Energy

@@ -108,6 +108,13 @@ class Page:
             box.locator("details.take").get_by_role("button", name=kind, exact=True).click()
         return wait.value.suggested_filename, Path(wait.value.path()).read_bytes()
 
+    def copied(self, kind: str) -> str:
+        """What a button "Copy ..." gives."""
+        self.tab.evaluate("() => { document.querySelector('.copying pre').textContent = ''; }")
+        self.tab.get_by_role("button", name=kind).click()
+        self.until("document.querySelector('.copying pre').textContent !== ''")
+        return self.tab.locator(".copying pre").text_content()
+
     def shot(self, name: str) -> None:
         """A screenshot of the whole page for the documentation, where one is wanted."""
         if SHOTS:

@@ -39,7 +39,7 @@ def test_empty_is_a_value(page, view):
     page.until("document.querySelectorAll('.words button').length === 0")
     page.tab.reload()
     page.tab.wait_for_selector(".sentence input")
-    page.tab.wait_for_timeout(500)
+    page.tab.wait_for_selector(".empty, .scored")
     assert page.tab.locator(".sentence input").first.input_value() == ""
 
 

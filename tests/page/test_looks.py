@@ -24,7 +24,7 @@ LOOKS = [("light", 1440), ("dark", 1440), ("light", 512), ("light", 390), ("dark
 @pytest.mark.parametrize(("scheme", "width"), LOOKS)
 @pytest.mark.parametrize("view", READY)
 def test_a_view_is_accessible_and_fits(open_page, address, view, scheme, width):
-    page = open_page(color_scheme=scheme)
+    page = open_page(color_scheme=scheme, reduced_motion="reduce")
     page.tab.set_viewport_size({"width": width, "height": 900})
     hash, ready = READY[view]
     page.tab.goto(address + hash)
@@ -35,8 +35,6 @@ def test_a_view_is_accessible_and_fits(open_page, address, view, scheme, width):
         page.tab.wait_for_selector("h3:has-text('given')")
     if view == "sample":
         page.until("document.querySelector('.stack[data-passes]')")
-        page.tab.wait_for_timeout(300)
-    page.tab.wait_for_timeout(600)
     check(page)
     if width != 512:
         page.shot(f"{view}-{scheme}-{'wide' if width > 1000 else 'narrow'}")
@@ -51,7 +49,7 @@ def check(page):
 @pytest.mark.parametrize(("scheme", "width"), [("light", 1440), ("dark", 390)])
 @pytest.mark.parametrize("view", ["fill", "mutants"])
 def test_a_protein_is_accessible_and_fits(open_page, protein_address, view, scheme, width):
-    page = open_page(protein_address, color_scheme=scheme)
+    page = open_page(protein_address, color_scheme=scheme, reduced_motion="reduce")
     page.tab.set_viewport_size({"width": width, "height": 900})
     page.open(f"#/{view}")
     page.tab.wait_for_selector("svg[aria-label='effects of single changes']" if view == "mutants" else "svg.heat")

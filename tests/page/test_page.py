@@ -111,7 +111,7 @@ def test_a_bad_request_is_a_readable_line(page, address):
 def test_dependence_has_arcs_and_the_joint_of_a_pair(page):
     page.open("#/dependence?text=She+drank+a+cup+of+coffee.&candidates=8")
     page.tab.wait_for_selector("svg.arcs .arc")
-    words = page.tab.locator("svg.arcs .word").count()
+    words = page.tab.locator("svg.arcs .word tspan").count()
     assert page.tab.locator("svg.arcs .arc").count() == words * (words - 1) / 2
     page.tab.wait_for_selector("svg.heat")
     second = page.tab.locator("[aria-label='Strongest pairs'] tbody button").nth(1)

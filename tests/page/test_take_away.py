@@ -75,12 +75,6 @@ def test_every_card_has_its_files(page, view):
             ElementTree.fromstring(page.saved(title, "SVG")[1])
 
 
-def copies(page, kind):
-    page.tab.get_by_role("button", name=kind).click()
-    page.tab.wait_for_selector(".copying pre:not([hidden])")
-    return page.tab.locator(".copying pre").text_content()
-
-
 def run(line, folder):
     """The copied line in a shell, as a person would."""
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
@@ -93,11 +87,11 @@ def test_a_link_and_both_copies(page, tmp_path):
     page.context.grant_permissions(["clipboard-read", "clipboard-write"])
     page.open(TWO + "&joint=balanced")
     page.settled()
-    assert copies(page, "Copy link") == page.tab.url == page.tab.evaluate("navigator.clipboard.readText()")
-    line = copies(page, "Copy as command")
+    assert page.copied("Copy link") == page.tab.url == page.tab.evaluate("navigator.clipboard.readText()")
+    line = page.copied("Copy as command")
     assert line == "unmask compare 'A man is [MASK] a [MASK].' --joint balanced --candidates 32 --targets riding,horse"
     python = 'unmask.compare("A man is [MASK] a [MASK].", joint="balanced", candidates=32, targets=["riding", "horse"])'
-    assert copies(page, "Copy as Python").endswith(f"print({python}.to_frame().to_string())")
+    assert page.copied("Copy as Python").endswith(f"print({python}.to_frame().to_string())")
 
 
 RUNS = {
@@ -112,7 +106,6 @@ RUNS = {
 def test_every_copied_line_runs(page, tmp_path, view):
     page.open(RUNS[view])
     page.tab.wait_for_selector(".words button, svg.trace, table.data")
-    page.tab.wait_for_timeout(300)
-    (tmp_path / "asked.py").write_text(copies(page, "Copy as Python"))
+    (tmp_path / "asked.py").write_text(page.copied("Copy as Python"))
     assert run("python asked.py", tmp_path).strip()
-    assert run(copies(page, "Copy as command"), tmp_path).strip()
+    assert run(page.copied("Copy as command"), tmp_path).strip()

@@ -47,12 +47,10 @@ def settings_of(**options):
 def flat_settings(**options):
     """Settings from the options of `unmask sample`."""
     values = arguments(unmask.sample, {name: value for name, value in options.items() if value is not None})
-    kernel, keep = values.pop("kernel", "mh"), values.pop("keep", unmask.Keep())
+    kernel = values.pop("kernel", "mh")
     if isinstance(values.get("length"), int):
         values["length"] = (values["length"],)
-    return SampleSettings(
-        kernel=entry_of(kernel)() if isinstance(kernel, str) else kernel, burn_in=keep.burn_in, thin=keep.thin, **values
-    )
+    return SampleSettings(kernel=entry_of(kernel)() if isinstance(kernel, str) else kernel, **values)
 
 
 def site_matrices(kernel, sites=None):

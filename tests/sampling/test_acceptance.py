@@ -11,7 +11,7 @@ from sampling_cases import of, small_target
 from unmask.sampling.engine.passes import Passes
 from unmask.sampling.engine.randomness import Randomness
 from unmask.sampling.enumeration import all_texts
-from unmask.sampling.kernels.metropolis import Acceptance, MetropolisHastings, energy_allowed, log_acceptance
+from unmask.sampling.kernels.metropolis import Acceptance, MetropolisHastings, log_acceptance
 from unmask.sampling.target import energies
 
 numbers = st.floats(-30, 30)
@@ -35,13 +35,6 @@ def test_there_and_back_balance(energy, new_energy, temperature, log_ratio):
     back = log_acceptance(vector(new_energy), vector(energy), vector(temperature), vector(-log_ratio))
     flow, returned = -energy / temperature - log_ratio + float(there), -new_energy / temperature + float(back)
     assert flow == pytest.approx(returned, abs=1e-8)
-
-
-@given(numbers, numbers, st.floats(0.1, 10), numbers, st.floats(-20, -1e-6))
-def test_the_allowed_energy_is_where_the_decision_turns(energy, new_energy, temperature, log_ratio, log_u):
-    bound = float(energy_allowed(vector(energy), vector(temperature), vector(log_ratio), vector(log_u)))
-    accepted = log_u < float(log_acceptance(vector(energy), vector(new_energy), vector(temperature), vector(log_ratio)))
-    assert accepted == (new_energy < bound) or abs(new_energy - bound) < 1e-9
 
 
 def test_impossible_texts_are_rejected():

@@ -425,9 +425,12 @@ def _show_diagnosis(diagnosis: unmask.Diagnosis) -> None:
 
 def score(options: dict[str, Any]) -> int:
     """Print scores: rows as they come, tables of sentences, or accuracies of pairs; 1 if a text lacks a score."""
-    json, words, pairs = options.pop("json", False), options.pop("texts", []), options.get("minimal_pairs")
+    json, words, file = options.pop("json", False), options.pop("texts", []), options.pop("file", None)
+    pairs = options.get("minimal_pairs")
+    if file is not None and words:
+        raise InputError(f"a text and file {str(file)!r} were both given: give one")
     out, rows, format = options.get("out"), options.get("rows", "texts"), options.get("format", "jsonl")
-    texts = _texts(words, pairs)
+    texts = Path(file) if file is not None else _texts(words, pairs)
     from_file = isinstance(texts, Path)
     lines = from_file and out is None and not json and not (terminal.is_terminal() and "format" not in options)
     if not from_file and not pairs and rows == "texts" and format == "jsonl":

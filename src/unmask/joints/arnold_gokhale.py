@@ -171,8 +171,7 @@ def members_of(
 ) -> list[list[Joint]]:
     """Several members by name, each until converged, of several blocks of one shape; all side by side, in shared reads.
 
-    `converged`: the path's estimated error is below the tolerance, and the marginals that are returned pass the check of
-    `unmask.joints.solver`. Those about to grow are sought again by the careful way.
+    `converged`: the estimated error is below the tolerance, and the marginals pass the check. Those that grow are sought again.
     """
     if blocks[0].sites == 1:
         return [[_single(tables, name) for name in members] for tables in blocks]

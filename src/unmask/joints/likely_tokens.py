@@ -15,9 +15,8 @@ as each divides what is left by ten. Without restarts, and where no token is lef
 the mean step of log v is held at zero. N and D are sums of positive terms over strips of the tables (a few hundredths of
 their cells), of which a copy is kept: differences of whole sums would lose them to rounding.
 
-Members of several pairs, a row each, share every operation, and one transfer from the device per Newton step; a row takes part
-in a step, or in new factors, only where it asks for it itself, so that its numbers are those that it has alone. Pairs have
-different numbers of likely tokens: the rest are blanks of flow one, in balance, which meet no others.
+Members of several pairs, a row each, share every operation, and one transfer from the device per Newton step; no row's numbers
+depend on the others. Pairs have different numbers of likely tokens: the rest are blanks of flow one, which meet no others.
 """
 
 from __future__ import annotations

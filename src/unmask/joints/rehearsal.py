@@ -1,8 +1,5 @@
-"""The programs that pairs ask for, compiled side by side before they are needed.
-
-A program takes Triton about a second to compile, one after the other as they are met; compilers leave Python's lock, so threads
-share the work. Each is launched once on small random tables, with what it is compiled for: what lines are a multiple of, and the
-kind of sums.
+"""The programs that pairs need, compiled side by side before they are met: each takes Triton about a second, and compilers leave
+Python's lock. Each is launched once on small random tables, with what it is compiled for: what lines are a multiple of, the sums.
 """
 
 from __future__ import annotations
@@ -30,10 +27,9 @@ AT_ONCE = 12
 
 
 def rehearse(tokens: int, device: torch.device, others: Callable[[], Iterable[Launch]] = tuple) -> Thread:
-    """Begin to compile the programs for pairs over `tokens` tokens, and those of `others`.
+    """Begin to compile the programs for pairs over `tokens` tokens, and those of `others`; the thread ends when all are there.
 
-    The thread ends when all are there, and what they took of the GPU's memory is given back. A process that ends before waits for
-    those under way and leaves out the rest.
+    A process that ends before waits for those under way and leaves out the rest.
     """
 
     def run() -> None:

@@ -13,9 +13,8 @@ family has L1 = log A + log of the weight of y, L2 = log B + log of the weight o
 chains has L1 and L2 and no denominator. A rule that has this form says so in a method `pair_form(tables)`; any other is read
 from tiles.
 
-A `Stack` holds tables of several pairs for one launch: matrices of one shape anywhere in a device's memory. A program knows the
-first matrix, and the offset of its own pair's matrix in cells. So tables are not copied together, and a pair that has converged
-leaves by a shorter list of places. Several rows may read one matrix, one after the other.
+A `Stack` holds tables of several pairs for one launch: matrices of one shape anywhere in a device's memory, at offsets from the
+first. So tables are not copied together, and a pair that has converged leaves by a shorter list of places.
 """
 
 from __future__ import annotations

@@ -28,9 +28,8 @@ Pairs are swept for several members of the family in one read of the tables. In 
 
     u[x] <- sum_y k (A into_v + added_u B scale_v) / sum_y k B out_v,        k[x, y] = 1 / (scale_u[x] + scale_v[y]),
 
-and v the same, with A and B exchanged. On a CPU pair follows pair, and the members of one share the exponentials of a tile. On
-a GPU, which is bound by memory, all rows of all pairs are one launch for u and one for v: each has its own two reads, and
-those of a tile by the members of its pair follow each other, while it is still near.
+and v the same, with A and B exchanged. On a CPU the members of a pair share the exponentials of a tile. On a GPU all rows of all
+pairs are one launch for u and one for v; the reads of a tile by the members of its pair follow each other.
 """
 
 from __future__ import annotations

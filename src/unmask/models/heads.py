@@ -2,9 +2,8 @@
 
 A masked language model is head(encoder(ids)), and the head works on each position by itself, so
 head(encoder(ids))[positions] = head(encoder(ids)[positions]). A forward hook on the encoder gathers the rows of its last
-hidden state at the positions asked for before the architecture's own head code sees them: with V = 30,000 and 16 tokens a
-row, that saves fifteen sixteenths of the logits. `of_hidden` puts given hidden states in the encoder's place altogether.
-Our own network offers its encoder and its head separately, so it needs no hook.
+hidden state at the positions asked for before the architecture's own head code sees them: with 16 tokens a row, that saves
+fifteen sixteenths of the logits. Our own network offers its encoder and its head separately, so it needs no hook.
 
 Any function of ids (n, T) to logits (n, T, V), or to an object whose `logits` are that, is a network too, unless it is causal:
 logits that change with the tokens before a position and never with those after it give the conditionals of no blank in a text.

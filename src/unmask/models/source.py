@@ -1,12 +1,10 @@
 """A checkpoint's files: a folder on disk or a name on the hub (its cache, if the hub is out of reach), and the tensors in it.
 
-Loading takes turns: transformers keeps settings of the whole process, which a load changes and puts back. A child that is forked
-(not spawned) inherits locks as they are and a team of OpenMP threads that do not exist in it: its first product of matrices
-would wait for them for ever. So a fork waits until no load is under way, and the child computes with one thread of its own.
+Loading takes turns: transformers keeps settings of the whole process, which a load changes and puts back. A forked child inherits
+locks as they are, and OpenMP threads that do not exist in it and would be waited for. So a fork waits until no load is under way,
+and the child computes with one thread.
 
-Tensors are read without running code and checked against the network. A network that lacks a tensor computes with random numbers,
-and one that ignores a tensor of its encoder computes something else than what was trained (a config.json with too few layers).
-Both are refused, with the names.
+Tensors are read without running code. A network that lacks a tensor, or that ignores one of its encoder, is refused.
 """
 
 from __future__ import annotations

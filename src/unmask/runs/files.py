@@ -31,11 +31,11 @@ TEMPORARY = ".*.[0-9]*.tmp"
 """Names of files that a kill left half written; a run may delete them in its own folder."""
 
 
-def user_path(given: str | os.PathLike[str], name: str = "path") -> Path:
+def user_path(value: str | os.PathLike[str], name: str = "path") -> Path:
     """The path that a user gave under the argument `name`, with `~` replaced by the home folder."""
-    if not isinstance(given, str | os.PathLike):
-        raise InputError(f"{name} {given!r} is not a path: give one as text")
-    text = os.fspath(given)
+    if not isinstance(value, str | os.PathLike):
+        raise InputError(f"{name} {value!r} is not a path: give one as text")
+    text = os.fspath(value)
     if not text.strip() or "\0" in text:
         raise InputError(f"{name} {text!r} names no file: give a path")
     try:

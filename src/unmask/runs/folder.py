@@ -223,8 +223,8 @@ def read_settings(path: Path, kind: str, inside: str = "") -> dict[str, Any]:
     if not file.is_file():
         raise InputError(f"folder {str(path)!r} holds no run: give the --out folder of an `unmask {kind}` run")
     stored = read_object(file, remedy="start again in another --out folder")
-    if (found := stored.get("kind", kind)) != kind:
-        raise InputError(f"folder {str(path)!r} holds a run of `unmask {_show(found)}`, not of `unmask {kind}`: {ANOTHER}")
+    if (other := stored.get("kind", kind)) != kind:
+        raise InputError(f"folder {str(path)!r} holds a run of `unmask {_show(other)}`, not of `unmask {kind}`: {ANOTHER}")
     return stored
 
 

@@ -27,12 +27,12 @@ RUNS = (("settings.json", "begun", "run"), ("training/settings.json", "begun", "
 DATA_FILES = (".parquet", ".csv", ".tsv", ".json", ".jsonl")
 
 
-def output_file(name: str, given: str | os.PathLike[str], reads: Iterable[object] = (), replaces: tuple[bytes, ...] = ()) -> Path:
+def output_file(name: str, value: str | os.PathLike[str], reads: Iterable[object] = (), replaces: tuple[bytes, ...] = ()) -> Path:
     """The path of the option `name`, if a file may be written there.
 
     replaces   beginnings of the files that the command writes; any other file is not replaced
     """
-    path = user_path(given, name)
+    path = user_path(value, name)
     target = writable_file(path)
     if not target.parent.is_dir():
         raise InputError(f"folder {str(target.parent)!r} of {name} does not exist: make it first, or name another")
@@ -56,10 +56,10 @@ def run_output(kind: str, out: str | os.PathLike[str] | None, reads: Iterable[ob
 
 
 def answer_file(
-    name: str, given: str | os.PathLike[str], formats: Mapping[str, tuple[bytes, ...]], texts: int, reads: Iterable[object] = ()
+    name: str, value: str | os.PathLike[str], formats: Mapping[str, tuple[bytes, ...]], texts: int, reads: Iterable[object] = ()
 ) -> Path:
     """The file that something of one text goes to; `formats`: how the files of each ending begin."""
-    path = user_path(given, name)
+    path = user_path(value, name)
     if path.suffix.lower() not in formats:
         raise InputError(f"{name} {str(path)!r} has no known ending: name a file that ends in {', '.join(formats)}")
     if texts > 1:
@@ -67,9 +67,9 @@ def answer_file(
     return output_file(name, path, reads, formats[path.suffix.lower()])
 
 
-def output_folder(name: str, given: str | os.PathLike[str], reads: Iterable[object] = ()) -> Path:
+def output_folder(name: str, value: str | os.PathLike[str], reads: Iterable[object] = ()) -> Path:
     """The path of the option `name`, if a folder may be made there or is there; its content is not looked at."""
-    path = user_path(given, name)
+    path = user_path(value, name)
     if path.suffix.lower() in DATA_FILES and not path.exists():
         raise InputError(f"{name} {str(path)!r} is named like a file, and {name} is a folder: name it without {path.suffix}")
     refuse_unmakeable(path, f"choose another --{name} folder")

@@ -471,15 +471,15 @@ def with_law() -> list[str]:
     return [name for name, method in KERNELS.items() if method.law]
 
 
-def refuse_no_law(given: str, decoder: str) -> None:
-    """Refuse a decoder whose law cannot be computed; `given` is the argument with its value, as messages name it."""
+def refuse_no_law(argument: str, decoder: str) -> None:
+    """Refuse a decoder whose law cannot be computed; `argument`: with its value, as messages name it."""
     if decoder == Ancestral.name:
         raise InputError(
-            f"{given}: {decoder} fills one blank per pass, so its law is a chain rule; use any_order or left_to_right"
+            f"{argument}: {decoder} fills one blank per pass, so its law is a chain rule; use any_order or left_to_right"
         )
     if decoder in KERNELS and KERNELS[decoder].decodes and not KERNELS[decoder].law:
         raise InputError(
-            f"{given}: {decoder} has no law that can be computed, because it does not choose positions before it draws their "
+            f"{argument}: {decoder} has no law that can be computed, because it does not choose positions before it draws their "
             f"tokens; use one of {', '.join(with_law())}"
         )
 

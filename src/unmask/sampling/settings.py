@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, fields, replace
 from typing import Annotated, Any, ClassVar
 
 from annotated_types import Interval
 
-from unmask.checks import whole
 from unmask.errors import InputError
 from unmask.runs.files import user_path
 from unmask.runs.lines import plain_texts, source_name
@@ -21,23 +20,8 @@ MOST_SWEEPS = 10**9
 Lengths = Annotated[int, Interval(ge=1, le=LONGEST)]
 Chains = Annotated[int, Interval(ge=1, le=10**6)]
 Sweeps = Annotated[int, Interval(ge=1, le=MOST_SWEEPS)]
+BurnIn = Annotated[int, Interval(ge=0, le=MOST_SWEEPS)]
 Seed = Annotated[int, Interval(ge=0, le=2**63 - 1)]
-
-
-@settings
-class Keep:
-    """Which sweeps are kept.
-
-    Parameters
-    ----------
-    burn_in
-        First sweeps that are not kept.
-    thin
-        Keep every n-th sweep.
-    """
-
-    burn_in: Annotated[int, Interval(ge=0, le=MOST_SWEEPS)] = 0
-    thin: Sweeps = 1
 
 
 @settings
@@ -51,14 +35,14 @@ class Start:
     random_start
         Start from tokens drawn uniformly.
     allow
-        Tokens allowed at a position of the template's tokens, such as 3=red,green or {3: ["red", "green"]}; [CLS] is position 0.
+        The only tokens at a position of the template's tokens, such as 3=red,green; [CLS] is position 0.
     alphabet
         Tokens allowed at every site: letters (ACDE), words with commas, a list, or a file.
     """
 
     init: Annotated[Any, Written(metavar="PATH")] = ()
     random_start: bool = False
-    allow: Annotated[Any, Written(metavar="POSITION=TOKENS", repeat=True)] = ()
+    allow: Annotated[Mapping[int, Sequence[str]] | None, Written("POSITION=TOKENS")] = None
     alphabet: Annotated[Any, Written(metavar="TOKENS")] = ()
     sources: ClassVar[tuple[Any, ...]] = ((), ())
     """What `init` and `alphabet` were read from: no run is written there."""
@@ -66,7 +50,6 @@ class Start:
     def __post_init__(self) -> None:
         object.__setattr__(self, "sources", (self.init, self.alphabet))
         object.__setattr__(self, "init", start_texts(self.init))
-        object.__setattr__(self, "allow", allowed_tokens(self.allow))
         if self.alphabet != ():
             from unmask.models.text.blanks import alphabet_tokens
 
@@ -91,27 +74,6 @@ def start_texts(init: Any) -> tuple[str, ...]:
     return tuple(texts)
 
 
-def allowed_tokens(allow: Any) -> tuple[tuple[int, tuple[str, ...]], ...]:
-    """Tokens by position: of {3: ["red", "green"]}, of "3=red,green", or of a list of these."""
-    pairs = (
-        allow.items() if isinstance(allow, Mapping) else map(_position_and_tokens, [allow] if isinstance(allow, str) else allow)
-    )
-    tokens_at: dict[int, dict[str, None]] = {}
-    for position, tokens in pairs:
-        place = whole("the position of allow", position, 0, LONGEST)
-        tokens_at.setdefault(place, {}).update(dict.fromkeys(map(str, [tokens] if isinstance(tokens, str) else tokens)))
-    return tuple((position, tuple(tokens)) for position, tokens in sorted(tokens_at.items()))
-
-
-def _position_and_tokens(pair: Any) -> tuple[int, Iterable[str]]:
-    if isinstance(pair, tuple | list) and len(pair) == 2 and not isinstance(pair[1], str):
-        return pair[0], pair[1]
-    position, equals, tokens = str(pair).partition("=")
-    if not equals or not position.strip().isdecimal() or len(position) > 9:
-        raise InputError(f"allow {pair!r} is not understood: give a position and tokens, such as 3=red,green")
-    return int(position), [token.strip() for token in tokens.split(",") if token.strip()]
-
-
 @settings
 class SampleSettings:
     """The arguments of `unmask.sample` that decide its samples.
@@ -127,7 +89,7 @@ class SampleSettings:
     chains: Chains = 16
     sweeps: Sweeps = 20
     seed: Seed = 0
-    burn_in: Annotated[int, Interval(ge=0, le=MOST_SWEEPS)] = 0
+    burn_in: BurnIn = 0
     thin: Sweeps = 1
     start: Start = Start()
 
@@ -158,7 +120,8 @@ class SampleSettings:
 
     def to_dict(self) -> dict[str, Any]:
         """As JSON has it: the name of the kernel among its options, lists for tuples."""
-        values = {**asdict(self), "kernel": {"name": self.kernel.name, **asdict(self.kernel)}}
+        start = {**asdict(self.start), "allow": sorted((self.start.allow or {}).items())}
+        values = {**asdict(self), "kernel": {"name": self.kernel.name, **asdict(self.kernel)}, "start": start}
         return dict(json.loads(json.dumps(values)))
 
     @classmethod
@@ -168,5 +131,5 @@ class SampleSettings:
         options = dict(values["kernel"])
         values["kernel"] = entry_of(options.pop("name"))(**options)
         start: dict[str, Any] = {name: value for name, value in dict(values["start"]).items() if value != []}
-        values["start"] = Start(**start)
+        values["start"] = Start(**{**start, "allow": dict(start["allow"])} if "allow" in start else start)
         return cls(**values)

@@ -10,9 +10,8 @@ alone misses tokens that are likely only beside the right neighbour (the second 
 Special tokens ([CLS], [PAD], [MASK], [UNK], ...) are outside the support of a filled text and are never candidates.
 
 The default n follows the model's speed: 512 for a pair with a model as fast as the bundled one. A measured speed varies with the
-load of the machine, and so would the numbers of the answer. A pass is therefore first estimated from the model's size, at SPEED
-multiplications per second. It is measured too, in processor time of one thread, which other programs hardly change. The
-measurement counts only if it is more than FAR times away from the estimate (a GPU, many cores, a slow machine).
+machine's load, and so would the answer. A pass is therefore estimated from the model's size, at SPEED multiplications per second;
+a measurement, in processor time of one thread, counts only if it is more than FAR times away (a GPU, many cores).
 """
 
 from __future__ import annotations
@@ -85,10 +84,8 @@ def choose_candidates(
     force: bool = False,
     alphabet: Sequence[int] | None = None,
 ) -> tuple[Tensor, ...]:
-    """Token ids for each blank: every regular token if `exact`, the given sets, or the `candidates` most likely of each.
-
-    Gold tokens of the cloze, where known, are always among them. `alphabet`: the token ids allowed in a blank.
-    """
+    """Token ids for each blank: every regular token if `exact`, the given sets, or the `candidates` most likely of each, the
+    gold ones always among them. `alphabet`: the token ids allowed in a blank."""
     return find_candidates(model, [plan_candidates(model, cloze, candidates, exact, force, alphabet)])[0]
 
 

@@ -4,8 +4,7 @@ For rows r of logits f and candidates C, with log Z_r over the whole vocabulary 
 
     log q_r(x) = f_r(x) - log I_r  for x in C,        mass log I_r - log Z_r,        total log I_r .
 
-Written out these are a softmax, a gather, two maxima, a sum, a transposition and a copy, each of them a pass over numbers that
-fill the card's memory a few times in a second. Here the first pass sums and the second writes, into the table's own order.
+Written out these are seven passes over memory. Here the first pass sums and the second writes, into the table's own order.
 """
 
 from __future__ import annotations

@@ -70,8 +70,9 @@ def load_translator(name: str | os.PathLike[str], device: str = "auto", dtype: s
         auto, float32, bfloat16, float16 or float64.
     """
     from unmask.runs.files import user_path
+    from unmask.translation.beam_search import CausalPairs
     from unmask.translation.pairs import is_causal_pair_model
-    from unmask.translation.translators import CausalPairs, PairModel
+    from unmask.translation.translators import PairModel
 
     folder = user_path(name, "model")
     return (CausalPairs if is_causal_pair_model(folder) else PairModel).load(folder, device, dtype)

@@ -9,7 +9,7 @@ from unmask.errors import InputError
 from unmask.models.load import Model, model_name, shared_model
 from unmask.runs.progress import Progress
 from unmask.sampling import registry
-from unmask.sampling.settings import Chains, Keep, Lengths, SampleSettings, Start, Sweeps
+from unmask.sampling.settings import BurnIn, Chains, Lengths, SampleSettings, Start, Sweeps
 from unmask.signature import Method, checked
 from unmask.verbs.shared import Engine, PathLike, Seed
 
@@ -29,7 +29,8 @@ def sample(
     chains: Chains = 16,
     sweeps: Sweeps = 20,
     seed: Seed = 0,
-    keep: Keep = Keep(),  # noqa: B008
+    burn_in: BurnIn = 0,
+    thin: Sweeps = 1,
     start: Start = Start(),  # noqa: B008
     out: PathLike | None = None,
     engine: Engine = "local",
@@ -57,8 +58,10 @@ def sample(
         How often each chain redraws all of its tokens; diagnose says whether that was enough.
     seed
         Seed of all random choices.
-    keep
-        Which sweeps are kept.
+    burn_in
+        First sweeps that are not kept.
+    thin
+        Keep every n-th sweep.
     start
         Where chains start, and which tokens they may hold.
     out
@@ -89,19 +92,17 @@ def sample(
         chains=chains,
         sweeps=sweeps,
         seed=seed,
-        burn_in=keep.burn_in,
-        thin=keep.thin,
+        burn_in=burn_in,
+        thin=thin,
         start=start,
     )
-    from unmask.runs.folder import refuse_foreign
-    from unmask.runs.outputs import output_folder
+    from unmask.runs.outputs import run_output
     from unmask.sampling.run.advance import SharedChains, draw_samples
     from unmask.sampling.run.diagnostics import refuse_without_arviz, write_diagnosis
     from unmask.sampling.run.result import KIND
 
     refuse_without_arviz()
-    if out is not None:
-        refuse_foreign(output_folder("out", out, (model, *start.sources)), KIND)
+    run_output(KIND, out, (model, *start.sources))
     lm, workers, load = shared_model(model, engine, settings.chains)
     shared = None if workers is None or load is None else SharedChains(settings, workers, load, sampled)
     run = draw_samples(settings, lm, out, name=model_name(model), energy=sampled, progress=progress, shared=shared)

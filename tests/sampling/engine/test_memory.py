@@ -7,10 +7,12 @@ import torch
 from sampling_cases import settings_of
 
 from unmask.errors import InputError
+from unmask.runs.engine import RayWorkers
 from unmask.sampling.engine.passes import Passes, chains_that_fit
 from unmask.sampling.engine.randomness import ChainStreams
 from unmask.sampling.kernels.metropolis import MetropolisHastings
 from unmask.sampling.run.advance import draw_samples
+from unmask.sampling.run.chains import group_runs
 from unmask.sampling.run.result import load_run
 from unmask.sampling.target import Target, blank_template
 
@@ -25,6 +27,12 @@ def test_chains_that_fit_grow_with_the_memory(tiny, kernel, keeps):
     assert fitting[0] == 1 and fitting == sorted(fitting)
     width = tiny.vocab_size if keeps == "logits" else tiny.cost.width
     assert 0.5 < fitting[-1] * 2 * 6 * width * 4 / 2**29 < 1 or keeps == "logits", "conditionals of a text and of its proposal"
+
+
+@pytest.mark.parametrize("device", ["cpu", "cuda"])
+def test_workers_get_a_group_each_by_the_memory_of_their_device(tiny, device):
+    settings = settings_of(**{**SETTINGS, "chains": 700})
+    assert [len(run.group.chains) for run in group_runs(settings, tiny, workers=RayWorkers(3, device))] == [234, 234, 232]
 
 
 def test_kept_states_give_the_same_chain(tiny):

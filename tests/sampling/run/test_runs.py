@@ -205,7 +205,7 @@ def test_random_starts_are_uniform_over_the_support(tiny):
 
 
 def test_templates_hold_their_tokens_and_allowed_sets(tiny):
-    settings = settings_of(template="the [MASK] sat on [MASK] .", allow=((2, ("cat", "dog")),), chains=6, sweeps=5)
+    settings = settings_of(template="the [MASK] sat on [MASK] .", allow={2: ["cat", "dog"]}, chains=6, sweeps=5)
     texts = draw_samples(settings, tiny).samples["text"]
     assert all(
         text.split()[0] == "the" and text.split()[1] in ("cat", "dog") and text.split()[2:4] == ["sat", "on"] for text in texts

@@ -4,11 +4,10 @@ Embedding   e_j = LayerNorm(word[x_j] + type[0] + position[j])
 Layer       a = LayerNorm(h + W_o attention(W_q h, W_k h, W_v h)),   h' = LayerNorm(a + W_2 act(W_1 a))
 Head        logits = D LayerNorm(act(W h)) + b                       (D: the word embeddings, if the two are tied)
 
-The forward pass is the plain definition, without dropout; if `BertEncoder.unseen` names a token, no position attends to that
-token (padding between a source and its translation: `translation/pairs`). With a `KeyCache` new tokens also attend to those that
-were read before, as a causal model reads a translation. It needs no import of transformers, which takes more
-processor time than a small model's answer. `BertShape.of` is strict: for a configuration with any unknown setting it gives None,
-and the caller takes transformers' own code instead.
+The forward pass is the plain definition, without dropout; no position attends to the token `BertEncoder.unseen`, if there is one
+(padding between a source and its translation). With a `KeyCache` new tokens also attend to those that were read before. Importing
+transformers would take longer than a small model's answer. With any unknown setting `BertShape.of` gives None, and
+the caller takes transformers' own code instead.
 """
 
 from __future__ import annotations

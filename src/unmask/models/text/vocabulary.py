@@ -12,10 +12,8 @@ capitals. The rules are
 
 The special tokens are found by their names, in square or angle brackets.
 
-A model that `unmask` trains has a cased WordPiece: every word starts as its characters, all but the first marked by ##, and the
-most frequent pair of neighbouring pieces is joined wherever it occurs, until the vocabulary is full or no pair is left. The
-trainer breaks ties by the ids of the pieces, and would number the ## pieces in a random order. Here they have their ids before
-it starts, so equal texts give an equal tokenizer in any process.
+A model that `unmask` trains has a cased WordPiece. The trainer of `tokenizers` breaks ties by the ids of the pieces, and would
+number the ## letters in a random order. Here they have their ids before it starts: equal texts give an equal tokenizer.
 """
 
 from __future__ import annotations

@@ -103,11 +103,13 @@ class Verified(RevealingDecoder):
         pending = state.rank < sites
         text, site = pending.nonzero().unbind(1)
         rank = state.rank[text, site]
-        kept = state.kept[text, site] if state.kept is not None else self._none(state)
+        kept = (
+            torch.zeros((0, self.target.model.vocab_size), device=site.device) if state.kept is None else state.kept[text, site]
+        )
         draft = rng.tokens(text, self.conditionals(kept, site), site)
         state.drafts = torch.full_like(state.rank, -1).index_put_((text, site), draft.tokens)
         log_u = rng.log_uniform(text, site)
-        index, rows = self._rows(state, blank, pending, text, site, draft)
+        index, rows = self._rows(state, blank)
         row, own = index[text, rank], kept  # without a row, d came from the row itself: p = d
         if len(text):
             own = torch.where((row >= 0)[:, None], rows[row.clamp_min(0), site], kept) if len(rows) else kept
@@ -165,29 +167,20 @@ class Verified(RevealingDecoder):
         state.rank[texts] = torch.where(chosen, rank, self.target.sites)
         state.sets[texts] += 1
 
-    def _rows(
-        self,
-        state: VerifiedState,
-        blank: Bool[Tensor, "n F"],
-        pending: Bool[Tensor, "n F"],
-        text: Int[Tensor, " k"],
-        site: Int[Tensor, " k"],
-        draft: Drawn,
-    ) -> tuple[Int[Tensor, "n J"], Float[Tensor, "r F W"]]:
+    def _rows(self, state: VerifiedState, blank: Bool[Tensor, "n F"]) -> tuple[Int[Tensor, "n J"], Float[Tensor, "r F W"]]:
         """Row j of each text that this round needs: its number among all rows, -1 for none, and the conditionals of the rows.
 
         Row 0 is not needed where d came from it, and the last one not where no blank is left.
         """
-        count = pending.sum(1)
-        more = (blank & ~pending).any(1)
+        assert state.drafts is not None
+        pending = state.rank < self.target.sites
+        count, more = pending.sum(1), (blank & ~pending).any(1)
         j = torch.arange(self.target.sites + 1, device=count.device)
         needed = (j >= state.fresh.long()[:, None]) & (j < (count + more.long())[:, None]) & blank.any(1)[:, None]
         owner, revealed = needed.nonzero().unbind(1)
-        drafts = torch.full_like(state.rank, self.target.model.mask_id)
-        drafts[text, site] = draft.tokens
         ids = state.ids[owner]
         values = ids[:, self.target.free_positions]
-        ids[:, self.target.free_positions] = torch.where(state.rank[owner] < revealed[:, None], drafts[owner], values)
+        ids[:, self.target.free_positions] = torch.where(state.rank[owner] < revealed[:, None], state.drafts[owner], values)
         every = self.target.free_positions.expand(len(ids), -1)
         rows = self.passes.conditionals(ids, every) if len(ids) or state.kept is None else state.kept[:0]
         index = torch.full_like(needed, -1, dtype=torch.long)
@@ -234,7 +227,3 @@ class Verified(RevealingDecoder):
     def _write(self, state: VerifiedState, text: Tensor, site: Tensor, drawn: Drawn) -> None:
         state.write(self.target, text, site, drawn)
         state.log_prob = state.log_prob.index_add(0, text, drawn.log_density)
-
-    def _none(self, state: VerifiedState) -> Float[Tensor, "0 W"]:
-        """Conditionals of no site."""
-        return torch.zeros((0, self.target.model.vocab_size), device=state.ids.device)

@@ -49,6 +49,8 @@ TOKENS_PER_ROW = 48
 CPU_BYTES = 2**30
 GPU_SHARE = 0.4
 """Memory for chains; on a GPU a share of all of it."""
+GPU_WORKER_BYTES = 2**33
+"""Of a GPU whose memory is not known here, because another process has it."""
 WORK = 32
 """Bytes per token of the vocabulary while a token is drawn."""
 GIGABYTE = 2**30
@@ -240,9 +242,9 @@ class Recorded:
         return results if isinstance(results, tuple) else (results,)
 
 
-def kept_form(model: ConditionalModel, ids: Int[Tensor, "n T"]) -> Keeps:
-    """How a run keeps conditionals: as states on a GPU, where the model offers them for such texts, else as logits."""
-    return "states" if model.device.type == "cuda" and model.offers_states(ids) else "logits"
+def kept_form(model: ConditionalModel, ids: Int[Tensor, "n T"], device: str) -> Keeps:
+    """How a run on `device` keeps conditionals: as states on a GPU, if the model offers them for such texts, else as logits."""
+    return "states" if device == "cuda" and model.offers_states(ids) else "logits"
 
 
 def chains_that_fit(method: Method, target: Target, keeps: Keeps, budget: int | None = None) -> int:

@@ -85,16 +85,6 @@ def log_acceptance(
     return ((energy - new_energy) / temperature + log_ratio).clamp(max=0)
 
 
-def energy_allowed(
-    energy: Float[Tensor, " m"],
-    temperature: Float[Tensor, " m"] | float,
-    log_ratio: Float[Tensor, " m"] | float,
-    log_u: Float[Tensor, " m"],
-) -> Float[Tensor, " m"]:
-    """log u < log alpha, solved for E(x'): the energy that the new text must stay below."""
-    return energy + temperature * (log_ratio - log_u)
-
-
 class Decision(NamedTuple):
     """Which proposals were accepted, and the passes that each decision asked for."""
 
@@ -131,7 +121,7 @@ class Acceptance:
         columns = torch.arange(self.target.columns, device=sites.device)
         distance = (columns - self.target.free[sites].unsqueeze(-1)).abs().amin(1).clamp(min=1)
         promise = (old_terms + 0.3) * (1 + NEARNESS / distance)
-        bound = energy_allowed(energy, temperature, log_ratio, log_u)
+        bound = energy + temperature * (log_ratio - log_u)  # log u < log alpha, solved for E(x')
         alive, spent = self._evaluate(new, bound, promise, log_ratio > -torch.inf)
         new_energy = torch.where(alive.unsqueeze(1), new.terms, 0.0).sum(-1) + new.user
         return Decision(alive & (log_u < log_acceptance(energy, new_energy, temperature, log_ratio)), spent)

@@ -74,7 +74,7 @@ def draw_samples(
     """
     stored = None if out is None else refuse_foreign(user_path(out, "out"), KIND)
     at_once: Any = (stored or {}).get("chains_at_once") or chains_at_once
-    runs = group_runs(settings, model, at_once, energy, workers=shared.workers.count if shared else 1)
+    runs = group_runs(settings, model, at_once, energy, workers=shared.workers if shared else None)
     sizes, done = [len(run.group.chains) for run in runs], [0] * len(runs)
 
     def report(number: int, sweeps: int) -> None:

@@ -17,9 +17,10 @@ from unmask.answers.checking import look_at_first
 from unmask.errors import InputError
 from unmask.models.masked_lm import MaskedLM
 from unmask.models.text.blanks import alphabet_ids
+from unmask.runs.engine import Workers
 from unmask.sampling import registry
 from unmask.sampling.decoders.decoder import Ancestral, Decoder, DecodeState, decode, decoding
-from unmask.sampling.engine.passes import GIGABYTE, Passes, chains_that_fit, device_bytes, kept_form, rows_for
+from unmask.sampling.engine.passes import GIGABYTE, GPU_WORKER_BYTES, Passes, chains_that_fit, device_bytes, kept_form, rows_for
 from unmask.sampling.engine.randomness import ChainStreams, Randomness
 from unmask.sampling.kernels.kernel import ChainState, Kernel, StepInfo
 from unmask.sampling.run.result import COUNTS, Mark, OtherTerms, Snapshot, SweepRows
@@ -50,7 +51,7 @@ def group_runs(
     chains_at_once: int | Sequence[int] | None = None,
     energy: Energy | None = None,
     keeps: registry.Keeps | None = None,
-    workers: int = 1,
+    workers: Workers | None = None,
 ) -> list[GroupRun]:
     """All chains, by target; at most `chains_at_once` side by side, by default as many as the memory holds.
 
@@ -74,14 +75,17 @@ def group_runs(
     _refuse_too_many_samples(settings, max(map(len, templates)))
     energy = energy or Energy(settings.energy)
     targets = [Target(model, template, energy, _allowed(settings, model, template)) for template in by_template]
-    form = keeps or kept_form(model, max(targets, key=lambda target: len(target.template)).template_ids.unsqueeze(0))
+    device = model.device.type if workers is None else workers.device
+    form = keeps or kept_form(model, max(targets, key=lambda target: len(target.template)).template_ids.unsqueeze(0), device)
+    budget = GPU_WORKER_BYTES if workers is not None and device == "cuda" else None
     sizes = iter(chains_at_once if isinstance(chains_at_once, Sequence) else ())
     runs, by_rows = [], dict[int, Passes]()
     for target, chains in zip(targets, by_template.values(), strict=True):
         rows = rows_for(model, len(chains), settings.kernel.decodes)
         passes = by_rows.setdefault(rows, Passes(model, rows, form))
         stacked = _stacked([starts[c % len(starts)] for c in chains], target) if starts else None
-        fitting = min(chains_that_fit(settings.kernel, target, form), -(-settings.chains // workers))
+        fitting = chains_that_fit(settings.kernel, target, form, budget)
+        fitting = fitting if workers is None else min(fitting, -(-settings.chains // workers.count))
         usual = chains_at_once if isinstance(chains_at_once, int) else fitting
         first = 0
         while first < len(chains):
@@ -94,8 +98,8 @@ def group_runs(
 def _allowed(settings: SampleSettings, model: MaskedLM, template: Sequence[int]) -> dict[int, list[int]]:
     """The token ids that are allowed at each restricted position: those of the alphabet, and of `allow` there."""
     allowed: dict[int, list[int]] = {}
-    for position, tokens in settings.start.allow:
-        allowed.setdefault(position, []).extend(alphabet_ids(model.words, tokens, f"allow at position {position}"))
+    for position, tokens in (settings.start.allow or {}).items():
+        allowed[position] = list(alphabet_ids(model.words, tokens, f"allow at position {position}"))
     if settings.start.alphabet:
         everywhere = alphabet_ids(model.words, settings.start.alphabet)
         blank = {position: everywhere for position, token in enumerate(template) if token == model.mask_id}
@@ -163,12 +167,15 @@ def random_texts(target: Target, n: int, rng: Randomness) -> Int[Tensor, "n T"]:
 class GroupRun(ABC):
     """A group's chains or decodings: `begin` puts them at their start, `restore` where a snapshot has them.
 
+    state            the chains, or the latest decodings
     starts           the texts that the chains start from (blank ones, for decoders)
     spent            passes of each chain
     counts           what happened at each site, a row for each of COUNTS
     scoring_passes   passes that the samples' energies took besides
     done             sweeps done
     """
+
+    state: Any
 
     def __init__(self, settings: SampleSettings, group: Group, passes: Passes) -> None:
         self.settings, self.group, self.passes = settings, group, passes
@@ -192,16 +199,19 @@ class GroupRun(ABC):
             pass
 
     @abstractmethod
+    def scored(self) -> ChainState:
+        """The texts now, with the terms of their energy that are known."""
+
     def texts(self) -> Int[Tensor, "n T"]:
         """The texts now."""
+        ids: Tensor = self.state.ids.clone()
+        return ids
 
-    @abstractmethod
     def energies(self) -> Float[Tensor, " n"]:
         """Their energies; passes that only this needs are counted apart, as scoring passes."""
-
-    def log_probs(self) -> Float[Tensor, " n"] | None:
-        """Their log-probabilities, where they are known; a chain's states have none."""
-        return None
+        state = self.scored()
+        self.scoring_passes += int(state.complete(self.group.target, self.passes, keep=False).sum())
+        return state.energy
 
     def mark(self) -> dict[str, Tensor | NDArray[Any]]:
         """All that is needed to go on, as it is now; `on_host` makes a snapshot of it."""
@@ -236,17 +246,10 @@ class GroupRun(ABC):
         return arrays
 
     def sample(self) -> SweepRows:
-        """The texts now, as samples."""
-        log_probs = self.log_probs()
-        return SweepRows(
-            self.done,
-            self.group.chains,
-            self.group.target.sites,
-            self.texts().int(),
-            self.energies(),
-            None if log_probs is None else log_probs.clone(),
-            self.spent.clone(),
-        )
+        """The texts now, as samples; log-probabilities where a decoder has tractable ones, given the order."""
+        log_probs = self.state.log_prob.clone() if isinstance(self, DecoderRun) and self.decoder.exact else None
+        chains, sites, ids = self.group.chains, self.group.target.sites, self.texts().int()
+        return SweepRows(self.done, chains, sites, ids, self.energies(), log_probs, self.spent.clone())
 
 
 class MarkovRun(GroupRun):
@@ -287,14 +290,8 @@ class MarkovRun(GroupRun):
             yield info
         self.done = number
 
-    def texts(self) -> Int[Tensor, "n T"]:
-        return self.state.ids.clone()
-
-    def energies(self) -> Float[Tensor, " n"]:
-        """The chains' energies now; terms that the kernel did not need cost scoring passes."""
-        state = replace(self.state, kept=None).take(self.state.rows)
-        self.scoring_passes += int(state.complete(self.group.target, self.passes, keep=False).sum())
-        return state.energy
+    def scored(self) -> ChainState:
+        return replace(self.state, kept=None).take(self.state.rows)
 
     def _count(self, info: StepInfo) -> None:
         self.spent += info.passes
@@ -320,18 +317,8 @@ class DecoderRun(GroupRun):
         self.spent += passes
         self.done += 1
 
-    def texts(self) -> Int[Tensor, "n T"]:
-        return self.state.ids
-
-    def energies(self) -> Float[Tensor, " n"]:
-        """The latest texts' energies; all of their passes are scoring passes."""
-        state = ChainState.at(self.group.target, self.state.ids)
-        self.scoring_passes += int(state.complete(self.group.target, self.passes, keep=False).sum())
-        return state.energy
-
-    def log_probs(self) -> Float[Tensor, " n"] | None:
-        """Exact given the order, where the decoder has a tractable probability."""
-        return self.state.log_prob if self.decoder.exact else None
+    def scored(self) -> ChainState:
+        return ChainState.at(self.group.target, self.state.ids)
 
 
 def group_run(settings: SampleSettings, group: Group, passes: Passes) -> GroupRun:

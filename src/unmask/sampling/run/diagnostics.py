@@ -84,7 +84,7 @@ class Diagnosis(Result):
     energy       which energy they sampled
     chains       how many there are
     draws        kept texts of the chain that has fewest
-    passes       forward passes that the chains asked for, whether they were run or answered from memory
+    passes       forward passes of the chains
     scoring_passes  further passes that scored and compared the samples
     passes_per_step  passes that one step of a chain took
     acceptance   share of the steps that were accepted

@@ -56,7 +56,7 @@ export function open(root, about, values) {
   const key = (pair) => `${answer.positions[pair.i]},${answer.positions[pair.j]}`;
   const name = (n) => answer.pieces[n].name;
   const both = (pair) => `${name(pair.i)} – ${name(pair.j)}`;
-  const others = () => (some() ? ", all that is chosen masked" : answer.others === "masked" ? `, all other ${word}s masked` : `, all other ${word}s as they stand`);
+  const others = () => (some() ? (answer.pieces.length > 2 ? `, the other ${placed() ? `chosen ${word}s` : "blanks"} masked` : "") : answer.others === "masked" ? `, all other ${word}s masked` : `, all other ${word}s as they stand`);
   const of = () => [`“${answer.text}”`, `${about.model}, joint ${answer.joint}${others()}`];
 
   function files() {

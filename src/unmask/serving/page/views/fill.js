@@ -196,7 +196,7 @@ export function open(root, about, values) {
     const set = (name) => (value) => { Object.assign(state, { [name]: value, pin: name === "size" ? "" : state.pin, cell: "" }); sentence.pin = state.pin; address.save(); ask(); };
     keeping(controls, () => controls.replaceChildren(...[
       select("Joint", plan.joints.length > 1 ? state.joint : "", plan.joints, set("joint")),
-      plan.sizes.length > 1 ? select(`${capital(word)}s considered`, state.size, sizes, set("size")) : null,
+      sizes.length > 1 && !sentence.several ? select(`${capital(word)}s considered`, state.size, sizes, set("size")) : null,
       keep].filter(Boolean)));
   }
 
