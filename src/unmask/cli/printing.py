@@ -506,8 +506,11 @@ def _show_sentences(scores: unmask.Scores) -> None:
     console = terminal.console(at_least=80)
     entries, unit = scores.shape.scores, scores.shape.unit
     if scores.shape.kind != "nested":
+        import pandas
+
         columns = [column for column in scores.shape.columns.names if column not in ("id", "reason", "position")]
-        return print_frame(console, scores.to_frame()[sorted(columns, key=lambda column: column != "text")])
+        columns.sort(key=lambda column: column != "text")
+        return print_frame(console, pandas.DataFrame(list(scores), columns=columns, dtype=object))  # counts stay whole numbers
     for place, row in enumerate(scores):
         print_heading(console, row["text"])
         each = {entry.name: None if row[entry.name] is None else row[entry.name] / row["length"] for entry in entries}
