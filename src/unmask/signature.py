@@ -38,6 +38,7 @@ FAMILIAR = {
     **dict.fromkeys(("data", "sentences"), "texts"),
     **dict.fromkeys(("model_name", "checkpoint"), "model"),
     **dict.fromkeys(("output", "output_dir"), "out"),
+    **{"prompt": "template", "out": "save"},
     **{"steps": "sweeps", "batch_size": "memory", "pairs": "minimal_pairs", "decoding_steps": "passes"},
 }
 """Names that other tools have for arguments of ours; used only where the function has ours and not theirs."""

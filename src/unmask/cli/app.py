@@ -93,12 +93,16 @@ def _misread(error: CycloptsError, words: Sequence[str]) -> str:
     called = next((word for word in words if word in VERBS), None)
     if "specified multiple times" in line:
         return f"{line.split()[1]} was given twice: give it once, several values with commas between them"
-    word = line.partition("--")[2].split(" ")[0].strip('".:').replace("-", "_")
-    known = {option.name for option in options(verb(called))} if called else set()
-    if "nknown option" in line and FAMILIAR.get(word) in known:
-        return f"{line.partition(' Did you mean')[0]} Did you mean --{FAMILIAR[word].replace('_', '-')}?"
-    if "requires an argument" in line and called and f"--{word.replace('_', '-')}" not in words:
-        return f"--{word.replace('_', '-')} is missing: give it, see unmask {called} --help"
+    word = line.partition("--")[2].split(" ")[0].strip('".:')
+    if line.startswith("Unused Tokens") and called:
+        return f"{line.partition('[')[2].rstrip('].')} has no place here: give it with its option, see unmask {called} --help"
+    known = {option.name: option for option in options(verb(called))} if called else {}
+    if "nknown option" in line and (ours := known.get(FAMILIAR.get(word.replace("-", "_"), ""))):
+        if ours.positional:
+            return f"--{word} is not an option: give {ours.name.upper()} without a name, see unmask {called} --help"
+        return f"{line.partition(' Did you mean')[0]} Did you mean --{ours.name.replace('_', '-')}?"
+    if "requires an argument" in line and called and f"--{word}" not in words:
+        return f"--{word} is missing: give it, see unmask {called} --help"
     return line
 
 
