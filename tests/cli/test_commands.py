@@ -191,7 +191,7 @@ def test_scores_of_a_file_are_a_table_on_a_terminal_and_json_lines_in_a_pipe(mod
         ("score 'a cat' --file {file}", "a text and file"),
         ("mutants EVQ V2A", "'V2A' has no place here: give it with its option, see unmask mutants --help"),
         ("mutants EVQ --out run", "Did you mean --save?"),
-        ("sample --prompt The", "--prompt is not an option: give TEMPLATE without a name"),
+        ("sample --prompt=The", "--prompt is not an option: give TEMPLATE without a name"),
         ("score 'a cat' --engine ray", "workers need an out folder"),
         ("score --minimal-pairs {file} --rows words", "leave out --rows"),
         ("score --pairs {file}", "Did you mean --minimal-pairs?"),

@@ -184,7 +184,16 @@ def test_a_list_of_devices_is_for_what_is_shared(pieces_folder, tmp_path):
 
 def test_numbers_of_a_list_are_gpus():
     assert devices_of(partial(unmask.load, device="cuda:0,1, cuda:3")) == ("cuda:0", "cuda:1", "cuda:3")
+    assert devices_of(partial(unmask.load, "name", "cpu,cpu")) == ("cpu", "cpu")
     assert devices_of("name") == ("auto",) == devices_of(None)
+
+
+@pytest.mark.parametrize(("device", "engine", "why"), [("auto,auto", "local", "auto is one"), ("cpu,cpu", "ray:2", "engine ray")])
+def test_lists_that_would_not_be_followed_are_refused(pieces_folder, tmp_path, device, engine, why):
+    model = partial(unmask.load, pieces_folder, device=device)
+    with pytest.raises(InputError, match=f"'{device}' is a list, and {why}"):
+        unmask.score(["a dog"], model=model, out=tmp_path / "run", engine=engine)
+    assert not (tmp_path / "run").exists()
 
 
 def test_command_streams_rows(unmask_score, file, pieces):

@@ -93,7 +93,7 @@ def _misread(error: CycloptsError, words: Sequence[str]) -> str:
     called = next((word for word in words if word in VERBS), None)
     if "specified multiple times" in line:
         return f"{line.split()[1]} was given twice: give it once, several values with commas between them"
-    word = line.partition("--")[2].split(" ")[0].strip('".:')
+    word = line.partition("--")[2].split(" ")[0].partition("=")[0].strip('".:')
     if line.startswith("Unused Tokens") and called:
         return f"{line.partition('[')[2].rstrip('].')} has no place here: give it with its option, see unmask {called} --help"
     known = {option.name: option for option in options(verb(called))} if called else {}

@@ -138,8 +138,8 @@ def on_device(model: Model, device: str) -> Callable[[], MaskedLM]:
 
 def devices_of(model: Any) -> tuple[str, ...]:
     """The devices that loading names: "cuda:0,1" is ("cuda:0", "cuda:1"), "auto" is itself."""
-    named = str(model.keywords.get("device", "auto")) if isinstance(model, partial) else "auto"
-    parts = [part.strip() for part in named.split(",")]
+    bound = inspect.signature(model.func).bind_partial(*model.args, **model.keywords) if isinstance(model, partial) else None
+    parts = [part.strip() for part in str(bound.arguments.get("device", "auto") if bound else "auto").split(",")]
     return tuple(f"cuda:{part}" if number and part.isdigit() else part for number, part in enumerate(parts))
 
 
@@ -155,6 +155,9 @@ def workers_for(model: Any, engine: str, most: int | None = None) -> Workers | N
     from unmask.runs.engine import Processes, ray_workers, workers_of
 
     devices = devices_of(model)
+    if len(devices) > 1 and ("auto" in devices or engine != "local"):
+        why = "auto is one device" if "auto" in devices else f"engine {engine} chooses devices itself"
+        raise InputError(f"device {','.join(devices)!r} is a list, and {why}: give cpu, cuda, or a list with engine local")
     if (count := workers_of(engine)) is not None:
         return ray_workers(count, devices[0], most)
     if len(devices) == 1:
@@ -179,6 +182,6 @@ def shared_model(
                 several = f"cuda:{','.join(map(str, range(gpus)))}"
                 warnings.warn(f"one of {gpus} GPUs is used: device {several} shares long work", UnmaskWarning, stacklevel=4)
         return here, None, None
-    here, workers = on_device(model, "cpu")(), workers_for(model, engine, most)
+    here, workers = on_device(model, "cpu")(), workers_for(model, engine, most)  # a model that cannot be read starts no worker
     assert workers is not None
     return here, workers, on_device(model, workers.device)

@@ -290,7 +290,7 @@ def each(
             result, error = answer
             unborn = 0
             if error is not None and task.number is None:
-                needed = "every machine needs unmask, and the model under the same name or path"
+                needed = "every machine needs unmask, the model under the same name or path, and memory for it"
                 raise InputError(f"a worker cannot begin ({error}): {needed}")
             if isinstance(error, str):
                 raise UnmaskError(f"item {task.number} failed on a worker ({error}): the same command tries it again")
