@@ -14,7 +14,7 @@ import sys
 from collections.abc import Awaitable, Callable, MutableMapping, Sequence
 from functools import partial
 from os import PathLike
-from socket import SO_REUSEADDR, SOCK_STREAM, SOL_SOCKET, getaddrinfo, socket
+from socket import SOCK_STREAM, create_server, getaddrinfo, socket
 from typing import Any
 
 import uvicorn
@@ -43,6 +43,7 @@ HEADERS = {
         "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
         "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
     ),
+    "cache-control": "no-cache",
     "x-content-type-options": "nosniff",
     "referrer-policy": "no-referrer",
     "cross-origin-opener-policy": "same-origin",
@@ -147,16 +148,11 @@ def listening_socket(host: str, port: int) -> socket:
         family, _, _, _, where = getaddrinfo(host, port, type=SOCK_STREAM)[0]
     except (OSError, UnicodeError):
         raise InputError(f"host {host!r} is not known: give an address of this machine, such as 127.0.0.1") from None
-    listening = socket(family, SOCK_STREAM)
-    listening.setsockopt(SOL_SOCKET, SO_REUSEADDR, 1)
     try:
-        listening.bind(where)
-        listening.listen()
+        return create_server(where[:2], family=family)
     except OSError as error:
-        listening.close()
         why = WHY.get(error.errno or 0, "give another --host or --port")
         raise InputError(f"{host} port {port} cannot be had ({error.strerror or error}): {why}") from None
-    return listening
 
 
 def address_of(host: str, port: int) -> str:

@@ -31,7 +31,7 @@ from unmask.models.encoder.bert import BertMaskedLM, BertShape
 from unmask.models.source import as_safetensors, first_line
 from unmask.models.text.vocabulary import config_to_save, load_word_pieces, special_id, vocabulary_hash
 from unmask.results import Result
-from unmask.runs.files import as_json, read_bytes, read_object, reading, user_path, write_atomically, write_json, writing
+from unmask.runs.files import as_json, read_bytes, reading, user_path, write_atomically, write_json, writing
 from unmask.runs.progress import Progress
 from unmask.training.corpus import Prepared
 from unmask.training.encoder import INITIAL_DEVIATION, Start
@@ -57,13 +57,10 @@ KEPT = 2
 class TrainingRun(Result):
     """A run that finished, was interrupted or paused, and the model folder `out` that it left.
 
-    out          the folder of the model
-    status       "finished", "interrupted" or "paused"
+    out, status  the folder of the model; "finished", "interrupted" or "paused"
     step         steps done, of `steps`
     validation   loss in nats, accuracy and positions: with 15 % of held-out tokens masked, or of the next token (causal)
-    parameters   of the model
-    tokens       in an epoch
-    epochs       of all steps
+    parameters   of the model; `tokens` in an epoch, and `epochs` of all steps
     settings     what decided the weights, those that were chosen for the data included
     learned      whether the validation loss is better than that of the tokens' frequencies (`validation.unigram`)
     """
@@ -156,10 +153,9 @@ def config_json(network: BertMaskedLM, tokenizer: Tokenizer, causal: bool) -> di
 
 def model_card(run: TrainingRun, prepared: Prepared, device: torch.device, processes: int = 1) -> str:
     """The text of the model card."""
-    settings, held, figures, causal = run.settings, prepared.held, run.validation, run.settings.objective == "causal"
+    settings, figures, causal = run.settings, run.validation, run.settings.objective == "causal"
     tokens = zip(prepared.sources, prepared.source_tokens, strict=True)
     rows = "\n".join(f"| {source.name} | {count:,} | {source.weight:g} |" for source, count in tokens)
-    valid = held.source.name if held.source else f"{held.share:.3g} of the corpus' lines, by a hash of the line"
     unfinished = "" if run.finished else f"\n\nThe run was {run.status} at step {run.step:,} of {settings.steps:,}.\n"
     unlearned = f"\n\nThis model {figures.doubt}.\n" if figures.doubt else ""
     pairs = ", of translations given their sources (`unmask translate`)" if settings.parallel else ""
@@ -183,7 +179,7 @@ vocabulary of {prepared.tokenizer.get_vocab_size():,} tokens. Trained by `unmask
 | --- | --- | --- |
 {rows}
 
-Validation on {valid}, {"the next token" if causal else "15 % of the tokens masked"} ({figures.positions:,} positions):
+Validation on {prepared.held}, {"the next token" if causal else "15 % of the tokens masked"} ({figures.positions:,} positions):
 loss {figures.loss:.4f} nats, accuracy {figures.accuracy:.2%}.
 The tokens' frequencies alone have a loss of {figures.unigram:.4f} nats.{unlearned}
 
@@ -201,11 +197,8 @@ def refuse_folder(out: Path, resume: bool) -> None:
         raise InputError(f"{str(out)!r} exists and is not empty: name another --out, or add --resume to go on with the run in it")
     if resume and not (out / "training" / "settings.json").exists():
         raise InputError(f"no run to resume in {str(out)!r}: leave out --resume, or name the --out folder of an earlier run")
-    if resume and (finished := out / "training" / "finished.json").exists():
-        stored = read_object(finished, ("loss", "accuracy", "positions"), "name another --out")
-        doubt = Validation(*(stored.get(field.name) for field in fields(Validation))).doubt  # type: ignore[arg-type]
-        more = f", and its model {doubt}; {MORE}" if doubt else ""
-        raise InputError(f"the run in {str(out)!r} is finished{more}: name another --out to train again")
+    if resume and (out / "training" / "finished.json").exists():
+        raise InputError(f"the run in {str(out)!r} is finished: name another --out to train again")
 
 
 def tokenizer_to_use(path: PathLike | None, start: Start | None, resumed: Path | None) -> Path | None:

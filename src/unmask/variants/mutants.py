@@ -25,7 +25,7 @@ from html import escape
 from itertools import combinations
 from math import comb
 from os import PathLike
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -38,7 +38,7 @@ from unmask.errors import InputError
 from unmask.formats import excerpt
 from unmask.joints.deriving import derive
 from unmask.joints.joint import Joint
-from unmask.joints.registry import DEFAULT_OF_MUTANTS, named
+from unmask.joints.registry import named
 from unmask.models.load import Model, as_model
 from unmask.models.masked_lm import MaskedLM
 from unmask.results import Result
@@ -47,7 +47,7 @@ from unmask.runs.outputs import answer_file
 from unmask.runs.progress import Enough, Progress
 from unmask.signature import checked
 from unmask.tables.candidates import MAX_PASSES
-from unmask.tables.unary import Tables, pass_count, tables_of
+from unmask.tables.unary import pass_count, tables_of
 from unmask.variants.parsing import Parent, listed, places_of, refuse_english, refuse_twice, residue_ids
 
 if TYPE_CHECKING:
@@ -62,16 +62,11 @@ TOGETHER = 64
 MOST_CHANGES, MOST_ROWS = 4, 5_000_000
 
 
-def effects(tables: Tables, wild: Sequence[int], construction: str = DEFAULT_OF_MUTANTS) -> dict[str, Tensor]:
-    """The five numbers of the module's text for all fillings of the block of `tables`: tensors with one axis per position.
+def effects(joint: Joint, wild: Sequence[int]) -> dict[str, Tensor]:
+    """The five numbers of the module's text for all fillings of a block: tensors with one axis per position.
 
     wild   the places, among each position's candidates, of the tokens of the sequence
     """
-    return effects_in(derive(tables, construction), wild)
-
-
-def effects_in(joint: Joint, wild: Sequence[int]) -> dict[str, Tensor]:
-    """The same, of a joint that is derived already."""
     tables = joint.tables
     log_prob = (tables.log_q[0] if tables.sites == 1 else joint.dense()).double()
     whole = tuple(wild)
@@ -104,7 +99,7 @@ class Mutants(Result):
     (('the', 'cat', 'sat'), 2)
     """
 
-    KEYS: ClassVar[tuple[str, ...]] = ("sequence", "joint", "alphabet", "mutants")
+    KEYS = ("sequence", "joint", "alphabet", "mutants")
 
     sequence: str
     wild_type: tuple[str, ...]
@@ -146,7 +141,7 @@ class Mutants(Result):
         write_table(answer_file("save", path, PARQUET, 1), self.to_frame())
 
     def figure(self) -> Figure:
-        """A heat map: effects of single changes by place and token; of multiple ones, epistasis."""
+        """A heat map: of single mutants their effects; of one pair of places its epistasis by token; of several the largest."""
         return mutant_map(self)
 
     def __repr__(self) -> str:
@@ -272,7 +267,7 @@ class Scan(Parent):
             chosen = _all_changed(wild, len(self.allowed)) if cells is None else torch.tensor(cells)
             for row in chosen.tolist():
                 changes.append(tuple((place, self.tokens[i]) for place, i in zip(places, row, strict=True)))
-            for name, values in effects(table, wild, construction).items():
+            for name, values in effects(derive(table, construction), wild).items():
                 numbers[name] += values.cpu()[tuple(chosen.T)].tolist()
 
 
@@ -288,7 +283,7 @@ def _refuse_more(count: int, most: int, what: str, advice: str, force: bool) -> 
 
 
 def mutant_map(mutants: Mutants) -> Figure:
-    """Of single mutants their effects; of one pair of places its epistasis by token; of several the largest by pair."""
+    """See `Mutants.figure`."""
     pairs = {tuple(place for place, _ in made) for made in mutants.changes if len(made) == 2}
     measure, size = ("epistasis", 2) if pairs else ("effect", 1)
     places = sorted({place for made in mutants.changes if len(made) == 2 or not pairs for place, _ in made})
