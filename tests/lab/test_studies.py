@@ -95,6 +95,17 @@ def test_a_figure_that_cannot_be_written_is_refused(tmp_path):
     assert os.path.islink(tmp_path / "stutter.png")
 
 
+MISTAKES = {"k = 7 masked sites of 6": {"k": 7}, "2 numbers for 6 sites": {"model": SpinModel(fields="1,2")}}
+MISTAKES["use weaker couplings"] = {"model": SpinModel(sites=3, coupling=99), "couplings": 0.1, "k": 1}
+
+
+@pytest.mark.parametrize("message", MISTAKES)
+def test_mistakes_are_one_line_and_write_nothing(message, tmp_path):
+    with pytest.raises(InputError, match=message):
+        lab.dictionary(**MISTAKES[message], out=tmp_path / "lab")
+    assert not (tmp_path / "lab").exists()
+
+
 def test_numbers_are_shown_to_four_digits():
     shown = [show(v) for v in (0.018239, 209.28, 6908, 0.00001, float("-inf"), 0.0, 0.99999999, 123456.0, "k=1", 1234.5)]
     assert shown == ["0.01824", "209.3", "6,908", "1e-05", "-∞", "0", "1", "1.235e+05", "k=1", "1,234"]

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 import unmask
-from unmask.serving.copies import Copies
 from unmask.serving.limits import QUESTIONS, request
+from unmask.serving.questions import Copies
 from unmask.serving.server import address_of, print_address
 from unmask.signature import options
 

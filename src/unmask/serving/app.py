@@ -31,10 +31,9 @@ from unmask.sampling.registry import KERNELS
 from unmask.sampling.run.advance import watch
 from unmask.scoring.registry import SCORES
 from unmask.serving import limits
-from unmask.serving.copies import Copies
 from unmask.serving.jobs import ENDING, Busy, Cancelled, Emit, Jobs
 from unmask.serving.limits import QUESTIONS
-from unmask.serving.questions import EXTENTS, KINDS, Answer, Questions
+from unmask.serving.questions import EXTENTS, KINDS, Answer, Copies, Questions
 from unmask.signature import description, summary
 
 BUNDLED, SAMPLE = model_name(None), "sample"
@@ -69,8 +68,8 @@ def create_app(
 ) -> FastAPI:
     """The application; a `Guard` stands in front of it.
 
-    `name` is the model's on the command line, `options` those of its loading that are not the default.
-    `others` are the applications of further models, which the page shows in its place or beside it; they are under /models/1 ...
+    `name` is the model's on the command line, `options` those of its loading that are not the default. `others` are applications
+    of further models, which the page shows in its place or beside it; they are under /models/1 ...
     """
     questions = Questions(model)
     app = FastAPI(title="unmask", version=__version__, docs_url=None, redoc_url=None, responses=REFUSALS)
@@ -114,8 +113,20 @@ def _add_answers(app: FastAPI, jobs: Jobs, questions: Questions, copies: Copies)
     for name in QUESTIONS:
         if name != SAMPLE:
             _add_question(app, jobs, name, getattr(questions, name))
+
+    def copying(name: str) -> Callable[..., Any]:
+        async def copy(asked: Any) -> dict[str, str]:
+            """The same question as a line of Python and as a command, which print its answer."""
+            values = asked.model_dump()
+            if name == "fill" and questions.tabled(values):
+                return copies.of("compare", {**values, "top": None})
+            return copies.of(name, questions.measured(values) if name == "dependence" else values)
+
+        copy.__annotations__["asked"], copy.__name__ = limits.request(name), f"{name}_copy"
+        return copy
+
     for name in COPIED:
-        _add_copy(app, name, questions, copies)
+        app.post(f"/api/{name}/copy")(copying(name))
 
     async def sample(asked: Any, request: Request) -> StreamingResponse:
         """Chains as they run: events `job`, `begun`, `stepped` (every step of every chain), `swept`, then `end` or `error`."""
@@ -163,18 +174,6 @@ def _add_question(app: FastAPI, jobs: Jobs, name: str, method: Callable[..., Ans
         app.post(f"/api/{name}/events", responses=EVENTS, response_class=StreamingResponse)(events)
 
 
-def _add_copy(app: FastAPI, name: str, questions: Questions, copies: Copies) -> None:
-    async def copy(asked: Any) -> dict[str, str]:
-        """The same question as a line of Python and as a command, which print its answer."""
-        values = asked.model_dump()
-        if name == "fill" and questions.tabled(values):
-            return copies.of("compare", {**values, "top": None})
-        return copies.of(name, questions.measured(values) if name == "dependence" else values)
-
-    copy.__annotations__["asked"], copy.__name__ = limits.request(name), f"{name}_copy"
-    app.post(f"/api/{name}/copy")(copy)
-
-
 def _add_refusals(app: FastAPI) -> None:
     """Errors that the user can correct are one line of JSON."""
     busy = f"{limits.MOST_JOBS} requests are under way: wait for one of them, and ask again"
@@ -206,6 +205,9 @@ def _refusal(status: int, line: str, headers: Any = None) -> JSONResponse:
 
 
 def _about(model: MaskedLM, name: str) -> dict[str, Any]:
+    whole_words = False
+    with suppress(InputError):  # of a tokenizer that does not mark where a word begins
+        whole_words = bool(WordMarks(model.words, model.words.size))
     return {
         "version": __version__,
         "model": "the bundled English model" if name == BUNDLED else Path(name).name or name,
@@ -213,7 +215,7 @@ def _about(model: MaskedLM, name: str) -> dict[str, Any]:
         "vocabulary": len(model.regular_ids),
         "longest": model.max_length,
         "by_character": model.words.by_character,
-        "whole_words": marks_words(model.words),
+        "whole_words": whole_words,
         "examples": examples_for(model.words),
         "kinds": [{"name": kind, "sign": sign, "text": text, "extent": EXTENTS[kind]} for kind, sign, text in KINDS],
         "constructions": [_facts(one, "name", "label", "meaning") for one in CONSTRUCTIONS.values()],
@@ -242,10 +244,3 @@ def examples_for(words: TextTokenizer) -> dict[str, dict[str, str]]:
             if all(words.unknown_id not in words.tokens_of(text).ids for text in texts):
                 return examples
     return {}
-
-
-def marks_words(words: TextTokenizer) -> bool:
-    """Whether the tokenizer marks where a word begins, so that a blank can be a whole word."""
-    with suppress(InputError):
-        return bool(WordMarks(words, words.size))
-    return False

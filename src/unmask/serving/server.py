@@ -8,7 +8,6 @@ security policy lets the page load only its own files.
 
 from __future__ import annotations
 
-import errno
 import re
 import sys
 from collections.abc import Awaitable, Callable, MutableMapping, Sequence
@@ -50,11 +49,6 @@ HEADERS = {
     "cross-origin-resource-policy": "same-origin",
 }
 HOST_NAME = re.compile(r"\*|(\*\.)?[\w.-]+|\[[0-9a-fA-F:.]+\]")
-WHY = {
-    errno.EADDRINUSE: "another program listens there: give another --port, or 0 for a free one",
-    errno.EACCES: "this user may not listen there: give a --port above 1023",
-    errno.EADDRNOTAVAIL: "this machine has no such address: give another --host",
-}
 
 
 class Guard:
@@ -151,8 +145,8 @@ def listening_socket(host: str, port: int) -> socket:
     try:
         return create_server(where[:2], family=family)
     except OSError as error:
-        why = WHY.get(error.errno or 0, "give another --host or --port")
-        raise InputError(f"{host} port {port} cannot be had ({error.strerror or error}): {why}") from None
+        why = error.strerror or error
+        raise InputError(f"{host} port {port} cannot be had ({why}): give another --port (0: a free one) or --host") from None
 
 
 def address_of(host: str, port: int) -> str:
