@@ -124,18 +124,6 @@ def test_a_word_that_is_blanked_is_not_called_unknown(page):
     assert page.tab.locator(".unsaid").is_hidden()
 
 
-def test_what_a_button_says_is_in_its_name(page):
-    """WCAG 2.5.3: a person who speaks to the browser says what is written."""
-    for hash, ready in ((TWO, "svg.heat"), ("#/sample?sweeps=1", ".chain")):
-        page.open(hash)
-        page.tab.wait_for_selector(ready)
-        named = page.tab.evaluate(
-            "() => [...document.querySelectorAll('button[aria-label], summary[aria-label]')].map((b) => "
-            "[b.textContent.replace(/[^\\p{L} ]/gu, '').trim().toLowerCase(), b.ariaLabel.toLowerCase()])"
-        )
-        assert [(text, name) for text, name in named if text not in name] == []
-
-
 @pytest.mark.parametrize("kernel", ["confidence", "verified"])
 def test_a_decoder_is_played_with_its_confidence_and_its_drafts(page, kernel):
     page.open(f"#/sample?text=The+old+man+walked+his+dog+along+the+river.&kernel={kernel}&chains=4&texts=2&speed=240")
@@ -179,15 +167,6 @@ def test_what_stands_there_is_on_the_map_however_improbable(page):
     page.settled("svg.arcs")
     heads = page.tab.locator("[aria-label='the chosen pair'] .head.stands").all_text_contents()
     assert sorted(heads) == ["leaving" * 2, "president" * 2], "the word and its title"
-
-
-@pytest.mark.parametrize("hash", ["#/score", TWO])
-def test_on_a_phone_no_column_of_a_table_is_cut(page, hash):
-    page.tab.set_viewport_size({"width": 390, "height": 844})
-    page.open(hash)
-    page.settled("table.stacked")
-    beyond = "() => [...document.querySelectorAll('.scroll')].map((box) => box.scrollWidth - box.clientWidth)"
-    assert set(page.tab.evaluate(beyond)) == {0}
 
 
 def test_a_stop_before_any_answer_says_so_and_curves_end_where_a_run_was_stopped(page):

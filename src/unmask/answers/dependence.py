@@ -35,7 +35,7 @@ from itertools import combinations
 from math import exp, isnan
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -91,13 +91,10 @@ FEWEST_PAIRS, ENOUGH = 20, 100
 TEXTS_AT_ONCE = 32
 
 
-@dataclass(frozen=True)
-class PairMatrix:
-    """Symmetric k x k tensors over the block of a cloze, in float64, zero on the diagonal.
+class PairMatrix(NamedTuple):
+    """Mutual information of each pair in nats, NaN where the model raised `Enough` before; mass in the candidate sets; passes.
 
-    information   mutual information of each pair, in nats; NaN for pairs left when the model raised `Enough`
-    mass          share of the pair's product joint that lies in its candidate sets
-    passes        passes of the model that it took
+    Both are symmetric, in float64, and zero on the diagonal.
     """
 
     information: Float[Tensor, "k k"]

@@ -8,7 +8,6 @@ numbers of the right shapes. A resumed run starts from the newest good one. `Aut
 
 from __future__ import annotations
 
-import datetime
 import io
 import json
 import math
@@ -18,6 +17,7 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, fields
+from datetime import date
 from pathlib import Path
 from threading import current_thread, main_thread
 from typing import TYPE_CHECKING, Any, Literal
@@ -46,11 +46,9 @@ if TYPE_CHECKING:
 
 Status = Literal["finished", "interrupted", "paused"]
 MORE = "give more --epochs or more text"
-_FLUSH_STEPS = 50
-_FLUSH_SECONDS = 2.0
-VALIDATIONS, CHECKPOINTS = 10, 20
-"""Of a run."""
-KEPT = 2
+_FLUSH_STEPS, _FLUSH_SECONDS = 50, 2.0
+VALIDATIONS, CHECKPOINTS, KEPT = 10, 20, 2
+"""Of a run; and checkpoints that stay."""
 
 
 @dataclass(frozen=True)
@@ -137,17 +135,14 @@ def write_model(run: TrainingRun, model: BertMaskedLM, prepared: Prepared, card:
 
 def config_json(network: BertMaskedLM, tokenizer: Tokenizer, causal: bool) -> dict[str, Any]:
     """The content of config.json; a causal network is a decoder."""
-    start, end = special_id(tokenizer, "[CLS]"), special_id(tokenizer, "[SEP]")
+    start, end, pad = (special_id(tokenizer, token) for token in ("[CLS]", "[SEP]", "[PAD]"))
     kind = {"is_decoder": True, "bos_token_id": start, "eos_token_id": end} if causal else {}
     return {
         **{field.name: getattr(network.config, field.name) for field in fields(BertShape)},
         **kind,
         "architectures": ["BertLMHeadModel" if causal else "BertForMaskedLM"],
-        "attention_probs_dropout_prob": 0.0,
-        "dtype": "float32",
-        "hidden_dropout_prob": 0.0,
-        "initializer_range": INITIAL_DEVIATION,
-        "pad_token_id": special_id(tokenizer, "[PAD]"),
+        **{"attention_probs_dropout_prob": 0.0, "dtype": "float32", "hidden_dropout_prob": 0.0},
+        **{"initializer_range": INITIAL_DEVIATION, "pad_token_id": pad},
     }
 
 
@@ -163,7 +158,6 @@ def model_card(run: TrainingRun, prepared: Prepared, device: torch.device, proce
     listed = "\n".join(f"    {name}: {value}" for name, value in settings.to_dict().items())
     where = torch.cuda.get_device_name(device) if device.type == "cuda" else f"CPU, {torch.get_num_threads()} threads"
     where += f", {processes} processes" if processes > 1 else ""
-    today = datetime.date.today().isoformat()
     return f"""---
 pipeline_tag: {"text-generation" if causal else "fill-mask"}
 library_name: transformers
@@ -172,7 +166,7 @@ library_name: transformers
 # {run.out.resolve().name}
 
 A {settings.objective} language model of the BERT architecture{pairs}: {run.parameters:,} parameters, a cased WordPiece
-vocabulary of {prepared.tokenizer.get_vocab_size():,} tokens. Trained by `unmask train` on {today} ({where}):
+vocabulary of {prepared.tokenizer.get_vocab_size():,} tokens. Trained by `unmask train` on {date.today()} ({where}):
 {run.step:,} steps, {seen:,} tokens in all ({seen / max(1, run.tokens):.1f} epochs).{unfinished}
 
 | file | tokens | weight |
@@ -248,7 +242,7 @@ class RunLog:
         rows = torch.stack([torch.stack([numbers.loss, numbers.norm]) for numbers in waiting]).double().cpu()
         for step, (loss, norm) in zip(steps, rows.tolist(), strict=True):
             if not (math.isfinite(loss) and math.isfinite(norm)):
-                what = "loss" if not math.isfinite(loss) else "gradient"
+                what = "gradient" if math.isfinite(loss) else "loss"
                 shown = ", ".join(map(str, self.trainer.plan.rows_of(step)[:4]))
                 raise TrainingError(
                     f"the {what} of step {step} is not a finite number (rows {shown}, ... of the packed corpus); "
@@ -290,8 +284,7 @@ def run_steps(
     trainer: Trainer, valid: PackedRows, log: RunLog, max_minutes: float | None, start: int = 0
 ) -> tuple[Status, int, Validation]:
     """Train from step `start` to the end, an interrupt or the end of the time; each of them writes a checkpoint."""
-    steps, done, began = trainer.settings.steps, start, time.monotonic()
-    processes = trainer.processes
+    steps, processes, done, began = trainer.settings.steps, trainer.processes, start, time.monotonic()
     status: Status = "finished"
     validate_every, save_every = max(1, steps // VALIDATIONS), max(1, steps // CHECKPOINTS)
     seeded = [trainer.device] if trainer.device.type == "cuda" else []

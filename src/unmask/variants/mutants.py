@@ -33,6 +33,7 @@ from torch import Tensor
 
 from unmask.answers.blanked_text import for_each
 from unmask.answers.checking import look_at_first
+from unmask.answers.plots import heat_map
 from unmask.cloze import blanked
 from unmask.errors import InputError
 from unmask.formats import excerpt
@@ -311,19 +312,9 @@ def mutant_map(mutants: Mutants) -> Figure:
 
 def _drawn(cells: dict[tuple[int, int], float], rows: list[str], columns: list[str], title: str, measure: str) -> Figure:
     """A heat map; what is not among the cells is grey."""
-    from unmask.figures import Figure
-
     values = np.full((len(rows), len(columns)), np.nan)
     for place, value in cells.items():
         values[place] = value
     largest = float(np.nanmax(np.abs(values))) or 1e-12
     size = (min(24.0, max(5.0, 2.4 + 0.3 * len(columns))), min(24.0, max(3.6, 1.8 + 0.24 * len(rows))))
-    figure = Figure(figsize=size, layout="constrained")
-    panel = figure.subplots()
-    panel.set_facecolor("0.85")
-    panel.set_xticks(range(len(columns)), columns, rotation=90, fontsize=7, parse_math=False)
-    panel.set_yticks(range(len(rows)), rows, fontsize=7, parse_math=False)
-    panel.set_title(title, fontsize=9, parse_math=False)
-    image = panel.imshow(values, cmap="RdBu_r", vmin=-largest, vmax=largest, aspect="auto")
-    figure.colorbar(image, ax=panel, label=f"{measure} (nats)", shrink=0.8)
-    return figure
+    return heat_map(values, rows, columns, title, f"{measure} (nats)", size, cmap="RdBu_r", vmin=-largest, vmax=largest)
