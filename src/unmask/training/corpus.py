@@ -6,11 +6,10 @@ by a hash of its text, so that a model meets single sentences and whole paragrap
 corpus. A sentence longer than L is a segment of its own; one longer than the model's limit is cut between words.
 
 A tokenizer and the tokens of a source are computed once: each has a folder in the user's cache, named by a fingerprint of all
-inputs, and appears there when it is whole. The other processes of a run find them there.
+inputs, and appears there when it is whole, also for the other processes of a run.
 
-A parallel corpus is two files, or two lists of texts, of which each line of the second translates the same line of the first.
-Both sides share one vocabulary. A pair becomes one segment, "[CLS] source [SEP] target [SEP]" (see `translation/pairs`); what
-is too long for its room is left out, with a warning, and so is a pair with an empty side.
+In a parallel corpus each line of the second file, or list, translates the same line of the first. Both share one vocabulary. A
+pair becomes one segment, "[CLS] source [SEP] target [SEP]" (`translation/pairs`); too long and empty ones are left out.
 """
 
 from __future__ import annotations
