@@ -110,9 +110,8 @@ def create_app(
 
 
 def _add_answers(app: FastAPI, jobs: Jobs, questions: Questions, copies: Copies) -> None:
-    for name in QUESTIONS:
-        if name != SAMPLE:
-            _add_question(app, jobs, name, getattr(questions, name))
+    for name in [name for name in QUESTIONS if name != SAMPLE]:
+        _add_question(app, jobs, name, getattr(questions, name))
 
     def copying(name: str) -> Callable[..., Any]:
         async def copy(body: Any) -> dict[str, str]:
