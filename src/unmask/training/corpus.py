@@ -38,7 +38,7 @@ from unmask.runs.lines import numbered_lines, text_lines
 from unmask.runs.progress import Progress
 from unmask.training.packing import PackedRows, TokenPart, pack, validation_rows
 from unmask.training.recipe import Corpus, Side
-from unmask.training.settings import TrainSettings
+from unmask.training.settings import SEGMENTS, TrainSettings
 from unmask.translation.pairs import SHORTEST, SPECIAL, PairLayout
 
 SUFFIXES = (".txt", ".txt.xz", ".txt.gz", ".jsonl")
@@ -314,7 +314,8 @@ def prepare(
     progress: Progress | None = None,
 ) -> Prepared:
     """Tokenise and pack the sources, from the cache if possible; validation uses `valid`, else this share of the lines."""
-    cut = Segmentation(settings.segment_lengths, settings.max_length, 0.0 if valid else share)
+    lengths = (*(length for length in SEGMENTS if length < settings.max_length), settings.max_length)
+    cut = Segmentation(lengths, settings.max_length, 0.0 if valid else share)
     tokenizer = _tokenizer(tokenizer_path, sources, settings.vocab, cut, progress)
     train, parts, fingerprints = zip(*(tokenise(source, tokenizer, cut, progress) for source in sources), strict=True)
     if not any(part.tokens for part in train):
