@@ -17,7 +17,6 @@ import tiny_types
 import unmask
 from unmask.errors import InputError, ModelError, UnmaskWarning
 from unmask.models.masked_lm import MaskedLM
-from unmask.tables.candidates import seconds_per_pass
 
 PAGE = Path(__file__).parents[2] / "docs" / "bring-your-own-model.md"
 LONG, SHORT = 40, 8
@@ -90,7 +89,6 @@ def test_esm_with_token_dropout_is_checked_and_timed_on_texts(folder):
     bare.backend_tokenizer.post_processor = processors.TemplateProcessing(single="$A", special_tokens=[])
     found = unmask.check(MaskedLM(tiny_types.tiny_network("esm"), bare))
     assert found.around == ((), ()) and found.passes_per_second > 0
-    assert 0 < seconds_per_pass(MaskedLM.load(folder("esm")), 16) < 10
 
 
 @pytest.mark.parametrize(

@@ -60,10 +60,9 @@ def test_swapping_the_positions_transposes_the_joint_unless_the_construction_has
     assert_same_metrics(block_metrics(back, (2, 1)), block_metrics(there, (1, 2)), skip=ORDERED)
 
 
-@pytest.mark.parametrize(("name", "options"), [("hcb", {}), ("chain", {"order": "forward"})])
-def test_hcb_and_a_chain_in_one_order_do_depend_on_it(name, options):
+def test_hcb_depends_on_the_order():
     there, back = random_tables(4, 5), random_tables(4, 5, block=(1, 0))
-    gap = derive(there, name, **options).dense().exp() - derive(back, name, **options).dense().exp().T
+    gap = derive(there, "hcb").dense().exp() - derive(back, "hcb").dense().exp().T
     assert float(gap.abs().max()) > 1e-2
 
 

@@ -35,12 +35,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import combinations
 from math import log
-from typing import Literal, get_args
 
 import torch
 from torch import Tensor
 
-from unmask.checks import one_of
 from unmask.errors import InputError
 from unmask.joints.joint import Joint
 from unmask.joints.rules import MeanRule, SumRule, along
@@ -92,22 +90,12 @@ def _pivot_places(tables: Tables, pivot: Sequence[int] | None) -> list[int]:
     return places
 
 
-Order = Literal["forward", "backward", "mean"]
-
-
-def chain(tables: Tables, order: Order = "mean") -> Joint:
-    """`order`: from the block's first position to its last, from its last to its first, or the mean over all orders."""
-    one_of("order", order, get_args(Order))
+def chain(tables: Tables) -> Joint:
+    """The mean over all orders."""
     k, dtype = tables.sites, tables.log_q[0].dtype
-    if order == "mean":
-        contexts = _contexts(tables)
-        parts = tuple(SumRule((context.to(dtype), log_q)) for context, log_q in zip(contexts, tables.log_q, strict=True))
-        return Joint("chain", tables, MeanRule(parts, (_log_sum(contexts) - log(k),) * k), known_log_z=0.0)
-    sites = list(range(k)) if order == "forward" else list(reversed(range(k)))
-    *before, last = sites
-    factors = [_log_q(tables, tuple(sorted(sites[:step])), t) for step, t in enumerate(before)]
-    context = sum(factors, tables.log_inside[last])
-    return Joint(f"chain_{order}", tables, SumRule((context, tables.log_q[last])), known_log_z=_log_sum([context]))
+    contexts = _contexts(tables)
+    parts = tuple(SumRule((context.to(dtype), log_q)) for context, log_q in zip(contexts, tables.log_q, strict=True))
+    return Joint("chain", tables, MeanRule(parts, (_log_sum(contexts) - log(k),) * k), known_log_z=0.0)
 
 
 def chain_weights(tables: Tables) -> tuple[Tensor, ...]:

@@ -99,7 +99,7 @@ CONSTRUCTIONS: dict[str, Construction] = {
         _of_family("balanced", "balanced", Style("#009E73", "P", "-"), Member(0.5), "bal-\nanced"),
         _of_family("pseudo_gibbs", "pseudo-Gibbs", Style("#56B4E9", "X", "-"), Member(1.0), "ps.\ngibbs"),
         _of_family("restarted", "restarted", Style("#882255", "p", "-"), Member(0.75, 0.1), "re-\nstart"),
-        Construction("chain", "chain", f"{CLOSED}:chain", Style("#7F7F7F", "*", ":"), ("order",), searched=True),
+        Construction("chain", "chain", f"{CLOSED}:chain", Style("#7F7F7F", "*", ":"), searched=True),
     )
 }
 MEANINGS = {

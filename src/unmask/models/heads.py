@@ -7,8 +7,6 @@ fifteen sixteenths of the logits. Our own network offers its encoder and its hea
 
 Any function of ids (n, T) to logits (n, T, V), or to an object whose `logits` are that, is a network too, unless it is causal:
 logits that change with the tokens before a position and never with those after it give the conditionals of no blank in a text.
-With `shift`, logits at position t - 1 predict the token at t, as in networks that began as causal models (Dream); those at 0
-predict the token at 0 too, so a text should begin with a start token.
 """
 
 from __future__ import annotations
@@ -54,13 +52,11 @@ EXPECTED = {
 """Inputs that a text does not have, by type."""
 
 
-def head_of(network: nn.Module, name: str, shift: bool = False) -> Any:
-    """The head of a network, at chosen positions; `name` and `shift` as in `MaskedLM`."""
-    if isinstance(network, BertMaskedLM | FunctionNetwork):
-        head: Any = OwnHead(network) if isinstance(network, BertMaskedLM) else FunctionHead(network)
-    else:
-        head = PositionedHead(network, name)
-    return ShiftedHead(head) if shift else head
+def head_of(network: nn.Module, name: str) -> Any:
+    """The head of a network, at chosen positions; `name` as in `MaskedLM`."""
+    if isinstance(network, BertMaskedLM):
+        return OwnHead(network)
+    return FunctionHead(network) if isinstance(network, FunctionNetwork) else PositionedHead(network, name)
 
 
 class OwnHead:
@@ -378,21 +374,6 @@ class FunctionHead:
     def logits_width(self, mask_id: int) -> int:
         """The number of logits per position."""
         return self.network.outputs
-
-
-class ShiftedHead:
-    """A head whose logits at position t - 1 predict the token at t; otherwise the head itself."""
-
-    def __init__(self, head: Any) -> None:
-        self.head = head
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self.__dict__["head"], name)
-
-    def __call__(self, ids: Int[Tensor, "n T"], positions: Int[Tensor, "n p"]) -> Float[Tensor, "n p V"]:
-        """Logits that predict the tokens at `positions`."""
-        logits: Tensor = self.head(ids, (positions - 1).clamp(min=0))
-        return logits
 
 
 class WholeRowCost(RowCost):

@@ -43,7 +43,6 @@ class MaskedLM(ConditionalModel):
 
     memory_budget   bytes for the activations of one batch of rows [default: half of a GPU's free memory, 512 MiB on a CPU]
     name            what messages call it
-    shift           whether logits at position t - 1 predict the token at t, as in some diffusion language models
 
     >>> model = unmask.MaskedLM.load()
     >>> model.vocab_size, model.cloze("A [MASK] barked.").block
@@ -57,7 +56,6 @@ class MaskedLM(ConditionalModel):
         tokenizer: Any,
         memory_budget: int | None = None,
         name: str = "the model",
-        shift: bool = False,
     ) -> None:
         refuse_unusable(network, tokenizer, name)
         if memory_budget is not None:
@@ -68,7 +66,7 @@ class MaskedLM(ConditionalModel):
         self.max_length = longest_text(network, tokenizer)
         self.input_size = input_size(network)
         refuse_foreign_tokenizer(tokenizer, self.input_size, name)
-        self.shift, self.head = shift, head_of(network, name, shift)
+        self.head = head_of(network, name)
         self.caution = caution(network.config, name, self.dtype)
         self.vocab_size = self.head.logits_width(tokenizer.mask_token_id)
         self.words = TextTokenizer(tokenizer, self.vocab_size)
@@ -77,14 +75,15 @@ class MaskedLM(ConditionalModel):
             raise ModelError(f"the tokenizer of {name} has only special tokens: use the one that the model was trained with")
         self.batches = RowBatches(memory_budget or default_budget(self.device))
         self.cost = (WholeRowCost if isinstance(network, FunctionNetwork) else RowCost).of(network, self.vocab_size)
-        self.encoder = None if shift else find_encoder(network)
+        self.encoder = find_encoder(network)
         self._checked_lengths: set[int] = set()
         self._checked_for_one: set[int] = set()
 
     @classmethod
-    def load(cls, *args: Any, **options: Any) -> MaskedLM:
-        """As `unmask.load`, which has the arguments; never a model that is loaded already."""
-        return load_anew(*args, **options)
+    @checked
+    def load(cls, name: Any = None, device: Any = "auto", dtype: Any = "auto", mask_token: str | None = None) -> MaskedLM:
+        """As `unmask.load`; never a model that is loaded already."""
+        return load_anew(name, device, dtype, mask_token)
 
     @classmethod
     @checked
@@ -93,7 +92,6 @@ class MaskedLM(ConditionalModel):
         function: Callable[..., Any],
         tokenizer: Any,
         mask_id: int | None = None,
-        shift: bool = False,
         device: str | torch.device | None = None,
         memory_budget: int | None = None,
         name: str = "the function",
@@ -111,7 +109,7 @@ class MaskedLM(ConditionalModel):
         if isinstance(function, nn.Module):
             function.eval()
         network = FunctionNetwork(function, tokenizer, None if device is None else resolve_device(device))
-        model = cls(network, tokenizer, memory_budget, name, shift=shift)
+        model = cls(network, tokenizer, memory_budget, name)
         refuse_causal(network, model.mask_id, network.outputs, model.device, name)
         return model
 
@@ -126,12 +124,11 @@ class MaskedLM(ConditionalModel):
 
     @cached_property
     def fingerprint(self) -> str:
-        """Identifies the model: its weights, tokenizer and `shift`; a function by its logits of a few texts, too."""
-        further = [self.words.serialised(), *(["shift"] if self.shift else [])]
+        """Identifies the model: its weights and tokenizer; a function by its logits of a few texts, too."""
         if isinstance(self.network, FunctionNetwork):
             probed = {"probed": self.network.probed(self.mask_id)}
-            return fingerprint(self.network.state_dict() | probed, *further, str(self.mask_id))
-        return fingerprint(self.network.state_dict(), *further)
+            return fingerprint(self.network.state_dict() | probed, self.words.serialised(), str(self.mask_id))
+        return fingerprint(self.network.state_dict(), self.words.serialised())
 
     @checked
     def cloze(self, text: str, positions: Sequence[int] | None = None, targets: Sequence[str] | None = None) -> Cloze:
