@@ -111,7 +111,7 @@ def accelerated(step, log_p: torch.Tensor, tolerance: float, max_reads: int) -> 
     iteration = Acceleration(log_p[None, :], tolerance, max_reads)
     while iteration.running:
         iteration.receive(step(iteration.z[0])[None, :])
-    return iteration.end()[0]
+    return iteration.ends[0]
 
 
 LARGE = [(600, 500), (70, 70, 60)]

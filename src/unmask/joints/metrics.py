@@ -143,9 +143,15 @@ _OWN: WeakKeyDictionary[Tables, _OwnSums] = WeakKeyDictionary()
 
 def _own_sums(blocks: Sequence[Tables]) -> list[_OwnSums]:
     """Of each block, computed once and kept with its tables."""
-    if missing := [tables for tables in dict.fromkeys(blocks) if tables not in _OWN]:
-        sums = _own_by_triton(missing) if triton_serves(*missing) else [_own_by_tiles(tables) for tables in missing]
-        _OWN.update(zip(missing, sums, strict=True))
+    missing = [tables for tables in dict.fromkeys(blocks) if tables not in _OWN]
+    if missing and triton_serves(*missing):
+        from unmask.joints.triton_programs import table_sums
+
+        for tables, (rows, columns) in zip(missing, table_sums(missing), strict=True):
+            weight, own = (columns.a[None, :], rows.b[:, None]), (columns.information[None, :], rows.information[:, None])
+            _OWN[tables] = _OwnSums(weight, own)
+    else:
+        _OWN.update((tables, _own_by_tiles(tables)) for tables in missing)
     return [_OWN[tables] for tables in blocks]
 
 
@@ -162,15 +168,6 @@ def _own_by_tiles(tables: Tables) -> _OwnSums:
 
     parts = by_threads(tables.log_q[0], read)
     return _OwnSums(*(tuple(torch.stack(same).sum(0) for same in zip(*kind, strict=True)) for kind in zip(*parts, strict=True)))
-
-
-def _own_by_triton(blocks: Sequence[Tables]) -> list[_OwnSums]:
-    from unmask.joints.triton_programs import table_sums
-
-    return [
-        _OwnSums((s.columns.a[None, :], s.rows.b[:, None]), (s.columns.information[None, :], s.rows.information[:, None]))
-        for s in table_sums(blocks)
-    ]
 
 
 class _Job(NamedTuple):
@@ -246,15 +243,10 @@ def _repair(shape: Sequence[int], rule: Rule, masses: Sequence[Tensor], log_mass
     for t, (mass, log_mass) in enumerate(zip(masses, log_masses, strict=True)):
         weak = torch.nonzero(mass < UNDERFLOW)
         for some in weak.split(max(1, CELLS_ON_CPU // shape[t])) if len(weak) else ():
-            log_mass[tuple(some.T)] = _log_mass(shape, rule, t, some)
-
-
-def _log_mass(shape: Sequence[int], rule: Rule, t: int, contexts: Tensor) -> Tensor:
-    """log sum_{x_t} exp r for each row of `contexts`, places on every axis of which that of t does not matter."""
-    tokens = shape[t]
-    places = contexts.repeat_interleave(tokens, 0)
-    places[:, t] = torch.arange(tokens, device=places.device).repeat(len(contexts))
-    return rule(tuple(places.T.contiguous())).double().reshape(len(contexts), tokens).logsumexp(1)
+            places = some.repeat_interleave(shape[t], 0)
+            places[:, t] = torch.arange(shape[t], device=places.device).repeat(len(some))
+            cells = rule(tuple(places.T.contiguous())).double()
+            log_mass[tuple(some.T)] = cells.reshape(len(some), shape[t]).logsumexp(1)
 
 
 class _Sums:

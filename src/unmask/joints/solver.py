@@ -62,39 +62,32 @@ IN_A_ROW = 3
 """Reads at which the estimated error must be under the tolerance."""
 
 
-@dataclass(frozen=True)
+@dataclass
 class FixedPoint:
-    """Where an iteration ended.
+    """Where an iteration is, and in the end where it ended.
 
     log_p       the log marginals, in one vector
     steps       iterations
     change      total variation of the last plain step
     error       estimated distance from the fixed point, in total variation
-    converged   whether the error was below the tolerance at several reads in a row
+    held        at how many reads in a row it was below the tolerance; `converged`: at enough
     restarts    steps that were taken back
     reads       cells read over cells of the tables
     """
 
     log_p: Tensor
-    steps: int
-    change: float
-    error: float
-    converged: bool
-    restarts: int
-    reads: float
-
-
-@dataclass
-class _Progress:
-    """How far one row is."""
-
-    shortest: float = torch.inf
+    steps: int = 0
     change: float = torch.inf
     error: float = torch.inf
-    slowness: float = SLOWEST_AT_LEAST
-    reads: int = 0
     held: int = 0
     restarts: int = 0
+    reads: float = 0
+    shortest: float = torch.inf
+    slowness: float = SLOWEST_AT_LEAST
+
+    @property
+    def converged(self) -> bool:
+        return self.held >= IN_A_ROW
 
 
 class Acceleration:
@@ -107,8 +100,7 @@ class Acceleration:
         self.z = self.best = log_p
         self.tolerance, self.max_reads, self.grows = tolerance, max_reads, grows
         self.memory = _Memory(MEMORY, log_p)
-        self.progress = [_Progress() for _ in log_p]
-        self.ends: list[FixedPoint | None] = [None] * len(log_p)
+        self.ends = [FixedPoint(row) for row in log_p]
         self.running = list(range(len(log_p)))
         self._end([row for row in self.running if max_reads < 1])
 
@@ -119,8 +111,8 @@ class Acceleration:
         slowness = products.slowness()
         taken_back, ended = [], []
         for place, row in enumerate(self.running):
-            p = self.progress[row]
-            p.reads += 1
+            p = self.ends[row]
+            p.steps += 1
             if not products.length[place] <= GROWTH * p.shortest:
                 p.restarts += 1
                 p.shortest, p.held = torch.inf, 0
@@ -131,7 +123,7 @@ class Acceleration:
                 p.slowness = max(SLOWEST_AT_LEAST, FORGET * p.slowness, met)
                 p.error = p.slowness * p.change
                 p.held = p.held + 1 if p.error < self.tolerance and products.growth[place] < self.grows else 0
-            if p.reads >= self.max_reads or p.held >= IN_A_ROW:
+            if p.steps >= self.max_reads or p.converged:
                 ended.append(place)
         after = self.memory.extrapolated(products.combination())
         if taken_back:
@@ -145,20 +137,14 @@ class Acceleration:
     def _end(self, places: Sequence[int]) -> None:
         """Rows that leave."""
         for place in places:
-            p, row = self.progress[self.running[place]], self.running[place]
-            self.ends[row] = FixedPoint(
-                self.best[place].clone(), p.reads, p.change, p.error, p.held == IN_A_ROW, p.restarts, p.reads
-            )
+            end = self.ends[self.running[place]]
+            end.log_p, end.reads = self.best[place].clone(), end.steps
         gone = set(places)
         left = [place for place in range(len(self.running)) if place not in gone]
         keep = torch.tensor(left, dtype=torch.long, device=self.z.device)
         self.running = [self.running[place] for place in left]
         self.z, self.best = self.z[keep], self.best[keep]
         self.memory.keep(keep)
-
-    def end(self) -> list[FixedPoint]:
-        """Where every row ended."""
-        return [end for end in self.ends if end is not None]
 
 
 class _Memory:
@@ -248,7 +234,7 @@ def solve(members: Members, tolerance: float, max_reads: int, initial: Marginals
     runs = Acceleration(points, tolerance, max_reads, GROWS / 2)
     shares = _run(members, runs, LikelyTokens(members) if members.blocks[0].sites == 2 else None)
     reads = [(shares[owner][0], 1 + shares[owner][1]) for owner in members.owner]
-    return [replace(end, reads=first + end.steps * each) for end, (first, each) in zip(runs.end(), reads, strict=True)]
+    return [replace(end, reads=first + end.steps * each) for end, (first, each) in zip(runs.ends, reads, strict=True)]
 
 
 def solve_carefully(members: Members, tolerance: float, max_reads: int) -> list[FixedPoint]:
@@ -261,7 +247,7 @@ def solve_carefully(members: Members, tolerance: float, max_reads: int) -> list[
     uniform = flat(start(blocks[0], uniform=True))
     runs = Acceleration(uniform.repeat(len(members.owner), 1), tolerance, max_reads, GROWS / 2)
     _run(members, runs, None)
-    return runs.end()
+    return runs.ends
 
 
 def _run(members: Members, runs: Acceleration, likely: LikelyTokens | None) -> list[tuple[int, float]]:

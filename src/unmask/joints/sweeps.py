@@ -34,7 +34,7 @@ pairs are one launch for u and one for v; the reads of a tile by the members of 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from itertools import groupby
@@ -318,34 +318,26 @@ def _flows(q: Sequence[Tensor], sites: Sequence[Site], t: int) -> tuple[Tensor, 
 def sweep_pair(members: Members, v: Site, u: Site) -> Float[Tensor, "m n"]:
     """New u from v and old u, then a new v from them; a row of the answer is log v, then log u, over the sites' e^c."""
     if triton_serves(*members.blocks):
-        return _by_triton(members, v, u)
-    parts = members.by_block()
-    return torch.cat([_by_tiles(members.blocks[block], v.rows(rows), u.rows(rows)) for block, rows in parts])
+        from unmask.joints.triton_programs import column_flows, row_flows
 
-
-def _by_triton(members: Members, v: Site, u: Site) -> Tensor:
-    from unmask.joints.triton_programs import column_flows, row_flows
-
-    a, b = members.stacks
-    u = u.moved(log_ratio(row_flows(a, b, u, v)).clamp_min(-REACH[torch.float32]))
-    return torch.cat([log_ratio(column_flows(a, b, u, v)), u.near], 1)
-
-
-def log_ratio(flows: Float[Tensor, "2 m n"]) -> Float[Tensor, "m n"]:
-    """The logarithm of what flows in over what flows out."""
-    log_flows = flows.log()
-    return log_flows[0] - log_flows[1]
-
-
-def _by_tiles(tables: Tables, v: Site, u: Site) -> Tensor:
-    swept = by_threads(tables.log_q[0], partial(_swept, tables.log_q, v, u))
-    into, out, back = torch.stack([columns for _, columns in swept]).sum(0)
-    return torch.cat([(into + v.added * back).log() - out.log(), torch.cat([near_u for near_u, _ in swept], 1)], 1)
+        a, b = members.stacks
+        log_flows = row_flows(a, b, u, v).log()
+        u = u.moved((log_flows[0] - log_flows[1]).clamp_min(-REACH[torch.float32]))
+        log_flows = column_flows(a, b, u, v).log()
+        return torch.cat([log_flows[0] - log_flows[1], u.near], 1)
+    rows = []
+    for block, which in members.by_block():
+        log_q, of_v = members.blocks[block].log_q, v.rows(which)
+        swept = by_threads(log_q[0], partial(_swept, log_q, of_v, u.rows(which)))
+        into, out, back = torch.stack([columns for _, columns in swept]).sum(0)
+        log_v = (into + of_v.added * back).log() - out.log()
+        rows.append(torch.cat([log_v, *(near_u for near_u, _ in swept)], 1))
+    return torch.cat(rows)
 
 
 def _swept(log_q: Sequence[Tensor], v: Site, u: Site, part: Sequence[Tile]) -> tuple[Tensor, Tensor]:
     """Of some rows the new log u, and what they add to the three sums of every column."""
-    flows, columns = PairFlows.over(log_q[0], u, v, part), v.near.new_zeros((3, *v.near.shape))
+    flows, columns = PairFlows(log_q[0], u, v, part), v.near.new_zeros((3, *v.near.shape))
     room, first = [torch.empty_like(flows.k) for _ in range(2)], part[0][0].start
     near = u.near[:, first : part[-1][0].stop].clone()
     for index in part:
@@ -362,7 +354,7 @@ def row_flows(a: Tensor, b: Tensor, u: Site, v: Site) -> Float[Tensor, "2 m n"]:
     """The two sums over y for every x, in float64, for each member; the tables hold probabilities."""
 
     def sums(part: Sequence[Tile]) -> Tensor:
-        flows = PairFlows.over(a, u, v, part)
+        flows = PairFlows(a, u, v, part)
         return torch.cat([flows.of_rows(a[index], b[index], index[0]) for index in part], 2)
 
     into, out, back = torch.cat(by_threads(a, sums), 2)
@@ -373,7 +365,7 @@ def column_flows(a: Tensor, b: Tensor, u: Site, v: Site) -> Float[Tensor, "2 m n
     """The two sums over x for every y."""
 
     def sums(part: Sequence[Tile]) -> Tensor:
-        flows = PairFlows.over(a, u, v, part)
+        flows = PairFlows(a, u, v, part)
         return sum((flows.of_columns(a[index], b[index], u.part(index[0])).double() for index in part), torch.zeros(()))
 
     into, out, back = torch.stack(by_threads(a, sums)).sum(0)
@@ -388,13 +380,10 @@ class PairFlows:
     and the same for v with A and B exchanged. With alpha = 1 k is the same everywhere, and the sums are multiplied by it.
     """
 
-    @classmethod
-    def over(cls, table: Tensor, u: Site, v: Site, part: Sequence[Tile]) -> PairFlows:
+    def __init__(self, table: Tensor, u: Site, v: Site, part: Sequence[Tile]) -> None:
         """With room for one of these tiles of a table."""
-        return cls(u, v, *(table.new_empty((part[0][0].stop - part[0][0].start, table.shape[1])) for _ in range(2)))
-
-    def __init__(self, u: Site, v: Site, k: Tensor, work: Tensor) -> None:
-        self.k, self.work = k, work
+        k, self.work = (table.new_empty((part[0][0].stop - part[0][0].start, table.shape[1])) for _ in range(2))
+        self.k = k
         self.constant, self.restarts = (u.alpha == 1).flatten().tolist(), (u.kappa > 0).flatten().tolist()
         self.u, self.v, self.of_v = u.scale.to(k.dtype), v.scale.to(k.dtype), self._terms(v)
         self.row_sums, self.column_sums = (k.new_zeros((3, len(u.near), size)) for size in k.shape)
@@ -405,17 +394,20 @@ class PairFlows:
     def of_rows(self, a: Tensor, b: Tensor, rows: slice) -> Float[Tensor, "3 m x"]:
         """The sums over y, in float64, for some rows."""
         sums = self.row_sums[:, :, : len(a)]
-        self._add(sums, a, b, self.u[:, rows], self.of_v, torch.mv)
+        self._add(sums, a, b, self.u[:, rows], self.of_v)
         return sums.double()
 
     def of_columns(self, a: Tensor, b: Tensor, u: Site) -> Float[Tensor, "3 m y"]:
         """The sums over the x of `u`."""
-        self._add(self.column_sums, b, a, u.scale.to(self.k.dtype), self._terms(u), _from_left)
+        self._add(self.column_sums, b, a, u.scale.to(self.k.dtype), self._terms(u), over_x=True)
         return self.column_sums
 
     def _add(
-        self, sums: Tensor, p: Tensor, q: Tensor, u: Tensor, other: Sequence[Sequence[Tensor]], times: Callable[..., Tensor]
+        self, sums: Tensor, p: Tensor, q: Tensor, u: Tensor, other: Sequence[Sequence[Tensor]], over_x: bool = False
     ) -> None:
+        def times(cells: Tensor, vector: Tensor, out: Tensor) -> None:
+            torch.mv(cells.T if over_x else cells, vector, out=out)
+
         k, work = self.k[: len(p)], self.work[: len(p)]
         for i, (into, out, scale) in enumerate(zip(*other, strict=True)):
             constant = self.constant[i]
@@ -428,10 +420,6 @@ class PairFlows:
                 times(cells, scale, out=sums[2, i])
             if constant:
                 sums[:, i] /= u[i, 0] + self.v[i, 0]
-
-
-def _from_left(cells: Tensor, vector: Tensor, out: Tensor) -> Tensor:
-    return torch.mv(cells.T, vector, out=out)
 
 
 def _exp(x: Tensor, out: Tensor) -> Tensor:

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 from weakref import WeakKeyDictionary
 
 import torch
@@ -82,22 +83,21 @@ class Sums:
     ratio: Float[Tensor, " n"]
 
 
-@dataclass(frozen=True)
-class TableSums:
+class TableSums(NamedTuple):
     """Over y for each x (rows), and over x for each y (columns)."""
 
     rows: Sums
     columns: Sums
 
 
-_KEPT: WeakKeyDictionary[Tables, TableSums] = WeakKeyDictionary()
+_SUMMED: WeakKeyDictionary[Tables, TableSums] = WeakKeyDictionary()
 
 
 def table_sums(blocks: Sequence[Tables]) -> list[TableSums]:
     """Of the tables of pairs of one shape, those of all that were not summed before in one launch."""
-    if missing := [tables for tables in dict.fromkeys(blocks) if tables not in _KEPT]:
-        _KEPT.update(zip(missing, _summed(missing), strict=True))
-    return [_KEPT[tables] for tables in blocks]
+    if missing := [tables for tables in dict.fromkeys(blocks) if tables not in _SUMMED]:
+        _SUMMED.update(zip(missing, _summed(missing), strict=True))
+    return [_SUMMED[tables] for tables in blocks]
 
 
 def _summed(blocks: Sequence[Tables]) -> list[TableSums]:

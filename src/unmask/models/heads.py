@@ -25,7 +25,7 @@ from torch.nn import functional
 
 from unmask import checks
 from unmask.errors import ModelError
-from unmask.models.batching import RowCost, is_out_of_memory, passes
+from unmask.models.batching import is_out_of_memory, passes
 from unmask.models.encoder.bert import BertMaskedLM
 from unmask.models.encoder.layers import HALF_TYPES
 from unmask.models.source import first_line
@@ -56,28 +56,38 @@ def head_of(network: nn.Module, name: str) -> Any:
     """The head of a network, at chosen positions; `name` as in `MaskedLM`."""
     if isinstance(network, BertMaskedLM):
         return OwnHead(network)
-    return FunctionHead(network) if isinstance(network, FunctionNetwork) else PositionedHead(network, name)
+    return WholeHead(network) if isinstance(network, FunctionNetwork) else PositionedHead(network, name)
 
 
-class OwnHead:
-    """The head of our own network. Logits come out in float32 or wider."""
+class WholeHead:
+    """Logits of a function, which computes them everywhere."""
+
+    position_by_position = False
+
+    def __init__(self, network: Any) -> None:
+        self.network, self.encoder = network, network.base_model
+
+    def __call__(self, ids: Int[Tensor, "n T"], positions: Int[Tensor, "n p"]) -> Float[Tensor, "n p V"]:
+        """Logits at `positions`, in float32 or wider; one forward pass."""
+        return rows_at(self.network(ids), positions)
+
+    def logits_width(self, mask_id: int) -> int:
+        """The number of logits per position."""
+        return int(self.network.outputs)
+
+
+class OwnHead(WholeHead):
+    """The head of our own network."""
 
     position_by_position = True
 
-    def __init__(self, network: BertMaskedLM) -> None:
-        self.network, self.encoder = network, network.bert
-
     def __call__(self, ids: Int[Tensor, "n T"], positions: Int[Tensor, "n p"]) -> Float[Tensor, "n p V"]:
         """Logits at `positions`; one forward pass."""
-        return self.of_hidden(rows_at(self.network.bert(ids), positions))
+        return self.of_hidden(rows_at(self.encoder(ids), positions))
 
     def of_hidden(self, hidden: Float[Tensor, "n p d"]) -> Float[Tensor, "n p V"]:
         """The head alone, on last hidden states that the caller has computed."""
         return widened(self.network.head(hidden))
-
-    def logits_width(self, mask_id: int) -> int:
-        """The number of logits per position."""
-        return self.network.get_output_embeddings().out_features
 
 
 class PositionedHead:
@@ -357,31 +367,6 @@ class FunctionNetwork(nn.Module):
         ids = probe_texts(self.outputs)
         ids[:, 1::2] = mask_id
         return self(ids.to(self.place))
-
-
-class FunctionHead:
-    """Logits of a function at chosen positions: it computes all of them."""
-
-    position_by_position = False
-
-    def __init__(self, network: FunctionNetwork) -> None:
-        self.encoder = self.network = network
-
-    def __call__(self, ids: Int[Tensor, "n T"], positions: Int[Tensor, "n p"]) -> Float[Tensor, "n p V"]:
-        """Logits at `positions`; one call."""
-        return rows_at(self.network(ids), positions)
-
-    def logits_width(self, mask_id: int) -> int:
-        """The number of logits per position."""
-        return self.network.outputs
-
-
-class WholeRowCost(RowCost):
-    """The cost of a row whose logits are computed everywhere."""
-
-    def bytes(self, tokens: int, predicted: int) -> int:
-        """As if all tokens were predicted."""
-        return super().bytes(tokens, tokens)
 
 
 def probe_texts(tokens: int) -> Int[Tensor, "n T"]:

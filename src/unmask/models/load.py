@@ -75,13 +75,15 @@ def load(
 def load_anew(name: Any = None, device: Any = "auto", dtype: Any = "auto", mask_token: str | None = None) -> MaskedLM:
     """`load`, without looking at what is loaded already; device and dtype may be torch's own objects."""
     from unmask.models.heads import widen_output
-    from unmask.models.loading import load_checkpoint, resolve_device, resolve_dtype, warn_of_pair_model
+    from unmask.models.loading import is_pair_model, load_checkpoint, resolve_device, resolve_dtype
     from unmask.models.masked_lm import MaskedLM
     from unmask.models.source import english_model_path
     from unmask.models.text.vocabulary import warn_of_few_tokens
 
     where = english_model_path() if name is None else name
-    warn_of_pair_model(Path(where))
+    if is_pair_model(Path(where)):
+        alone = "was trained to translate and never saw a text without its source: use it with unmask translate"
+        warnings.warn(f"model {str(where)!r} {alone}", UnmaskWarning, stacklevel=3)
     network, tokenizer = load_checkpoint(where, resolve_device(device), resolve_dtype(dtype), mask_token)
     widen_output(network)
     model = MaskedLM(network, tokenizer, None, str(name or "the bundled model"))

@@ -22,7 +22,7 @@ from unmask.models.batching import RowBatches, RowCost, default_budget, passes
 from unmask.models.conditional_model import ConditionalModel
 from unmask.models.encoder.encoder import Encoder, Substitution, agree, find_encoder, plain_logits, shared_logits
 from unmask.models.encoder.layers import HALF_TYPES
-from unmask.models.heads import FunctionNetwork, WholeRowCost, caution, head_of, refuse_causal, refuse_type
+from unmask.models.heads import FunctionNetwork, caution, head_of, refuse_causal, refuse_type
 from unmask.models.load import load_anew
 from unmask.models.loading import input_size, longest_text, resolve_device
 from unmask.models.text.blanks import cloze_of
@@ -74,10 +74,9 @@ class MaskedLM(ConditionalModel):
         if not self.regular_ids:
             raise ModelError(f"the tokenizer of {name} has only special tokens: use the one that the model was trained with")
         self.batches = RowBatches(memory_budget or default_budget(self.device))
-        self.cost = (WholeRowCost if isinstance(network, FunctionNetwork) else RowCost).of(network, self.vocab_size)
+        self.cost = RowCost.of(network, self.vocab_size, isinstance(network, FunctionNetwork))
         self.encoder = find_encoder(network)
-        self._checked_lengths: set[int] = set()
-        self._checked_for_one: set[int] = set()
+        self._agreed: set[tuple[str, int]] = set()
 
     @classmethod
     @checked
@@ -222,13 +221,9 @@ class MaskedLM(ConditionalModel):
         encoder = self.encoder
         if encoder is None or not self.head.position_by_position or encoder.has_padding(ids):
             return None
-        if ids.shape[1] not in self._checked_for_one:
-            row, at = ids[:1], positions[:1]
-            if not self._agree(self._at_one(encoder, row, at)[:, 0], lambda head: head(row, at)[:, 0]):
-                self.encoder = None
-                return None
-            self._checked_for_one.add(ids.shape[1])
-        return encoder
+        row, at = ids[:1], positions[:1]
+        fast, slow = partial(self._at_one, encoder, row, at), lambda head: head(row, at)
+        return encoder if self._agreed_at("one", ids.shape[1], fast, slow) else None
 
     def substitutions(
         self, ids: Sequence[int], vary: Sequence[int], values: Int[Tensor, "n v"], predict: int
@@ -280,13 +275,18 @@ class MaskedLM(ConditionalModel):
         if encoder is None or encoder.unseen is not None or encoder.has_padding(text):
             return None
         logits_of = partial(shared_logits, self.head, Substitution(encoder, text, vary, predict))
-        if len(text) not in self._checked_lengths and len(values):
-            sample = values[[0, len(values) // 2]]
-            if not self._agree(logits_of(sample), lambda head: plain_logits(head, text, vary, predict, sample)):
+        sample = values[[0, len(values) // 2]] if len(values) else values
+        fast, slow = partial(logits_of, sample), lambda head: plain_logits(head, text, vary, predict, sample)
+        return logits_of if not len(values) or self._agreed_at("shared", len(text), fast, slow) else None
+
+    def _agreed_at(self, path: str, tokens: int, fast: Callable[[], Tensor], slow: Callable[[Any], Tensor]) -> bool:
+        """Whether a fast path gives the network's own logits for a first text of this length; if not, all are given up."""
+        if (path, tokens) not in self._agreed:
+            if not self._agree(fast(), slow):
                 self.encoder = None
-                return None
-            self._checked_lengths.add(len(text))
-        return logits_of
+                return False
+            self._agreed.add((path, tokens))
+        return True
 
     def _agree(self, fast: Tensor, slow: Callable[[Any], Tensor]) -> bool:
         """Whether the fast path gives the logits `slow(head)` of the network's own forward pass."""

@@ -148,8 +148,6 @@ def weight_files(folder: Path) -> list[Path]:
             return sorted({folder / Path(name).name for name in json.loads(path.read_text())["weight_map"].values()})
         except Exception as error:
             raise ModelError(why_not_read(error, str(path))) from None
-    if files := sorted(folder.glob("*.safetensors")) or sorted(folder.glob("pytorch_model*.bin")):
-        return files
     raise ModelError(f"folder {str(folder)!r} has no weights: put model.safetensors beside config.json")
 
 
@@ -239,7 +237,7 @@ def refuse_misfit(
 
     `prefix` begins the names of the encoder's tensors. Other heads may lie beside; a warning names them.
     """
-    missing, unexpected = _that_matter(missing), _that_matter(unexpected)
+    missing, unexpected = (sorted(name for name in names if not unused_by_logits(name)) for names in (missing, unexpected))
     encoder = [name for name in unexpected if name.startswith(prefix)]
     part = "encoder" if any(name.startswith(prefix) for name in missing) else "language-model head"
     beside = f", while {len(unexpected)} of the file have no place ({_listed(unexpected)})" if unexpected else ""
@@ -268,8 +266,9 @@ def refuse_non_finite(network: nn.Module, source: str) -> None:
             )
 
 
-def _that_matter(names: Collection[str]) -> list[str]:
-    return sorted(name for name in names if not any(part in name for part in UNUSED_BY_LOGITS))
+def unused_by_logits(name: str) -> bool:
+    """Whether a tensor is that of another head, or fixed numbers."""
+    return any(part in name for part in UNUSED_BY_LOGITS)
 
 
 def _listed(names: Collection[str]) -> str:

@@ -86,13 +86,15 @@ class Lattice:
         """The mean of log p_o(x) over all orders, at most log p(x)."""
         return self._recursion(lambda terms: terms.mean(2))[:, -1]
 
-    def best(self) -> tuple[Float[Tensor, " n"], Int[Tensor, "n k"]]:
-        """The largest log p_o(x), and its order. Not a probability: which order is best depends on hidden values."""
-        return self._extreme(lambda terms: terms.amax(2), lambda terms: terms.argmax(1))
+    @property
+    def best(self) -> Float[Tensor, " n"]:
+        """The largest log p_o(x). Not a probability: which order is best depends on hidden values."""
+        return self._recursion(lambda terms: terms.amax(2))[:, -1]
 
-    def worst(self) -> tuple[Float[Tensor, " n"], Int[Tensor, "n k"]]:
-        """The smallest log p_o(x), and its order."""
-        return self._extreme(lambda terms: terms.amin(2), lambda terms: terms.argmin(1))
+    @property
+    def worst(self) -> Float[Tensor, " n"]:
+        """The smallest log p_o(x)."""
+        return self._recursion(lambda terms: terms.amin(2))[:, -1]
 
     def along(self, orders: Int[Tensor, "m k"]) -> Float[Tensor, "n m"]:
         """log p_o(x) of each text in each order; an order lists the sites by their index 0..k-1."""
@@ -107,20 +109,6 @@ class Lattice:
             before = sets[:, None] - (1 << inside)
             value[:, sets] = combine(value[:, before] + self.log_q[:, before, inside])
         return value
-
-    def _extreme(self, combine: Callable[[Tensor], Tensor], choose: Callable[[Tensor], Tensor]) -> tuple[Tensor, Tensor]:
-        value = self._recursion(combine)
-        texts = torch.arange(len(value), device=value.device)
-        revealed = torch.full_like(texts, value.shape[1] - 1)
-        order = torch.empty((len(value), self.sites), dtype=torch.long, device=value.device)
-        members = revealed_sets(self.sites, value.device)
-        for step in reversed(range(self.sites)):
-            inside = members[revealed].nonzero()[:, 1].reshape(len(value), step + 1)
-            before = revealed[:, None] - (1 << inside)
-            terms = value[texts[:, None], before] + self.log_q[texts[:, None], before, inside]
-            order[:, step] = inside[texts, choose(terms)]
-            revealed = revealed - (1 << order[:, step])
-        return value[:, -1], order
 
 
 def lattice(conditionals: Conditionals, texts: Int[Tensor, "n T"], sites: Int[Tensor, "n k"]) -> Lattice:
@@ -148,15 +136,9 @@ def lattice(conditionals: Conditionals, texts: Int[Tensor, "n T"], sites: Int[Te
 
 def along_orders(
     conditionals: Conditionals, texts: Int[Tensor, "n T"], sites: Int[Tensor, "n k"], orders: Int[Tensor, "n m k"]
-) -> Float[Tensor, "n m"]:
-    """log p_o(x) of text n in each of its m orders (site indices 0..k-1): at most m k passes per text, for any k."""
-    return along_orders_and_lost(conditionals, texts, sites, orders)[0]
-
-
-def along_orders_and_lost(
-    conditionals: Conditionals, texts: Int[Tensor, "n T"], sites: Int[Tensor, "n k"], orders: Int[Tensor, "n m k"]
 ) -> Float[Tensor, "2 n m"]:
-    """The same, and how many nats lower each is where q runs over the whole vocabulary and not over the support."""
+    """log p_o(x) of text n in each of its m orders (site indices 0..k-1), and how many nats lower each is where q runs over the
+    whole vocabulary and not over the support: at most m k passes per text, for any k."""
     texts, sites = _prepared(conditionals.model, texts, sites)
     n, m, k = orders.shape
     if (n, k) != tuple(sites.shape) or bool((orders.sort(2).values != torch.arange(k, device=orders.device)).any()):

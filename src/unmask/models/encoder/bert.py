@@ -103,7 +103,7 @@ class BertMaskedLM(nn.Module):
 
     def __init__(self, config: BertShape) -> None:
         super().__init__()
-        self.config = config
+        self.config, self.outputs = config, config.vocab_size
         with torch.device("meta"):
             self.bert = BertEncoder(config)
             self.cls: Any = nn.Module()
