@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 import math
 from types import SimpleNamespace
 
@@ -180,25 +181,32 @@ def diffusion_folder(tmp_path_factory):
     return make
 
 
+def name_mask(folder, token):
+    config = json.loads((folder / "tokenizer_config.json").read_text())
+    (folder / "tokenizer_config.json").write_text(json.dumps(config | {"mask_token": token}))
+
+
 @pytest.mark.parametrize("kind", ["llama", "qwen2"])
 def test_networks_of_causal_architectures_that_see_all_tokens_load(diffusion_folder, kind):
     folder, network = diffusion_folder(kind, is_causal=False)
-    model = MaskedLM.load(folder, mask_token="<|hidden|>")
+    with pytest.raises(ModelError, match="has no mask token.*: .*name the mask as mask_token in its tokenizer_config.json"):
+        MaskedLM.load(folder)
+    name_mask(folder, "<m>")
+    with pytest.raises(UnmaskError, match="has no mask token|is not in the vocabulary file|unknown to the model"):
+        MaskedLM.load(folder)
+    name_mask(folder, "<|hidden|>")
+    model = MaskedLM.load(folder)
     ids = torch.tensor([[2, 4, 6, 4, 3]])
     with torch.no_grad():
         expected = network(ids).logits[:, [1, 3]]
     torch.testing.assert_close(model.logits(ids, torch.tensor([[1, 3]])), expected, atol=1e-5, rtol=0)
     torch.testing.assert_close(model.logits(ids, torch.tensor([[1]])), expected[:, :1], atol=1e-5, rtol=0)
-    with pytest.raises(ModelError, match="has no mask token.*: "):
-        MaskedLM.load(folder)
-    with pytest.raises(UnmaskError, match="mask.token '<m>' is not (a token of the tokenizer|in the vocabulary file): name"):
-        MaskedLM.load(folder, mask_token="<m>")
 
 
 def test_a_causal_checkpoint_is_refused(diffusion_folder):
     folder, _ = diffusion_folder("llama")
     with pytest.raises(ModelError, match='is a causal model \\(llama\\): .*"is_causal": false') as caught:
-        MaskedLM.load(folder, mask_token="<|hidden|>")
+        MaskedLM.load(folder)
     assert "\n" not in str(caught.value)
 
 

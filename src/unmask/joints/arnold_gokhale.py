@@ -42,7 +42,7 @@ from unmask.errors import UnmaskWarning
 from unmask.joints.joint import Joint, not_converged
 from unmask.joints.metrics import JointReading, read_rules
 from unmask.joints.registry import Member, member
-from unmask.joints.rules import Index, Linear, PairForm, at, contexts, sum_at, tile_size, tiles
+from unmask.joints.rules import Index, Linear, PairForm, at, contexts, sum_at, tiles
 from unmask.joints.solver import FixedPoint, Standing, solve, solve_carefully, standings
 from unmask.joints.sweeps import Marginals, Members, flat, imbalance, start, unflat
 from unmask.tables.unary import Tables
@@ -123,7 +123,7 @@ def plain_step(tables: Tables, log_mu: Marginals, one: Member) -> Marginals:
     """One step of eq. 5: the marginals of the rule at `log_mu`, normalised. One read of the tables."""
     rule = FamilyRule.at(tables, log_mu, one)
     sums = [contexts(tables, t) for t in range(tables.sites)]
-    for index in tiles(tables.shape, tile_size(tables)):
+    for index in tiles(tables.log_q[0]):
         cells = rule.probabilities(index, [at(q, index).exp() for q in tables.log_q])
         for t, total in enumerate(sums):
             at(total, index).add_(cells.sum(t, keepdim=True))

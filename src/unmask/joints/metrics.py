@@ -96,14 +96,12 @@ class JointReading:
 
 
 def read_joints(joints: Sequence[Joint]) -> list[JointReading]:
-    """One read of the tables for all `joints` that were not read before; they must be rules over the same tables."""
-    if any(joint.tables is not joints[0].tables for joint in joints):
-        raise InputError("these joints are rules over different tables: read the joints of each block by themselves")
+    """One read of the tables for all joints of one block."""
     return read_rules([(joints[0].tables, [joint.rule for joint in joints])])[0]
 
 
 def read_rules(blocks: Sequence[tuple[Tables, Sequence[Rule]]]) -> list[list[JointReading]]:
-    """The same for rules over the tables of several blocks of one shape; on a GPU the blocks share their launches."""
+    """One read of the tables for all rules over them that were not read before; blocks of one shape share launches on a GPU."""
     unread = [(tables, [rule for rule in rules if rule not in _READ]) for tables, rules in blocks]
     if triton_serves(*(tables for tables, _ in blocks)):
         forms = ((tables, rule, pair_form(tables, rule)) for tables, rules in unread for rule in rules)
@@ -391,12 +389,6 @@ def _mean(values: Sequence[float]) -> float:
     return sum(values) / len(values)
 
 
-def _gold_line(joint: Joint, places: tuple[int, ...], t: int) -> tuple[Tensor, Tensor]:
-    """log q_t and the rule along site t, all other sites at their gold token."""
-    line = tuple(slice(0, n) if s == t else slice(p, p + 1) for s, (p, n) in enumerate(zip(places, joint.shape, strict=True)))
-    return at(joint.tables.log_q[t], line).flatten(), joint.rule(line).flatten()
-
-
 def _numbers(at_gold: Sequence[tuple[Joint, tuple[int, ...]]]) -> list[list[float]]:
     """For each joint the rule at the gold cell, then of each site -log of the gold token's probability and the divergence.
 
@@ -405,7 +397,10 @@ def _numbers(at_gold: Sequence[tuple[Joint, tuple[int, ...]]]) -> list[list[floa
     by_model = [joint.name in SCORED_BY_THE_MODEL for joint, _ in at_gold]
     columns: list[Tensor] = []
     for t in range(at_gold[0][0].sites):
-        log_q, rules = (torch.stack(part).double() for part in zip(*(_gold_line(*one, t) for one in at_gold), strict=True))
+        lines = [tuple(slice(p, p + 1) if s != t else slice(None) for s, p in enumerate(places)) for _, places in at_gold]
+        both = list(zip([joint for joint, _ in at_gold], lines, strict=True))
+        log_q = torch.stack([at(joint.tables.log_q[t], line).flatten() for joint, line in both]).double()
+        rules = torch.stack([joint.rule(line).flatten() for joint, line in both]).double()
         gold = torch.tensor([[places[t]] for _, places in at_gold], device=rules.device)
         if t == 0:
             columns.append(rules.gather(1, gold))

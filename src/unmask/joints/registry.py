@@ -150,18 +150,16 @@ def member(alpha: float, restart: float = 0.0) -> Construction:
     return replace(FAMILY, name=name, label=f"α {alpha:g}, λ {restart:g}", member=parameters)
 
 
-def all_named(given: str | Iterable[str], argument: str = "joints") -> list[Construction]:
+def all_named(joints: str | Iterable[str]) -> list[Construction]:
     """Several constructions, each once: a list of names, or one text with commas between them, or "all"."""
-    if given == "all":
+    if joints == "all":
         return list(CONSTRUCTIONS.values())
-    names_given = comma_separated(given) if isinstance(given, str) else given if isinstance(given, Iterable) else [given]
-    constructions = [named(name, argument) for name in names_given]
-    names = [construction.name for construction in constructions]
-    if not names:
-        raise InputError(f"{argument} names no construction: use one or more of {', '.join(FORMS)}")
-    for name in names:
-        if names.count(name) > 1:
-            raise InputError(f"{argument} names {name} twice: name each construction once")
+    names = comma_separated(joints) if isinstance(joints, str) else joints if isinstance(joints, Iterable) else [joints]
+    constructions = [named(name, "joints") for name in names]
+    if not constructions:
+        raise InputError(f"joints names no construction: use one or more of {', '.join(FORMS)}")
+    if twice := [one.name for n, one in enumerate(constructions) if one in constructions[:n]]:
+        raise InputError(f"joints names {twice[0]} twice: name each construction once")
     return constructions
 
 

@@ -47,17 +47,12 @@ CELLS_ON_GPU = 1 << 24
 """Enough to hide the launches of the many small steps of a tile."""
 
 
-def tile_size(tables: Tables) -> int:
-    """How many cells of a tile suit the device that the tables are on."""
-    return CELLS_ON_CPU if tables.log_q[0].device.type == "cpu" else CELLS_ON_GPU
-
-
-def tiles(shape: Sequence[int], cells: int) -> Iterator[Tile]:
-    """Indices that cover `shape` in runs of its first axis, at most `cells` cells each, but at least one row."""
-    rows = max(1, cells // max(1, prod(shape[1:])))
-    rest = tuple(slice(0, n) for n in shape[1:])
-    for start in range(0, shape[0], rows):
-        yield (slice(start, min(start + rows, shape[0])), *rest)
+def tiles(table: Tensor) -> Iterator[Tile]:
+    """Indices that cover a table in runs of its first axis, as many cells each as suit its device, but at least one row."""
+    rows = max(1, (CELLS_ON_CPU if table.device.type == "cpu" else CELLS_ON_GPU) // max(1, prod(table.shape[1:])))
+    rest = tuple(slice(0, n) for n in table.shape[1:])
+    for start in range(0, len(table), rows):
+        yield (slice(start, min(start + rows, len(table))), *rest)
 
 
 def by_threads(table: Tensor, work: Callable[[Sequence[Tile]], Result]) -> list[Result]:
@@ -65,9 +60,8 @@ def by_threads(table: Tensor, work: Callable[[Sequence[Tile]], Result]) -> list[
 
     A tile is too small to be shared: the operations on it would spend more time waiting for each other than computing.
     """
-    on_cpu, threads = table.device.type == "cpu", torch.get_num_threads()
-    every = list(tiles(table.shape, CELLS_ON_CPU if on_cpu else CELLS_ON_GPU))
-    count = min(threads, len(every)) if on_cpu else 1
+    every, threads = list(tiles(table)), torch.get_num_threads()
+    count = min(threads, len(every)) if table.device.type == "cpu" else 1
     if count == 1:
         return [work(every)]
     ends = [len(every) * i // count for i in range(count + 1)]
@@ -91,10 +85,7 @@ def at(tensor: Tensor, index: Index) -> Tensor:
 
 def sum_at(factors: Sequence[Tensor], index: Index) -> Tensor:
     """Sum of the factors' cells at `index`."""
-    total = at(factors[0], index)
-    for factor in factors[1:]:
-        total = total + at(factor, index)
-    return total
+    return reduce(torch.add, (at(factor, index) for factor in factors))
 
 
 class Weights:

@@ -47,7 +47,7 @@ from torch.nn import functional
 
 from unmask.joints.closed_forms import chain_weights
 from unmask.joints.registry import Member
-from unmask.joints.rules import Stack, Tile, along, at, by_threads, contexts, tile_size, tiles, triton_serves
+from unmask.joints.rules import Stack, Tile, along, at, by_threads, contexts, tiles, triton_serves
 from unmask.tables.unary import Tables
 
 Marginals = tuple[Tensor, ...]
@@ -262,7 +262,7 @@ def sweep_sites(tables: Tables, sites: Sequence[Site]) -> Float[Tensor, " n"]:
     """The sweep of any number of sites for one member, over the sites' e^c."""
     sites = _shaped(tables, sites)
     near, above, below = [site.near.clone() for site in sites], contexts(tables, 0), contexts(tables, 0)
-    for index in tiles(tables.shape, tile_size(tables)):
+    for index in tiles(tables.log_q[0]):
         q = [at(log_q, index).exp() for log_q in tables.log_q]
         here = [site.at(index).moved(at(m, index)) for site, m in zip(sites, near, strict=True)]
         for t in range(1, tables.sites):
@@ -285,7 +285,7 @@ def imbalance(members: Members, points: Float[Tensor, "m n"]) -> tuple[Float[Ten
     for i, centre in enumerate(c.flatten().tolist()):
         sites = _shaped(tables, [site.member(i) for site in every])
         sums = [(contexts(tables, t), contexts(tables, t)) for t in range(tables.sites)]
-        for index in tiles(tables.shape, tile_size(tables)):
+        for index in tiles(tables.log_q[0]):
             q, here = [at(log_q, index).double().exp() for log_q in tables.log_q], [site.at(index) for site in sites]
             for t, into_and_out in enumerate(sums):
                 for total, part in zip(into_and_out, _flows(q, here, t), strict=True):

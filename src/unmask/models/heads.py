@@ -32,10 +32,6 @@ from unmask.models.source import first_line
 
 logger = logging.getLogger(__name__)
 TENSOR_CORE_ROWS = 64
-BIAS_COLUMNS = 8
-"""Columns beside a weight that hold its bias: three in use, and as many as keep lines aligned."""
-MANY = 2048
-"""Rows from which a bias within the product is faster than one that is added."""
 WEIGHT_READERS = ("mobilebert",)
 """Types whose head multiplies by the output layer's weight itself, which keeps its number format."""
 PROBES, PROBE_TOKENS = 4, 5
@@ -166,8 +162,6 @@ class PositionedHead:
 class Float32Output(nn.Linear):
     """A half-precision network's output layer with float32 results: a logit near 20 has steps of 1/8 in bfloat16."""
 
-    with_bias: Tensor | None
-
     @classmethod
     def of(cls, linear: nn.Linear) -> Float32Output:
         """The same weights: half precision on a GPU, whose products accumulate in float32 anyway; float32 on a CPU.
@@ -182,39 +176,15 @@ class Float32Output(nn.Linear):
         wide.weight = nn.Parameter(weight if weight.device.type == "cuda" else weight.float(), requires_grad=False)
         if linear.bias is not None:
             wide.bias = nn.Parameter(linear.bias.detach().float(), requires_grad=False)
-        on_gpu = weight.device.type == "cuda" and wide.bias is not None
-        wide.register_buffer("with_bias", extended(weight, wide.bias) if on_gpu else None, persistent=False)
         return wide
 
     def forward(self, hidden: Tensor) -> Tensor:
         """Logits in float32."""
         if hidden.device.type != "cuda":
             return functional.linear(hidden.float(), self.weight, self.bias)
-        rows = hidden.flatten(0, -2)
-        if self.with_bias is not None and len(rows) >= MANY:
-            rows = functional.pad(rows, (0, BIAS_COLUMNS), value=1.0)
-            return self._product(rows, self.with_bias).unflatten(0, hidden.shape[:-1])
-        logits = self._product(rows, self.weight).unflatten(0, hidden.shape[:-1])
+        product = torch.mm(hidden.flatten(0, -2), self.weight.t(), out_dtype=torch.float32)[:, : self.out_features]
+        logits = product.unflatten(0, hidden.shape[:-1])
         return logits if self.bias is None else logits.add_(self.bias)
-
-    def _product(self, rows: Tensor, weight: Tensor) -> Tensor:
-        return torch.mm(rows, weight.t(), out_dtype=torch.float32)[:, : self.out_features]
-
-
-def extended(weight: Float[Tensor, "m d"], bias: Float[Tensor, " n"]) -> Float[Tensor, "m e"] | None:
-    """[W, b1, b2, b3, 0 ..] with b = b1 + b2 + b3 in the weight's half precision, so that [x, 1, 1 ..] times it is W x + b; None
-    if the numbers of the bias do not fit.
-
-    Added to logits, a bias is a pass over all of them, as long as the product.
-    """
-    left, parts = bias.float(), []
-    for _ in range(3):
-        parts.append(left.to(weight.dtype))
-        left = left - parts[-1].float()
-    if not bool((left.abs() <= 1e-7 * (1 + bias.abs())).all()):
-        return None
-    columns = functional.pad(torch.stack(parts, 1), (0, BIAS_COLUMNS - len(parts), 0, len(weight) - len(bias)))
-    return torch.cat([weight, columns], 1)
 
 
 def widen_output(network: Any) -> None:

@@ -35,8 +35,6 @@ def load(
     name: str | os.PathLike[str] | None = None,
     device: str = "auto",
     dtype: str = "auto",
-    *,
-    mask_token: str | None = None,
 ) -> MaskedLM:
     """Load a masked language model from a folder, or from the hub by name.
 
@@ -52,8 +50,6 @@ def load(
         each device: cuda:0,1,2,3.
     dtype
         auto, float32, bfloat16, float16 or float64; auto is float32 everywhere, also for weights stored in half precision.
-    mask_token
-        The mask token, if the tokenizer does not name its own.
 
     >>> unmask.load().vocab_size
     8192
@@ -63,16 +59,16 @@ def load(
 
     where = str(english_model_path() if name is None else name)
     with LOADING:
-        key = (state_of(where), resolve_device(device), resolve_dtype(dtype), mask_token)
+        key = (state_of(where), resolve_device(device), resolve_dtype(dtype))
         if key not in _loaded:
-            _loaded[key] = load_anew(name, device, dtype, mask_token)
+            _loaded[key] = load_anew(name, device, dtype)
             while len(_loaded) > CACHED:
                 _loaded.popitem(last=False)
         _loaded.move_to_end(key)
         return _loaded[key]
 
 
-def load_anew(name: Any = None, device: Any = "auto", dtype: Any = "auto", mask_token: str | None = None) -> MaskedLM:
+def load_anew(name: Any = None, device: Any = "auto", dtype: Any = "auto") -> MaskedLM:
     """`load`, without looking at what is loaded already; device and dtype may be torch's own objects."""
     from unmask.models.heads import widen_output
     from unmask.models.loading import is_pair_model, load_checkpoint, resolve_device, resolve_dtype
@@ -84,9 +80,9 @@ def load_anew(name: Any = None, device: Any = "auto", dtype: Any = "auto", mask_
     if is_pair_model(Path(where)):
         alone = "was trained to translate and never saw a text without its source: use it with unmask translate"
         warnings.warn(f"model {str(where)!r} {alone}", UnmaskWarning, stacklevel=3)
-    network, tokenizer = load_checkpoint(where, resolve_device(device), resolve_dtype(dtype), mask_token)
+    network, tokenizer = load_checkpoint(where, resolve_device(device), resolve_dtype(dtype))
     widen_output(network)
-    model = MaskedLM(network, tokenizer, None, str(name or "the bundled model"))
+    model = MaskedLM(network, tokenizer, str(name or "the bundled model"))
     model.folder = Path(where) if Path(where).is_dir() else None
     if model.caution:
         warnings.warn(model.caution, UnmaskWarning, stacklevel=3)

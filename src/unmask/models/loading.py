@@ -64,13 +64,11 @@ def is_pair_model(folder: Path) -> bool:
     return (folder / PAIR_FILE).is_file()
 
 
-def load_checkpoint(
-    name_or_path: str | Path, device: torch.device, dtype: torch.dtype, mask_token: str | None = None
-) -> tuple[nn.Module, Any]:
+def load_checkpoint(name_or_path: str | Path, device: torch.device, dtype: torch.dtype) -> tuple[nn.Module, Any]:
     """The network in evaluation mode on `device`, and its tokenizer; see `load_network` and `load_tokenizer`."""
     source = Source(str(name_or_path))
     with LOADING:
-        return load_network(source, device, dtype), load_tokenizer(source, mask_token)
+        return load_network(source, device, dtype), load_tokenizer(source)
 
 
 def load_network(source: Source, device: torch.device, dtype: torch.dtype) -> nn.Module:

@@ -41,8 +41,7 @@ class MaskedLM(ConditionalModel):
     The constructor wraps a network of transformers and its tokenizer, and puts it in evaluation mode; `load` reads a checkpoint,
     and `of` takes any function.
 
-    memory_budget   bytes for the activations of one batch of rows [default: half of a GPU's free memory, 512 MiB on a CPU]
-    name            what messages call it
+    name   what messages call it
 
     >>> model = unmask.MaskedLM.load()
     >>> model.vocab_size, model.cloze("A [MASK] barked.").block
@@ -54,12 +53,12 @@ class MaskedLM(ConditionalModel):
         self,
         network: nn.Module,
         tokenizer: Any,
-        memory_budget: int | None = None,
         name: str = "the model",
     ) -> None:
-        refuse_unusable(network, tokenizer, name)
-        if memory_budget is not None:
-            checks.whole("memory_budget", memory_budget, 1, checks.MOST_BYTES)
+        if not all(hasattr(network, part) for part in ("config", "base_model", "get_input_embeddings")):
+            raise InputError(f"network {checks.shown(network)} is not one of transformers: give what from_pretrained returns")
+        refuse_tokenizer(tokenizer)
+        refuse_type(network.config, name)
         self.name, self.network, self.tokenizer = name, network.eval(), tokenizer
         first = next(network.parameters())
         self.device, self.dtype = first.device, first.dtype
@@ -73,16 +72,16 @@ class MaskedLM(ConditionalModel):
         self.mask_id, self.special_ids = self.words.mask_id, self.words.special_ids
         if not self.regular_ids:
             raise ModelError(f"the tokenizer of {name} has only special tokens: use the one that the model was trained with")
-        self.batches = RowBatches(memory_budget or default_budget(self.device))
+        self.batches = RowBatches(default_budget(self.device))
         self.cost = RowCost.of(network, self.vocab_size, isinstance(network, FunctionNetwork))
         self.encoder = find_encoder(network)
         self._agreed: set[tuple[str, int]] = set()
 
     @classmethod
     @checked
-    def load(cls, name: Any = None, device: Any = "auto", dtype: Any = "auto", mask_token: str | None = None) -> MaskedLM:
+    def load(cls, name: Any = None, device: Any = "auto", dtype: Any = "auto") -> MaskedLM:
         """As `unmask.load`; never a model that is loaded already."""
-        return load_anew(name, device, dtype, mask_token)
+        return load_anew(name, device, dtype)
 
     @classmethod
     @checked
@@ -92,7 +91,6 @@ class MaskedLM(ConditionalModel):
         tokenizer: Any,
         mask_id: int | None = None,
         device: str | torch.device | None = None,
-        memory_budget: int | None = None,
         name: str = "the function",
     ) -> MaskedLM:
         """Any function from token ids (n, T) to logits (n, T, V), or to an object that has them as `logits`, as a model.
@@ -108,7 +106,7 @@ class MaskedLM(ConditionalModel):
         if isinstance(function, nn.Module):
             function.eval()
         network = FunctionNetwork(function, tokenizer, None if device is None else resolve_device(device))
-        model = cls(network, tokenizer, memory_budget, name)
+        model = cls(network, tokenizer, name)
         refuse_causal(network, model.mask_id, network.outputs, model.device, name)
         return model
 
@@ -141,9 +139,7 @@ class MaskedLM(ConditionalModel):
 
     def around(self) -> tuple[list[int], list[int]]:
         """The special ids that the tokenizer puts before and after a text."""
-        special = set(self.special_ids)
-        before, after = self.words.around()
-        return [i for i in before if i in special], [i for i in after if i in special]
+        return self.words.around()
 
     @checked
     def decode(self, ids: Sequence[int] | Tensor) -> list[str]:
@@ -182,10 +178,8 @@ class MaskedLM(ConditionalModel):
 
         States as wide as the vocabulary are not offered: those who keep conditionals tell states from logits by their width.
         """
-        if self.cost.width == self.vocab_size:
-            return False
         first, ends = ids[:1].to(self.device), torch.tensor([[0, ids.shape[1] - 1]], device=self.device)
-        if self._for_one_position(first, ends[:, :1]) is None:
+        if self.cost.width == self.vocab_size or self._for_one_position(first, ends[:, :1]) is None:
             return False
         return self._agree(self.logits_of(self.states(first, ends)[0]), lambda head: head(first, ends)[0])
 
@@ -253,12 +247,11 @@ class MaskedLM(ConditionalModel):
 
         It waits for a GPU only at the end.
         """
-        worst: Tensor | None = None
+        largest: list[Tensor] = []
         for rows, logits in parts:
-            largest = logits.amax()
-            worst = largest if worst is None else torch.maximum(worst, largest)
+            largest.append(logits.amax())
             yield rows, logits
-        if worst is not None and not bool(worst.isfinite()):
+        if largest and not bool(torch.stack(largest).isfinite().all()):
             raise self.not_finite()
 
     def not_finite(self) -> ModelError:
@@ -295,14 +288,6 @@ class MaskedLM(ConditionalModel):
             return slow(head_of(copy.deepcopy(self.network).float(), self.name))
 
         return agree(fast, slow(self.head), self.dtype, type(self.network).__name__, wide)
-
-
-def refuse_unusable(network: Any, tokenizer: Any, name: str) -> None:
-    """Raise if the two are not a model and a tokenizer of transformers, or of our own, or if the type is refused."""
-    if not all(hasattr(network, part) for part in ("config", "base_model", "get_input_embeddings")):
-        raise InputError(f"network {checks.shown(network)} is not one of transformers: give what from_pretrained returns")
-    refuse_tokenizer(tokenizer)
-    refuse_type(network.config, name)
 
 
 def refuse_tokenizer(tokenizer: Any, masked: bool = True) -> None:

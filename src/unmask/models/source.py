@@ -86,13 +86,7 @@ class Source:
         path = self.folder / "config.json"
         if not path.is_file():
             raise ModelError(f"folder {self.name!r} has no config.json: give a checkpoint saved with save_pretrained")
-        try:
-            config = json.loads(path.read_text(encoding="utf-8"))
-        except (ValueError, OSError, RecursionError) as error:
-            raise ModelError(f"{str(path)!r} is not valid JSON ({first_line(error)}): save the checkpoint again") from None
-        if not isinstance(config, dict):
-            raise ModelError(f"{str(path)!r} is not understood (it holds no JSON object): save the checkpoint again")
-        return config
+        return read_json(path, "save the checkpoint again")
 
 
 def english_model_path() -> Path:
@@ -129,6 +123,17 @@ def state_of(where: str) -> tuple[object, ...]:
     above = Path(folder).parent / "vocab.txt"
     files = sorted((e.name, e.stat().st_size, e.stat().st_mtime_ns) for e in os.scandir(folder) if e.is_file())
     return (folder, *files, above.stat().st_mtime_ns if above.is_file() else None)
+
+
+def read_json(path: Path, remedy: str) -> dict[str, Any]:
+    """The JSON object that a file holds."""
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+        if not isinstance(content, dict):
+            raise ValueError("it holds no JSON object")
+    except (ValueError, OSError, RecursionError) as error:
+        raise ModelError(f"{str(path)!r} is not valid JSON ({first_line(error)}): {remedy}") from None
+    return content
 
 
 def first_line(error: BaseException) -> str:

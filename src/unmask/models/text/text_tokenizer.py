@@ -115,10 +115,9 @@ class TextTokenizer:
         """Warn of words that are read as the unknown token, each once."""
         if self.unknown_id not in ids or len(self._named) >= MOST_NAMED:
             return
-        spans = self.spans(prepared)
+        mark, spans = self.tokenizer.unk_token, self.spans(prepared)
         words = [prepared[start:stop] for (start, stop), i in zip(spans or [], ids, strict=False) if i == self.unknown_id]
-        words = words if spans else [f"{sum(i == self.unknown_id for i in ids)} of its words"]
-        mark = self.tokenizer.unk_token
+        words = words if spans else [f"{ids.count(self.unknown_id)} of its words"]
         unknown = [word for word in words if word and word != mark and word not in self._named]
         if not unknown:
             return
@@ -162,16 +161,17 @@ class TextTokenizer:
     def _in_python(self, text: str) -> Tokens:
         """The tokens by a tokenizer that does not know their spans."""
         ids = self.encode(text)
-        before, after = (sum(i in self._named_special for i in part) for part in self.around())
-        inside = range(before, len(ids) - after)
+        before, after = self.around()
+        inside = range(len(before), len(ids) - len(after))
         words = [t if t in inside else None for t in range(len(ids))]
         return Tokens(tuple(ids), (inside.start, inside.stop), Placed(words, [(0, 0)] * len(ids)))
 
     def around(self) -> tuple[list[int], list[int]]:
-        """The ids before and after a text."""
+        """The special ids before and after a text."""
         ids = list(self.tokenizer(self.mask_token, verbose=False)["input_ids"])
         place = ids.index(self.mask_id)
-        return ids[:place], ids[place + 1 :]
+        before, after = ([i for i in part if i in self._named_special] for part in (ids[:place], ids[place + 1 :]))
+        return before, after
 
     def refuse_unknown(self, text: str, ids: Sequence[int]) -> None:
         """Raise for a text of which the model knows no word at all."""
