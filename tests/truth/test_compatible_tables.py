@@ -59,17 +59,6 @@ def test_the_random_field_and_the_product_are_unfaithful_even_then(case):
         assert found.a_kl > 1e-5
 
 
-@settings(max_examples=12, deadline=None)
-@given(roomy)
-def test_random_tables_are_incompatible_and_no_joint_is_faithful_to_them(case):
-    (sites, vocab), seed = case
-    model = TabularMLM.random(vocab, sites, seed)
-    tables = unary_tables(model, Cloze((vocab,) * sites, tuple(range(sites))))
-    assert compatibility(tables) > 1e-3
-    found = block_metrics([hcb(tables), derive(tables, "balanced"), chain(tables)], (0,) * sites)
-    assert all(m.a_kl > 1e-5 for m in found.joints)
-
-
 def test_three_tables_that_agree_in_one_pair_only_are_incompatible():
     _, tables = joint_and_tables(3, 3, seed=1, observed=0)
     other = TabularMLM.random(3, 3, seed=2)

@@ -96,12 +96,6 @@ class Lattice:
         """The smallest log p_o(x)."""
         return self._recursion(lambda terms: terms.amin(2))[:, -1]
 
-    def along(self, orders: Int[Tensor, "m k"]) -> Float[Tensor, "n m"]:
-        """log p_o(x) of each text in each order; an order lists the sites by their index 0..k-1."""
-        orders = orders.to(self.log_q.device)
-        bits = 1 << orders
-        return self.log_q[:, bits.cumsum(1) - bits, orders].sum(2)
-
     def _recursion(self, combine: Callable[[Tensor], Tensor]) -> Tensor:
         """value(S) = combine over i in S of value(S - i) + log q(x_i | x_{S - i}), from value(empty) = 0 upwards."""
         value = self.log_q.new_zeros(self.log_q.shape[:2])

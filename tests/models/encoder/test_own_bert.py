@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-from pathlib import Path
 
 import pytest
 import torch
@@ -156,16 +155,3 @@ def test_other_number_formats(checkpoint, dtype):
     expected = log_probs(AutoModelForMaskedLM.from_pretrained(folder, dtype=torch.float64).eval())
     distance = float((expected.exp() * (expected - log_probs(model.network).double())).sum(-1).max())
     assert distance < {"bfloat16": 0.3, "float16": 0.02, "float64": 1e-11}[dtype]
-
-
-def test_loading_does_not_draw_random_numbers(checkpoint):
-    before = torch.random.get_rng_state()
-    MaskedLM.load(checkpoint("bert"))
-    assert torch.equal(before, torch.random.get_rng_state())
-
-
-def test_a_folder_of_another_kind_is_not_ours(checkpoint, tmp_path):
-    folder = shutil.copytree(checkpoint("bert"), Path(tmp_path) / "pickled")
-    torch.save(load_file(folder / "model.safetensors"), folder / "pytorch_model.bin")
-    (folder / "model.safetensors").unlink()
-    check_equal(folder, own=False)
