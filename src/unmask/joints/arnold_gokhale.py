@@ -221,8 +221,7 @@ class _Answer:
         }
 
 
-READS_AT_THE_END = 2
-"""One for normaliser and objective, which is a plain step too; one sweep for the check."""
+READS_AT_THE_END = 2  # One for normaliser and objective, which is a plain step too; one sweep for the check
 ROUNDING = {torch.float32: 1e-5, torch.float64: 1e-10}
 """Of sums over a table: those of its own conditionals, and of the probabilities that it leads to."""
 TRIES, GROWS_BY = 50, 1.25

@@ -40,23 +40,18 @@ from unmask.tables.lattice import (
 from unmask.tables.revealing import Conditionals
 from unmask.tables.unary import grouped
 
-EXACT_SITES = 8
-"""255 passes per filling."""
+EXACT_SITES = 8  # 255 passes per filling
 BEAMS_FROM = 5
 """With fewer blanks the flow alone reaches whole fillings soon; with this many or more, most passes go to completing fillings."""
 BEAM = 8
 BEAM_ORDERS = 4
 FIRST_ROUND = 8
-ROUND = 64
-"""States per round: few while little is known, then enough to fill the model's batches."""
+ROUND = 64  # States per round: few while little is known, then enough to fill the model's batches
 LEAST_ORDERS = 8
 MOST_ORDERS = 128
-MOST_BYTES = 2**31
-"""Bytes of the distributions that are kept."""
-Accept = Callable[[int, tuple[int, ...]], bool]
-"""Whether a filling (the number of its variant, its tokens) is wanted."""
-Also = Callable[[State], Sequence[State]]
-"""Other fillings that belong to one: other spellings of its word, for example."""
+MOST_BYTES = 2**31  # Bytes of the distributions that are kept
+Accept = Callable[[int, tuple[int, ...]], bool]  # Whether a filling (the number of its variant, its tokens) is wanted
+Also = Callable[[State], Sequence[State]]  # Other fillings that belong to one: other spellings of its word, for example
 
 
 @dataclass(frozen=True)

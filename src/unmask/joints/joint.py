@@ -32,8 +32,7 @@ if TYPE_CHECKING:
 
 
 MOST_DRAWS, LARGEST_SEED = 10**9, 2**63 - 1
-SHOWN = 10
-"""Fillings in a notebook."""
+SHOWN = 10  # Fillings in a notebook
 
 
 @dataclass(frozen=True, eq=False, repr=False)

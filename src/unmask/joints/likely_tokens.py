@@ -38,12 +38,10 @@ from unmask.tables.unary import Tables
 LIKELY = 128
 """Tokens of a blank that each of the three measures chooses; a vocabulary up to three times as large is taken whole."""
 NEWTON_STEPS = 20
-LONGEST = 2.0
-"""Of a Newton step, in nats."""
+LONGEST = 2.0  # Of a Newton step, in nats
 SOLVED, NEARER = 1e-11, 1e-2
 """A solve ends at the first of these relative imbalances, or when it has become smaller by this factor."""
-STALE = 0.1
-"""A step that leaves more than this of the imbalance asks for new factors."""
+STALE = 0.1  # A step that leaves more than this of the imbalance asks for new factors
 PADDED = 32
 """Places for likely tokens come in multiples of this for several pairs, and wherever Triton sums: one program sums all strips."""
 
@@ -160,7 +158,8 @@ class LikelyTokens:
         s, owner = self.strips, self.members.owners
         (v, u), c = self.members.at(points, s.row_a.dtype)
         x, y = s.x[owner], s.y[owner]
-        likely_u, likely_v = u.gathered(x), v.gathered(y)
+        likely_u = u.over(lambda m: functional.pad(m, (0, 1)).gather(1, x))  # one past the last: m_t = 1, nothing added
+        likely_v = v.over(lambda m: functional.pad(m, (0, 1)).gather(1, y))
         n, m = u.near.shape[1], v.near.shape[1]
         flows = zip(self._from_others(u, v, likely_u, likely_v), (x < n, y < m), strict=True)
         rows, columns = (tuple(torch.where(used, flow, 1.0) for flow in of_blank) for of_blank, used in flows)

@@ -73,8 +73,7 @@ from unmask.tables.unary import Tables, grouped
 if TYPE_CHECKING:
     import pandas
 
-UNDERFLOW = 1e-28
-"""A context that holds less than this share of the largest cell is summed again, in logarithms."""
+UNDERFLOW = 1e-28  # A context that holds less than this share of the largest cell is summed again, in logarithms
 
 
 @dataclass(frozen=True)
@@ -104,8 +103,12 @@ def read_rules(blocks: Sequence[tuple[Tables, Sequence[Rule]]]) -> list[list[Joi
     """One read of the tables for all rules over them that were not read before; blocks of one shape share launches on a GPU."""
     unread = [(tables, [rule for rule in rules if rule not in _READ]) for tables, rules in blocks]
     if triton_serves(*(tables for tables, _ in blocks)):
-        forms = ((tables, rule, pair_form(tables, rule)) for tables, rules in unread for rule in rules)
-        _READ.update(_read_by_triton([_Job(tables, rule, form) for tables, rule, form in forms if form is not None]))
+        forms = [(tables, rule, pair_form(tables, rule)) for tables, rules in unread for rule in rules]
+        likely = [torch.stack([tables.log_masked[t] for tables, _ in blocks]).argmax(1).tolist() for t in range(2)]
+        places = {tables: of_block for (tables, _), of_block in zip(blocks, zip(*likely, strict=True), strict=True)}
+        jobs = [_Job(tables, rule, form, places[tables]) for tables, rule, form in forms if form is not None]
+        for members in grouped(jobs, lambda job: job.form.kind):
+            _READ.update(_read_by_triton([jobs[i] for i in members]))
     for tables, rules in unread:
         if left := [rule for rule in rules if rule not in _READ]:
             _READ.update(zip(left, _read_by_tiles(tables, left), strict=True))
@@ -169,37 +172,27 @@ def _own_by_tiles(tables: Tables) -> _OwnSums:
 
 
 class _Job(NamedTuple):
-    """A rule over the tables of a pair, in the form that a GPU reads."""
+    """A rule over the tables of a pair, in the form that a GPU reads, and the likeliest token of each blank."""
 
     tables: Tables
     rule: Rule
     form: PairForm
+    likely: tuple[int, int]
 
 
 def _read_by_triton(jobs: Sequence[_Job]) -> dict[Rule, JointReading]:
-    """The same sums for pairs on a GPU, a read of the tables for each rule; without rules whose sums leave float32's range."""
-    if not jobs:
-        return {}
-    blocks = list(dict.fromkeys(job.tables for job in jobs))
-    likely = [torch.stack([tables.log_masked[t] for tables in blocks]).argmax(1).tolist() for t in range(2)]
-    places = dict(zip(blocks, zip(*likely, strict=True), strict=True))
-    readings: dict[Rule, JointReading] = {}
-    for members in grouped(jobs, lambda job: job.form.kind):
-        group = [jobs[i] for i in members]
-        readings |= _read_group(group, [places[job.tables] for job in group])
-    return readings
+    """The same sums for rules of one form over pairs on a GPU, in one launch; without rules whose sums leave float32's range.
 
-
-def _read_group(jobs: Sequence[_Job], likely: Sequence[tuple[int, int]]) -> dict[Rule, JointReading]:
-    """Rules of one form, in one launch; the largest cell is sought in the row and the column of the likely tokens."""
+    The largest cell is sought in the row and the column of the likely tokens.
+    """
     from unmask.joints.triton_programs import pair_sums
 
-    form, tables = stacked([job.form for job in jobs]), [job.tables.log_q for job in jobs]
+    form, tables, likely = stacked([job.form for job in jobs]), [job.tables.log_q for job in jobs], [job.likely for job in jobs]
     x, y = torch.tensor(likely, device=tables[0][0].device).split(1, 1)
     columns = (torch.stack([q[t][:, y_] for q, (_, y_) in zip(tables, likely, strict=True)]) for t in range(2))
     rows = (torch.stack([q[t][x_] for q, (x_, _) in zip(tables, likely, strict=True)]) for t in range(2))
     shift = torch.maximum(form.along(0, y, *columns).amax(1), form.along(1, x, *rows).amax(1))
-    a, b = (Stack.of([job.tables.log_q[t] for job in jobs]) for t in range(2))
+    a, b = (Stack.of([q[t] for q in tables]) for t in range(2))
     sums = pair_sums(a, b, form, shift, cross=True)
     masses, crosses = (sums.column_mass, sums.row_mass), (sums.column_cross, sums.row_cross)
     inside, strong = (
@@ -374,15 +367,14 @@ def metrics_of_blocks(blocks: Sequence[Sequence[Joint]], golds: Sequence[Sequenc
     places = _places(tables, golds)
     readings = read_rules([(joints[0].tables, [joint.rule for joint in joints]) for joints in blocks])
     numbers = iter(_numbers([(joint, at_gold) for joints, at_gold in zip(blocks, places, strict=True) for joint in joints]))
-    measured = []
-    for joints, of_block in zip(blocks, readings, strict=True):
-        of_joints = []
-        for joint, reading in zip(joints, of_block, strict=True):
-            cell, *of_sites = next(numbers)
-            mean = reading.average_kl, _mean(of_sites[1::2]), reading.objective
-            of_joints.append(JointMetrics(joint.name, tuple(of_sites[::2]), reading.log_z - cell, *mean))
-        measured.append(tuple(of_joints))
-    return [BlockMetrics(*of_block) for of_block in zip(measured, compatibilities(tables), strict=True)]
+
+    def measured(joint: Joint, reading: JointReading) -> JointMetrics:
+        cell, *of_sites = next(numbers)
+        mean = reading.average_kl, _mean(of_sites[1::2]), reading.objective
+        return JointMetrics(joint.name, tuple(of_sites[::2]), reading.log_z - cell, *mean)
+
+    of_blocks = [tuple(map(measured, *block)) for block in zip(blocks, readings, strict=True)]
+    return [BlockMetrics(*of_block) for of_block in zip(of_blocks, compatibilities(tables), strict=True)]
 
 
 def _mean(values: Sequence[float]) -> float:

@@ -115,22 +115,16 @@ MEANINGS = {
 }
 FAMILY = _of_family("family", "family", Style("#8C564B", "h", "-."))
 """Any other member, `family:ALPHA,LAMBDA`; LAMBDA is 0 if left out."""
-DEFAULT = "restarted"
-"""Of one or two blanks of a text, for which it was chosen."""
+DEFAULT = "restarted"  # Of one or two blanks of a text, for which it was chosen
 DEFAULT_OF_MUTANTS = "balanced"
 """Follows from the unary conditionals alone, as the single effects do that it is compared with; exists for 2 to 4 residues."""
-DEFAULT_OF_DEPENDENCE = "pseudo_gibbs"
-"""Of the dependence of two positions, and of what is sampled by it."""
-INDEPENDENT = "product"
-"""The blanks taken as independent: what the others are compared with."""
+DEFAULT_OF_DEPENDENCE = "pseudo_gibbs"  # Of the dependence of two positions, and of what is sampled by it
+INDEPENDENT = "product"  # The blanks taken as independent: what the others are compared with
 SEARCHED = next(name for name, construction in CONSTRUCTIONS.items() if construction.searched)
 """From three blanks on the default, and the law of every search."""
-PUBLISHED = ("product", "mrf_logit", "mrf", "hcb", "arnold_gokhale")
-"""The rows of Table 1 of Torroba Hennigen & Kim 2023."""
-PUBLISHED_STEPS = "arnold_gokhale"
-"""The construction that the paper stops after a number of steps."""
-FORMS = (*CONSTRUCTIONS, "family:ALPHA,LAMBDA")
-"""All that `named` understands, for help texts and errors."""
+PUBLISHED = ("product", "mrf_logit", "mrf", "hcb", "arnold_gokhale")  # The rows of Table 1 of Torroba Hennigen & Kim 2023
+PUBLISHED_STEPS = "arnold_gokhale"  # The construction that the paper stops after a number of steps
+FORMS = (*CONSTRUCTIONS, "family:ALPHA,LAMBDA")  # All that `named` understands, for help texts and errors
 
 
 def named(given: object, argument: str = "construction") -> Construction:

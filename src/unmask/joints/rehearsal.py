@@ -20,10 +20,8 @@ from unmask.models.batching import release_memory
 from unmask.tables.unary import Tables
 
 Launch = Callable[[], object]
-FEW = 16 * ALIGNED
-"""Tokens of a rehearsal, beyond what is left of the real number over ALIGNED."""
-AT_ONCE = 12
-"""Threads that compile."""
+FEW = 16 * ALIGNED  # Tokens of a rehearsal, beyond what is left of the real number over ALIGNED
+AT_ONCE = 12  # Threads that compile
 
 
 def rehearse(tokens: int, device: torch.device, others: Callable[[], Iterable[Launch]] = tuple) -> Thread:

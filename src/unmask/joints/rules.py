@@ -38,13 +38,10 @@ Result = TypeVar("Result")
 Tile = tuple[slice, ...]
 Index = tuple[slice | Tensor, ...]
 """One entry per axis: all slices (a tile, axes kept), or all integer vectors of one length (single cells)."""
-Rule = Callable[[Index], Tensor]
-"""Unnormalised log-probabilities of the cells at an index."""
+Rule = Callable[[Index], Tensor]  # Unnormalised log-probabilities of the cells at an index
 
-CELLS_ON_CPU = 1 << 18
-"""The few arrays of a tile stay in the processor's cache."""
-CELLS_ON_GPU = 1 << 24
-"""Enough to hide the launches of the many small steps of a tile."""
+CELLS_ON_CPU = 1 << 18  # The few arrays of a tile stay in the processor's cache
+CELLS_ON_GPU = 1 << 24  # Enough to hide the launches of the many small steps of a tile
 
 
 def tiles(table: Tensor) -> Iterator[Tile]:
@@ -121,8 +118,7 @@ def contexts(tables: Tables, t: int) -> Tensor:
     return torch.zeros(shape, dtype=torch.float64, device=tables.log_q[0].device)
 
 
-ALIGNED = 16
-"""Cells whose multiples all matrices begin at, so that a program may load several at once."""
+ALIGNED = 16  # Cells whose multiples all matrices begin at, so that a program may load several at once
 CHANGING = ("begins", "n", "m")
 """Arguments of programs whose values change from launch to launch: one program is compiled for all."""
 
@@ -226,17 +222,17 @@ class PairForm:
 
 def stacked(forms: Sequence[PairForm]) -> PairForm:
     """Forms of one kind, of a pair each, as one form of several pairs."""
+
+    def together(vectors: Sequence[Tensor | None]) -> Tensor | None:
+        known = [vector for vector in vectors if vector is not None]
+        return torch.stack(known) if known else None
+
+    def linear(parts: Sequence[Linear]) -> Linear:
+        return Linear(parts[0].a, parts[0].b, together([part.f for part in parts]), together([part.e for part in parts]))
+
     seconds, belows = [form.second for form in forms if form.second], [form.below for form in forms if form.below]
-    return PairForm(
-        _stacked([form.first for form in forms]),
-        _stacked(seconds) if seconds else None,
-        (torch.stack([g for g, _ in belows]), torch.stack([h for _, h in belows])) if belows else None,
-    )
-
-
-def _stacked(parts: Sequence[Linear]) -> Linear:
-    vectors = [[v for v in side if v is not None] for side in ([p.f for p in parts], [p.e for p in parts])]
-    return Linear(parts[0].a, parts[0].b, *(torch.stack(side) if side else None for side in vectors))
+    below = (torch.stack([g for g, _ in belows]), torch.stack([h for _, h in belows])) if belows else None
+    return PairForm(linear([form.first for form in forms]), linear(seconds) if seconds else None, below)
 
 
 def triton_serves(*blocks: Tables) -> bool:

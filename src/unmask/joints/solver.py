@@ -46,20 +46,16 @@ from unmask.joints.metrics import JointReading
 from unmask.joints.sweeps import LOWEST, Marginals, Members, centred_rows, flat, start, sweep
 
 MEMORY = 12
-RIDGE = 1e-10
-"""Added to the diagonal of the normal equations of unit columns."""
+RIDGE = 1e-10  # Added to the diagonal of the normal equations of unit columns
 LONGEST = 3.0
 """In nats: how far beyond the plain step a step may go. Two tokens that hardly ever meet others need several such."""
 GROWTH = 100.0
 """A step is taken back where f grows by more than this: along a slow direction it may well grow before it shrinks."""
-FORGET = 0.9
-"""A slow direction that the memory no longer shows is multiplied by this at each read."""
+FORGET = 0.9  # A slow direction that the memory no longer shows is multiplied by this at each read
 SLOWEST_AT_LEAST = 10.0
 """Lower bound of the estimated 1 / (1 - lambda), for when the memory has not yet met the slow directions."""
-RESOLUTION = 1e-12
-"""A change below this is rounding, from which nothing can be learnt about slow directions."""
-IN_A_ROW = 3
-"""Reads at which the estimated error must be under the tolerance."""
+RESOLUTION = 1e-12  # A change below this is rounding, from which nothing can be learnt about slow directions
+IN_A_ROW = 3  # Reads at which the estimated error must be under the tolerance
 
 
 @dataclass
@@ -216,10 +212,8 @@ class _Products:
         return slowness
 
 
-GROWS = 1e-2
-"""In nats. Marginals that have converged grow by 1e-6 to 1e-4."""
-CELLS_IN_FLOAT64 = 1 << 25
-"""Larger tables are swept in their own dtype: a copy in float64 would need too much memory."""
+GROWS = 1e-2  # In nats. Marginals that have converged grow by 1e-6 to 1e-4.
+CELLS_IN_FLOAT64 = 1 << 25  # Larger tables are swept in their own dtype: a copy in float64 would need too much memory
 
 
 def solve(members: Members, tolerance: float, max_reads: int, initial: Marginals | None = None) -> list[FixedPoint]:

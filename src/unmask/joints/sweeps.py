@@ -34,24 +34,23 @@ pairs are one launch for u and one for v; the reads of a tile by the members of 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from itertools import groupby
 from math import e, log, log2, prod
+from operator import itemgetter, methodcaller
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
-from torch.nn import functional
 
 from unmask.joints.closed_forms import chain_weights
 from unmask.joints.registry import Member
 from unmask.joints.rules import Stack, Tile, along, at, by_threads, contexts, tiles, triton_serves
 from unmask.tables.unary import Tables
 
-Marginals = tuple[Tensor, ...]
-"""log mu_{-t} for each t in float64, with size 1 at axis t."""
+Marginals = tuple[Tensor, ...]  # log mu_{-t} for each t in float64, with size 1 at axis t
 LOWEST = -1200.0
 """The logarithm that a marginal of zero is given: that of a token which the model rules out in every context."""
 REACH = {torch.float32: 80.0, torch.float64: 600.0}
@@ -109,18 +108,9 @@ class Site:
         """The same site with another marginal."""
         return replace(self, near=near)
 
-    def at(self, index: Tile) -> Site:
-        """The same site over the contexts of a tile."""
-        return replace(self, near=at(self.near, index), added=at(self.added, index))
-
-    def part(self, places: slice) -> Site:
-        """The same site over some of its contexts."""
-        return replace(self, near=self.near[:, places], added=self.added[:, places])
-
-    def gathered(self, places: Int[Tensor, "m p"]) -> Site:
-        """The same site over some contexts of each row; where the place is one past the last, m_t = 1 with nothing added."""
-        near, added = (functional.pad(x, (0, 1)).gather(1, places) for x in (self.near, self.added))
-        return replace(self, near=near, added=added)
+    def over(self, take: Callable[[Tensor], Tensor]) -> Site:
+        """The same site over some of its contexts, or with these in another shape."""
+        return replace(self, near=take(self.near), added=take(self.added))
 
     def rows(self, which: slice | Tensor) -> Site:
         """The same site of some members."""
@@ -264,7 +254,7 @@ def sweep_sites(tables: Tables, sites: Sequence[Site]) -> Float[Tensor, " n"]:
     near, above, below = [site.near.clone() for site in sites], contexts(tables, 0), contexts(tables, 0)
     for index in tiles(tables.log_q[0]):
         q = [at(log_q, index).exp() for log_q in tables.log_q]
-        here = [site.at(index).moved(at(m, index)) for site, m in zip(sites, near, strict=True)]
+        here = [replace(site, near=at(m, index), added=at(site.added, index)) for site, m in zip(sites, near, strict=True)]
         for t in range(1, tables.sites):
             up, down = _flows(q, here, t)
             here[t] = here[t].moved(up.double().log() - down.double().log())
@@ -286,7 +276,8 @@ def imbalance(members: Members, points: Float[Tensor, "m n"]) -> tuple[Float[Ten
         sites = _shaped(tables, [site.member(i) for site in every])
         sums = [(contexts(tables, t), contexts(tables, t)) for t in range(tables.sites)]
         for index in tiles(tables.log_q[0]):
-            q, here = [at(log_q, index).double().exp() for log_q in tables.log_q], [site.at(index) for site in sites]
+            q = [at(log_q, index).double().exp() for log_q in tables.log_q]
+            here = [site.over(partial(at, index=index)) for site in sites]
             for t, into_and_out in enumerate(sums):
                 for total, part in zip(into_and_out, _flows(q, here, t), strict=True):
                     at(total, index).add_(part)
@@ -298,9 +289,7 @@ def imbalance(members: Members, points: Float[Tensor, "m n"]) -> tuple[Float[Ten
 
 def _shaped(tables: Tables, sites: Sequence[Site]) -> list[Site]:
     """The sites of one member, each with the shape of its contexts."""
-    shapes = [contexts(tables, t).shape for t in range(tables.sites)]
-    parts = zip(sites, shapes, strict=True)
-    return [replace(site, near=site.near.reshape(shape), added=site.added.reshape(shape)) for site, shape in parts]
+    return [site.over(methodcaller("reshape", contexts(tables, t).shape)) for t, site in enumerate(sites)]
 
 
 def _flows(q: Sequence[Tensor], sites: Sequence[Site], t: int) -> tuple[Tensor, Tensor]:
@@ -343,7 +332,7 @@ def _swept(log_q: Sequence[Tensor], v: Site, u: Site, part: Sequence[Tile]) -> t
     for index in part:
         a, b = (_exp(table[index], to[: index[0].stop - index[0].start]) for table, to in zip(log_q, room, strict=True))
         into, out, back = flows.of_rows(a, b, index[0])
-        old = u.part(index[0])
+        old = u.over(itemgetter((slice(None), index[0])))
         new = (into + old.added * back).log_().sub_(out.log_())
         near[:, index[0].start - first : index[0].stop - first] = new
         columns += flows.of_columns(a, b, old.moved(new.clamp_min(-REACH[a.dtype])))
@@ -366,7 +355,8 @@ def column_flows(a: Tensor, b: Tensor, u: Site, v: Site) -> Float[Tensor, "2 m n
 
     def sums(part: Sequence[Tile]) -> Tensor:
         flows = PairFlows(a, u, v, part)
-        return sum((flows.of_columns(a[index], b[index], u.part(index[0])).double() for index in part), torch.zeros(()))
+        parts = ((a[index], b[index], u.over(itemgetter((slice(None), index[0])))) for index in part)
+        return sum((flows.of_columns(*one).double() for one in parts), torch.zeros(()))
 
     into, out, back = torch.stack(by_threads(a, sums)).sum(0)
     return torch.stack([into + v.added * back, out])

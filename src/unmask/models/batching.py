@@ -58,10 +58,7 @@ def triton_wanted(tensor: Tensor) -> bool:
 
 def default_budget(device: torch.device) -> int:
     """Bytes for activations: half of a GPU's free memory, 512 MiB on a CPU (more only leaves the caches)."""
-    if device.type == "cuda":
-        free, _ = torch.cuda.mem_get_info(device)
-        return int(DEFAULT_GPU_SHARE * free)
-    return DEFAULT_CPU_BUDGET
+    return int(DEFAULT_GPU_SHARE * torch.cuda.mem_get_info(device)[0]) if device.type == "cuda" else DEFAULT_CPU_BUDGET
 
 
 def whole_memory(device: torch.device) -> int:

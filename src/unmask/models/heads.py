@@ -35,8 +35,7 @@ TENSOR_CORE_ROWS = 64
 WEIGHT_READERS = ("mobilebert",)
 """Types whose head multiplies by the output layer's weight itself, which keeps its number format."""
 PROBES, PROBE_TOKENS = 4, 5
-HASH_SEED = 0
-"""Reformer's seed, if config.json has no hash_seed."""
+HASH_SEED = 0  # Reformer's seed, if config.json has no hash_seed.
 EXPECTED = {
     "layoutlm": "the box of each token on its page (bbox)",
     "modernvbert": "images (pixel_values)",
@@ -104,8 +103,15 @@ class PositionedHead:
         return self._at(ids, positions) if self.position_by_position else rows_at(self.everywhere(ids), positions)
 
     def _at(self, ids: Tensor, positions: Tensor) -> Tensor:
+        def gather(_encoder: Any, _inputs: Any, output: Any) -> Any:
+            states = rows_at(output[0], positions)
+            if isinstance(output, tuple):
+                return (states, *output[1:])
+            output["last_hidden_state"] = states
+            return output
+
         with self._lock:
-            hook = self.encoder.register_forward_hook(lambda _encoder, _inputs, output: _gathered(output, positions))
+            hook = self.encoder.register_forward_hook(gather)
             try:
                 return self._pass(ids)
             finally:
@@ -164,10 +170,9 @@ class Float32Output(nn.Linear):
 
     @classmethod
     def of(cls, linear: nn.Linear) -> Float32Output:
-        """The same weights: half precision on a GPU, whose products accumulate in float32 anyway; float32 on a CPU.
+        """The same weights: float32 on a CPU; half precision on a GPU, whose products accumulate in float32 anyway.
 
-        On a GPU rows of zeros fill them up to a multiple of TENSOR_CORE_ROWS, their logits cut off again: the fast products
-        need aligned rows, and BERT's 28,996 tokens make none.
+        There rows of zeros fill them up to a multiple of TENSOR_CORE_ROWS, as fast products need; their logits are cut off.
         """
         wide = cls(linear.in_features, linear.out_features, bias=linear.bias is not None, device="meta")
         weight = linear.weight.detach()
@@ -194,15 +199,6 @@ def widen_output(network: Any) -> None:
         return
     if isinstance(output, nn.Linear) and output.weight.dtype in HALF_TYPES:
         network.set_output_embeddings(Float32Output.of(output))
-
-
-def _gathered(output: Any, positions: Tensor) -> Any:
-    """An encoder's output with the last hidden state at `positions` in place of the whole."""
-    states = rows_at(output[0], positions)
-    if isinstance(output, tuple):
-        return (states, *output[1:])
-    output["last_hidden_state"] = states
-    return output
 
 
 def rows_at(values: Float[Tensor, "n T m"], positions: Int[Tensor, "n p"]) -> Float[Tensor, "n p m"]:

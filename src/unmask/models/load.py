@@ -99,9 +99,9 @@ def as_model(model: Model = None) -> MaskedLM:
 
 def loaded_anew(model: str | os.PathLike[str] | Callable[[], MaskedLM] | None) -> MaskedLM:
     """The model as it is read now, with the warnings of its loading."""
-    if isinstance(model, partial) and inspect.unwrap(model.func) is inspect.unwrap(load):
-        return load_anew(*model.args, **model.keywords)
-    return load_anew(model) if model is None or isinstance(model, str | os.PathLike) else model()
+    if callable(model) and not (isinstance(model, partial) and inspect.unwrap(model.func) is inspect.unwrap(load)):
+        return model()
+    return load_anew(**_arguments(model))
 
 
 def model_name(model: Model) -> str:

@@ -28,8 +28,7 @@ OLD_NAMES = {"LayerNorm.gamma": "LayerNorm.weight", "LayerNorm.beta": "LayerNorm
 COUNTS = ("vocab_size", "hidden_size", "num_hidden_layers", "num_attention_heads", "intermediate_size")
 LEARNED, ROTARY = ("absolute", None), ("rotary", "rope")
 """Values of position_embedding_type that transformers computes; the second only where the architecture has rotary positions."""
-PAIR_FILE = "translation.json"
-"""In the folder of a model that was trained to translate (`unmask.translation.pairs`)."""
+PAIR_FILE = "translation.json"  # In the folder of a model that was trained to translate (`unmask.translation.pairs`).
 
 
 def resolve_device(device: str | torch.device) -> torch.device:

@@ -1,8 +1,7 @@
 """A checkpoint's files: a folder on disk or a name on the hub (its cache, if the hub is out of reach), and the tensors in it.
 
-Loading takes turns: transformers keeps settings of the whole process, which a load changes and puts back. A forked child inherits
-locks as they are, and OpenMP threads that do not exist in it and would be waited for. So a fork waits until no load is under way,
-and the child computes with one thread.
+Loading takes turns: transformers keeps settings of the whole process, which a load changes and restores. A forked child inherits
+locks, and OpenMP threads that do not exist in it: a fork waits for a load under way, and the child computes with one thread.
 
 Tensors are read without running code. A network that lacks a tensor, or that ignores one of its encoder, is refused.
 """
@@ -34,8 +33,7 @@ SHOWN = 3
 WEIGHT_FILES = ("model.safetensors", "model.safetensors.index.json", "pytorch_model.bin", "pytorch_model.bin.index.json")
 VOCABULARY = "vocabulary"
 """In the metadata of a safetensors file that `unmask train` wrote: `vocabulary_hash` of the model's tokenizer."""
-LOADING = threading.RLock()
-"""Held while a checkpoint is read."""
+LOADING = threading.RLock()  # Held while a checkpoint is read
 
 
 def _in_child() -> None:

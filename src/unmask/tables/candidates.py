@@ -36,14 +36,12 @@ SMALL_VOCABULARY = 64
 LARGEST_DEFAULT = 512
 MOST_PASSES = 1500
 LEAST_PASSES = 24
-SECONDS = 3.5
-"""Limits of a default answer: passes, and seconds as `seconds_per_pass` estimates them; mostly about two."""
+SECONDS = 3.5  # Limits of a default answer: passes, and seconds as `seconds_per_pass` estimates them; mostly about two
 MAX_PASSES = 200_000
 MAX_CELLS = 1_000_000_000
 """Beyond these a joint is refused unless asked for with force: hours on a CPU, and gigabytes for each table."""
 MOST_CANDIDATES = 10**7
-SPEED = {"cpu": 50e9, "cuda": 1e13}
-"""Multiplications per second of two ordinary cores, and of an ordinary GPU."""
+SPEED = {"cpu": 50e9, "cuda": 1e13}  # Multiplications per second of two ordinary cores, and of an ordinary GPU
 NEIGHBOURS = 64
 """How many likely tokens of every other blank the second term of the score looks at; a slow model takes fewer."""
 

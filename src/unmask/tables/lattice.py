@@ -51,8 +51,7 @@ from unmask.errors import InputError
 from unmask.models.conditional_model import ConditionalModel
 from unmask.tables.revealing import Conditionals
 
-MOST_SITES = 16
-"""65,535 passes, and 8 MiB of numbers, per text."""
+MOST_SITES = 16  # 65,535 passes, and 8 MiB of numbers, per text
 PASS = {torch.float64: 2.0**-42, torch.float32: 2.0**-13, torch.float16: 2.0**-6, torch.bfloat16: 2.0**-3}
 """d, in nats, by the format in which the network computes."""
 
@@ -251,15 +250,12 @@ def log_sum(log_probs: Iterable[float]) -> float:
 
 
 HIDDEN = -1
-State = tuple[int, ...]
-"""The number of the variant, then for each of its sites the token revealed, or HIDDEN."""
+State = tuple[int, ...]  # The number of the variant, then for each of its sites the token revealed, or HIDDEN
 MOST_LISTED = 256
 LEAST_LISTED = 8
 """How many of the likeliest tokens of a hidden site become states of their own: default maximum, and minimum."""
-LEAST_FLOW = 1e-6
-"""Below this flow a state is not listed; it still counts in the bound, and in p(x)."""
-LEAST = 1e-300
-"""Stands in the bound for every probability above 0 that is smaller."""
+LEAST_FLOW = 1e-6  # Below this flow a state is not listed; it still counts in the bound, and in p(x)
+LEAST = 1e-300  # Stands in the bound for every probability above 0 that is smaller
 Numbers = NDArray[np.float64]
 
 

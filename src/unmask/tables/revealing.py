@@ -26,8 +26,7 @@ from unmask.models.conditional_model import ConditionalModel
 from unmask.runs.progress import Progress
 
 CPU_LOGITS = 2**26
-GPU_LOGITS = 2**32
-"""Bytes of logits that one call of the model may return; a call holds a few times as much at its peak."""
+GPU_LOGITS = 2**32  # Bytes of logits that one call of the model may return; a call holds a few times as much at its peak
 
 
 def logit_rows(model: ConditionalModel, predicted: int, on_gpu: int = GPU_LOGITS) -> int:

@@ -37,8 +37,7 @@ from unmask.signature import checked
 from unmask.tables.revealing import lost_nats, outside, regular_tokens, token_sets
 
 Item = TypeVar("Item")
-ROWS = 256
-"""Rows of a batch of a model that does not say how many are best."""
+ROWS = 256  # Rows of a batch of a model that does not say how many are best
 ENOUGH = 2048
 """Rows of a question that fill a device by themselves, so that sharing a batch with others gains less than what they share."""
 
@@ -236,8 +235,7 @@ def _write(table: Tensor, rows: slice, values: Tensor) -> None:
         taken += len(part)
 
 
-ROUNDING = 1e-6
-"""How far sums of probabilities that a user gives may be from 1."""
+ROUNDING = 1e-6  # How far sums of probabilities that a user gives may be from 1
 
 
 @dataclass(frozen=True)

@@ -29,13 +29,11 @@ from unmask.models.batching import triton_wanted
 
 FUSED_TYPES = (torch.float32, torch.bfloat16)
 HALF_TYPES = (torch.float16, torch.bfloat16)
-MANY = 2**14
-"""Rows from which a program of ours is faster on a GPU than two operations."""
+MANY = 2**14  # Rows from which a program of ours is faster on a GPU than two operations
 KINDS = (16, 32, 64)
 SHORT = KINDS[-1]
 """Texts of at most SHORT tokens have their own attention on a GPU; KINDS: the lengths that it is compiled for."""
-HEAD_WIDTHS = (16, 32, 64, 128)
-"""The widths of a head for which it works."""
+HEAD_WIDTHS = (16, 32, 64, 128)  # The widths of a head for which it works
 
 
 class Rows(NamedTuple):
@@ -208,15 +206,13 @@ class Layer:
         """softmax(Q K^T / sqrt(e)) V per head, over the keys that are `seen` and within the window."""
         length, window = keys.shape[1], self.window if self.window is not None and self.window < keys.shape[1] - 1 else None
         width, scale = queries.shape[2] // self.heads, None
-        on_gpu = self.fused and seen is None and half_precision_on_gpu(queries) and width in HEAD_WIDTHS
-        if on_gpu and length <= SHORT:
+        short = self.fused and seen is None and length <= SHORT and width in HEAD_WIDTHS
+        if short and half_precision_on_gpu(queries):
             return programs().short_attention(queries, keys, values, self.heads, turn, window)
         if turn is not None:
             if self._early(queries):
                 queries, scale = queries * width**-0.5, 1.0
             queries, keys = self._turned(queries, turn), self._turned(keys, turn)
-        if on_gpu and window is not None:
-            return programs().long_attention(queries, keys, values, self.heads, window)
         query, key, value = (x.unflatten(-1, (-1, width)).transpose(1, 2) for x in (queries, keys, values))
         mask = None if seen is None else seen[:, None, None, :]
         if window is not None:

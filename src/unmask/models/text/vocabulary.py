@@ -54,8 +54,7 @@ SPELLINGS = {
 FILES_WITH_A_RULE = ("tokenizer.json", "vocab.json", "merges.txt", "*.model", "*.bpe")
 OTHER_LETTERS = ("esm", "perceiver")
 """Types whose tokenizers read letters by a rule of their own: names that are not in brackets, or bytes, without any file."""
-MOST_FILLED = 100_000
-"""Ids between the tokenizer's last one and the mask's."""
+MOST_FILLED = 100_000  # Ids between the tokenizer's last one and the mask's
 PADDED_TO = (64, 128)
 FEW_UNUSED, SHARE_UNUSED = 8, 0.02
 """Embeddings without a token that need no word: up to a multiple that is fast, or as few as published models have."""
@@ -64,10 +63,8 @@ NORMALIZER = normalizers.BertNormalizer(strip_accents=False, lowercase=False)
 SPECIAL_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 MOST_LETTERS = 256
 """Of the alphabet, and at most a third of the vocabulary, since it holds each letter twice: alone and inside words."""
-LONGEST_WORD = 100
-"""Characters; a longer word is unknown."""
-CONTINUES = "##"
-"""Before a piece that continues a word."""
+LONGEST_WORD = 100  # Characters; a longer word is unknown
+CONTINUES = "##"  # Before a piece that continues a word
 UNKNOWN = "[UNK]"
 INSIDE_WORDS = re.compile(r"(?<=\w) ([-'’/]) (?=\w)")
 QUOTED = re.compile(r'" ([^"]*?) "')
@@ -198,7 +195,7 @@ def special_tokens(tokens: Collection[str], given: Mapping[str, str] | None = No
             raise ModelError(f"the {name} token {token!r} is not in the vocabulary file: name the one that is")
     if "mask" not in named:
         raise ModelError(
-            "the vocabulary file has no mask token ([MASK] or <mask>): give the file that the model was trained with"
+            "the vocabulary has no mask token ([MASK] or <mask>): name the model's as mask_token in its tokenizer_config.json"
         )
     return named
 
@@ -281,9 +278,8 @@ def load_tokenizer(source: Source) -> Any:
 def _by_transformers(source: Source) -> Any:
     """The tokenizer that transformers makes of a folder or a hub name, or the folder's tokenizer.json as it is.
 
-    A class of transformers (BertTokenizer, AlbertTokenizer) keeps the vocabulary of tokenizer.json and rebuilds the rest; a
-    regular expression that cuts chemical formulas would be lost. If the class has replaced the file's rule by one of another
-    kind, or fails on it, the file is read as it is.
+    A class of transformers (BertTokenizer) keeps the vocabulary of tokenizer.json and rebuilds the rest. If it has replaced the
+    file's rule (a regular expression that cuts chemical formulas) by another kind, or fails on it, the file is read as it is.
     """
     from transformers import AutoTokenizer
 
@@ -299,6 +295,8 @@ def _by_transformers(source: Source) -> Any:
         try:
             if tokenizer is None or (built and _kinds(json.loads(path.read_text("utf-8"))) != _kinds(json.loads(built.to_str()))):
                 return as_it_is(Tokenizer.from_file(str(path)), tokenizer_config(source))
+        except ModelError:
+            raise
         except Exception as error:
             tokenizer, failed = None, first_line(error)
     if tokenizer is None:
