@@ -19,7 +19,6 @@ import unmask
 from drawn_models import FEW, MANY, Law, drawn
 from unmask.answers.chain_filling import FilledBlanks
 from unmask.errors import InputError
-from unmask.joints import chain_search
 from unmask.runs.files import plain
 from unmask.tables import lattice
 
@@ -90,8 +89,8 @@ def questions(draw):
 @contextmanager
 def short_lists(short=True):
     """Only a few tokens become states of their own, so that the bound has to cover the others."""
-    limits = {"LEAST_LISTED": 2, "LEAST_FLOW": 0.05} if short else {"LEAST_LISTED": 8}
-    with mock.patch.multiple(lattice, **limits), mock.patch.object(chain_search, "MOST_LISTED", 4 if short else 256):
+    limits = {"LEAST_LISTED": 2, "LEAST_FLOW": 0.05, "MOST_LISTED": 4} if short else {"LEAST_LISTED": 8}
+    with mock.patch.multiple(lattice, **limits):
         yield
 
 

@@ -26,17 +26,7 @@ from jaxtyping import Int
 from torch import Tensor
 
 from unmask.runs.progress import Enough, Progress
-from unmask.tables.lattice import (
-    MOST_LISTED,
-    Exploration,
-    Rounding,
-    State,
-    Variant,
-    along_orders,
-    lattice,
-    log_mean_of_sampled,
-    random_orders,
-)
+from unmask.tables.lattice import Exploration, Rounding, State, Variant, along_orders, lattice, log_mean_of_sampled, random_orders
 from unmask.tables.revealing import Conditionals
 from unmask.tables.unary import grouped
 
@@ -138,7 +128,7 @@ def search_fillings(
     At the end, those that `also` names for the `top` best and for the wanted ones are scored too, beyond `passes`.
     `seed`: of the sampled orders beyond EXACT_SITES, of which there are as many as let `top` fillings be scored.
     """
-    states = Exploration(conditionals, variants, max(MOST_LISTED, 2 * top), rounding)
+    states = Exploration(conditionals, variants, 2 * top, rounding)
     run = _Run(states, top, passes, accept, also, progress)
     sites = max(variant.sites for variant in variants)
     if sites > EXACT_SITES and top * (2**sites - 1) > passes:

@@ -40,7 +40,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import reduce
+from functools import cached_property, reduce
 from itertools import combinations
 from math import exp, isfinite, nan
 from typing import TYPE_CHECKING, NamedTuple
@@ -52,27 +52,14 @@ from torch import Tensor
 from unmask.errors import InputError
 from unmask.joints.joint import Joint
 from unmask.joints.registry import CONSTRUCTIONS
-from unmask.joints.rules import (
-    CELLS_ON_CPU,
-    Linear,
-    PairForm,
-    Rule,
-    Stack,
-    Tile,
-    Weights,
-    at,
-    by_threads,
-    contexts,
-    pair_form,
-    stacked,
-    triton_serves,
-)
+from unmask.joints.rules import Linear, PairForm, Rule, Stack, Tile, at, by_threads, contexts, pair_form, triton_serves
 from unmask.signature import checked
 from unmask.tables.unary import Tables, grouped
 
 if TYPE_CHECKING:
     import pandas
 
+CELLS = 1 << 18  # Summed at a time in logarithms
 UNDERFLOW = 1e-28  # A context that holds less than this share of the largest cell is summed again, in logarithms
 
 
@@ -132,6 +119,28 @@ def _read_by_tiles(tables: Tables, rules: Sequence[Rule]) -> list[JointReading]:
     return [reduce(_Sums.join, of_rule).reading() for of_rule in zip(*parts, strict=True)]
 
 
+class Weights:
+    """q = e^log_q of some cells, to weigh other numbers by: q r = 0 where q = 0, whatever r is; where q > 0, however small, an r
+    of -inf gives -inf.
+    """
+
+    def __init__(self, log_q: Tensor) -> None:
+        self.tiny = torch.finfo(log_q.dtype).tiny
+        self.weights = log_q.exp().clamp_(min=self.tiny)
+        nothing = log_q == -torch.inf
+        self.nothing = nothing if bool(nothing.any()) else None
+
+    @cached_property
+    def exact(self) -> bool:
+        """Whether all q are within the range of normal numbers."""
+        return bool(self.weights.amin() > self.tiny)
+
+    def times(self, values: Tensor, out: Tensor | None = None) -> Tensor:
+        """q values."""
+        weighed = torch.mul(self.weights, values, out=out)
+        return weighed if self.nothing is None else weighed.masked_fill_(self.nothing, 0)
+
+
 class _OwnSums(NamedTuple):
     """sum q_t and sum q_t log q_t of every context, which no joint enters."""
 
@@ -169,6 +178,21 @@ def _own_by_tiles(tables: Tables) -> _OwnSums:
 
     parts = by_threads(tables.log_q[0], read)
     return _OwnSums(*(tuple(torch.stack(same).sum(0) for same in zip(*kind, strict=True)) for kind in zip(*parts, strict=True)))
+
+
+def stacked(forms: Sequence[PairForm]) -> PairForm:
+    """Forms of one kind, of a pair each, as one form of several pairs."""
+
+    def together(vectors: Sequence[Tensor | None]) -> Tensor | None:
+        known = [vector for vector in vectors if vector is not None]
+        return torch.stack(known) if known else None
+
+    def linear(parts: Sequence[Linear]) -> Linear:
+        return Linear(parts[0].a, parts[0].b, together([part.f for part in parts]), together([part.e for part in parts]))
+
+    seconds, belows = [form.second for form in forms if form.second], [form.below for form in forms if form.below]
+    below = (torch.stack([g for g, _ in belows]), torch.stack([h for _, h in belows])) if belows else None
+    return PairForm(linear([form.first for form in forms]), linear(seconds) if seconds else None, below)
 
 
 class _Job(NamedTuple):
@@ -233,7 +257,7 @@ def _repair(shape: Sequence[int], rule: Rule, masses: Sequence[Tensor], log_mass
     """Compute again, in place, the logarithms of masses that nearly vanish beside the largest cell."""
     for t, (mass, log_mass) in enumerate(zip(masses, log_masses, strict=True)):
         weak = torch.nonzero(mass < UNDERFLOW)
-        for some in weak.split(max(1, CELLS_ON_CPU // shape[t])) if len(weak) else ():
+        for some in weak.split(max(1, CELLS // shape[t])) if len(weak) else ():
             places = some.repeat_interleave(shape[t], 0)
             places[:, t] = torch.arange(shape[t], device=places.device).repeat(len(some))
             cells = rule(tuple(places.T.contiguous())).double()

@@ -22,7 +22,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import cached_property, reduce
+from functools import reduce
 from itertools import accumulate, groupby
 from math import gcd, log, prod
 from typing import TypeVar
@@ -83,28 +83,6 @@ def at(tensor: Tensor, index: Index) -> Tensor:
 def sum_at(factors: Sequence[Tensor], index: Index) -> Tensor:
     """Sum of the factors' cells at `index`."""
     return reduce(torch.add, (at(factor, index) for factor in factors))
-
-
-class Weights:
-    """q = e^log_q of some cells, to weigh other numbers by: q r = 0 where q = 0, whatever r is; where q > 0, however small, an r
-    of -inf gives -inf.
-    """
-
-    def __init__(self, log_q: Tensor) -> None:
-        self.tiny = torch.finfo(log_q.dtype).tiny
-        self.weights = log_q.exp().clamp_(min=self.tiny)
-        nothing = log_q == -torch.inf
-        self.nothing = nothing if bool(nothing.any()) else None
-
-    @cached_property
-    def exact(self) -> bool:
-        """Whether all q are within the range of normal numbers."""
-        return bool(self.weights.amin() > self.tiny)
-
-    def times(self, values: Tensor, out: Tensor | None = None) -> Tensor:
-        """q values."""
-        weighed = torch.mul(self.weights, values, out=out)
-        return weighed if self.nothing is None else weighed.masked_fill_(self.nothing, 0)
 
 
 def along(vector: Tensor, axis: int, sites: int) -> Tensor:
@@ -218,21 +196,6 @@ class PairForm:
         if self.second is not None:
             cells = torch.logaddexp(cells, linear(self.second))
         return cells if self.below is None else cells - torch.logaddexp(*sides(*self.below))
-
-
-def stacked(forms: Sequence[PairForm]) -> PairForm:
-    """Forms of one kind, of a pair each, as one form of several pairs."""
-
-    def together(vectors: Sequence[Tensor | None]) -> Tensor | None:
-        known = [vector for vector in vectors if vector is not None]
-        return torch.stack(known) if known else None
-
-    def linear(parts: Sequence[Linear]) -> Linear:
-        return Linear(parts[0].a, parts[0].b, together([part.f for part in parts]), together([part.e for part in parts]))
-
-    seconds, belows = [form.second for form in forms if form.second], [form.below for form in forms if form.below]
-    below = (torch.stack([g for g, _ in belows]), torch.stack([h for _, h in belows])) if belows else None
-    return PairForm(linear([form.first for form in forms]), linear(seconds) if seconds else None, below)
 
 
 def triton_serves(*blocks: Tables) -> bool:

@@ -2,7 +2,6 @@
 
 One step is a sweep over the tables (`unmask.joints.sweeps`) and, of a pair, the likely tokens solved exactly
 (`unmask.joints.likely_tokens`). Anderson's method accelerates the steps, with a safeguard and an estimate of the distance left.
-
 For g = G(z) and f = g - z, the next point is g minus the combination of the last changes of g whose changes of f best
 cancel f (least squares, weighted by the square root of the probabilities), by at most LONGEST in any coordinate. Where f
 then grows out of bounds, the memory is dropped and the plain step from the last good point is taken instead.
@@ -15,8 +14,7 @@ shows when the others have converged, for then f consists of it: the estimate mu
 Total variation does not see coordinates with next to no mass. So an iteration also goes on while the map raises some coordinate
 of its logarithms by `grows` or more, however little mass it has.
 
-Several iterations, of maps of one size, run side by side, a row each: they share every operation and one transfer from the
-device per read, and no row's numbers depend on the others. An empty slot of the memory is a column of zeros.
+Several iterations run side by side, a row each: they share every operation, and no row's numbers depend on the others.
 
 Where the model rules tokens out, such a path can end at marginals that do not solve the equations: with u[x] = e^-700 for a u[x]
 of 0.1, a step moves next to nothing in total variation. `members_of` therefore checks the vectors that it returns; if they fail,

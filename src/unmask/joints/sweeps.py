@@ -330,7 +330,9 @@ def _swept(log_q: Sequence[Tensor], v: Site, u: Site, part: Sequence[Tile]) -> t
     room, first = [torch.empty_like(flows.k) for _ in range(2)], part[0][0].start
     near = u.near[:, first : part[-1][0].stop].clone()
     for index in part:
-        a, b = (_exp(table[index], to[: index[0].stop - index[0].start]) for table, to in zip(log_q, room, strict=True))
+        # e^x as 2^(x log2 e) is on a CPU more than twice as fast as torch's exp; off by 2e-6 of itself at x = -20 in float32.
+        parts = zip(log_q, (to[: index[0].stop - index[0].start] for to in room), strict=True)
+        a, b = (torch.mul(table[index], log2(e), out=to).exp2_() for table, to in parts)
         into, out, back = flows.of_rows(a, b, index[0])
         old = u.over(itemgetter((slice(None), index[0])))
         new = (into + old.added * back).log_().sub_(out.log_())
@@ -410,8 +412,3 @@ class PairFlows:
                 times(cells, scale, out=sums[2, i])
             if constant:
                 sums[:, i] /= u[i, 0] + self.v[i, 0]
-
-
-def _exp(x: Tensor, out: Tensor) -> Tensor:
-    """e^x as 2^(x log2 e), on a CPU more than twice as fast as torch's exp; off by 2e-6 of itself at x = -20 in float32."""
-    return torch.mul(x, log2(e), out=out).exp2_()

@@ -303,12 +303,12 @@ class Exploration:
         self,
         conditionals: Conditionals,
         variants: Sequence[Variant],
-        most_listed: int = MOST_LISTED,
+        listed: int = 0,
         rounding: Rounding | None = None,
     ) -> None:
         self.conditionals = conditionals
         self.rounding = rounding or Rounding.of(conditionals.model.dtype)
-        self.most_listed = most_listed
+        self.most_listed = max(MOST_LISTED, listed)
         self.variants = list(variants)
         self.states: list[State] = []
         self.index: dict[State, int] = {}

@@ -52,29 +52,19 @@ def rows_of(modules: Sequence[nn.Linear], number: int, of: int = 3) -> Rows:
     return Rows(modules[0].weight[part], None if bias is None else bias[part])
 
 
-def linear_then(module: nn.Linear, activation: Callable[[Tensor], Tensor], x: Tensor, fused: bool = True) -> Tensor:
-    """activation(module(x))."""
+def activated(
+    module: nn.Linear, activation: Callable[[Tensor], Tensor], x: Tensor, gates: bool = False, fused: bool = True
+) -> Tensor:
+    """activation(W x); or with gates activation(G x) * (U x), the two maps halves of one."""
     name = _fused_name(activation) if fused else None
     if name is not None and _has_program(module, x):
-        return programs().linear_activated(module, name, x)
+        return programs().linear_activated(module, name, x, gates)
     if name is None or not _fusible(module.weight, x):
-        return activation(module(x))
-    activated: Tensor = torch.ops.mkldnn._linear_pointwise(x, module.weight, module.bias, name, [], "none")
-    return activated
-
-
-def gated(module: nn.Linear, activation: Callable[[Tensor], Tensor], x: Tensor, fused: bool = True) -> Tensor:
-    """activation(G x) * (U x), the two maps halves of one."""
-    name = _fused_name(activation) if fused else None
-    if name is not None and _has_program(module, x):
-        return programs().linear_activated(module, name, x, gates=True)
-    if name is None or not _fusible(module.weight, x):
-        first, second = module(x).chunk(2, -1)
-        return activation(first) * second
-    gate, up = (rows_of((module,), number, 2) for number in range(2))
-    opened = torch.ops.mkldnn._linear_pointwise(x, gate.weight, gate.bias, name, [], "none")
-    product: Tensor = torch.ops.mkldnn._linear_pointwise.binary(x, opened, up.weight, up.bias, "mul")
-    return product
+        first, *second = module(x).chunk(2 if gates else 1, -1)
+        return activation(first) * second[0] if gates else activation(first)
+    opened, up = (rows_of((module,), 0, 2), rows_of((module,), 1, 2)) if gates else (module, None)
+    product: Tensor = torch.ops.mkldnn._linear_pointwise(x, opened.weight, opened.bias, name, [], "none")
+    return product if up is None else torch.ops.mkldnn._linear_pointwise.binary(x, product, up.weight, up.bias, "mul")
 
 
 def linear_plus(module: nn.Linear | Rows, x: Tensor, residual: Tensor | None = None, fused: bool = True) -> Tensor:
@@ -264,10 +254,7 @@ class Layer:
     def after_attention(self, stream: Stream, mixed: Float[Tensor, "*n d"]) -> Stream:
         """The rest of the layer, on any number of tokens: output projection, feed-forward, and their norms."""
         attended = self._added(self.attention_norm, self.attention_out, mixed, stream.total)
-        if self.gates:
-            inner = gated(self.inner, self.activation, attended.normed, self.fused)
-        else:
-            inner = linear_then(self.inner, self.activation, attended.normed, self.fused)
+        inner = activated(self.inner, self.activation, attended.normed, self.gates, self.fused)
         return self._added(self.norm, self.outer, inner, attended.total)
 
     def launches(self) -> list[Callable[[], object]]:
