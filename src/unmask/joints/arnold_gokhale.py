@@ -180,7 +180,11 @@ def members_of(
     if doubtful := [row for row, answer in enumerate(answers) if answer.standing.grows]:
         some = rows.rows(doubtful)
         for row, other in zip(doubtful, _checked(some, solve_carefully(some, tolerance, max_reads)), strict=True):
-            answers[row] = answers[row].or_better(other)
+            best, worse = (
+                (answers[row], other) if answers[row].standing.growth <= other.standing.growth else (other, answers[row])
+            )
+            spent = (worse.solution.steps, worse.solution.reads + READS_AT_THE_END)
+            answers[row] = replace(best, before=spent)  # whichever grows less; NaN loses
     joints = [
         _joint(name, tables, {**one._asdict(), **answer.report(tables, one, tolerance)}, answer.rule, answer.reading)
         for (tables, (name, one)), answer in zip(product(blocks, members.items()), answers, strict=True)
@@ -200,11 +204,6 @@ class _Answer:
     reading: JointReading
     standing: Standing
     before: tuple[int, float] = (0, 0.0)
-
-    def or_better(self, other: _Answer) -> _Answer:
-        """Whichever grows less; NaN loses."""
-        best, worse = (self, other) if self.standing.growth <= other.standing.growth else (other, self)
-        return replace(best, before=(worse.solution.steps, worse.solution.reads + READS_AT_THE_END))
 
     def report(self, tables: Tables, one: Member, tolerance: float) -> dict[str, object]:
         end, (steps, reads) = self.solution, self.before

@@ -108,20 +108,16 @@ def chain_weights(tables: Tables) -> tuple[Tensor, ...]:
 def _contexts(tables: Tables) -> list[Tensor]:
     """log of k c_t before it is normalised: G of all positions but t, times the mass that q_t puts on its candidates."""
     k = tables.sites
+    masked = [
+        along(m + inside, t, k) for t, (m, inside) in enumerate(zip(tables.log_masked, tables.log_masked_inside, strict=True))
+    ]
     log_g: dict[tuple[int, ...], Tensor] = {(): tables.log_q[0].new_zeros([1] * k, dtype=torch.float64)}
     for size in range(1, k):
         for revealed in combinations(range(k), size):
             before = [(tuple(s for s in revealed if s != t), t) for t in revealed]
-            terms = [log_g[given] + _log_q(tables, given, t) for given, t in before]
+            terms = [log_g[known] + (tables.log_between[known, t] if known else masked[t]) for known, t in before]
             log_g[revealed] = torch.stack(torch.broadcast_tensors(*terms)).logsumexp(0) - log(size)
     return [log_g[tuple(s for s in range(k) if s != t)] + inside for t, inside in enumerate(tables.log_inside)]
-
-
-def _log_q(tables: Tables, given: tuple[int, ...], t: int) -> Tensor:
-    """log q(x_t | x_given; the others masked) over the candidates, given fewer than all others."""
-    if given:
-        return tables.log_between[given, t]
-    return along(tables.log_masked[t] + tables.log_masked_inside[t], t, tables.sites)
 
 
 def _log_sum(contexts: list[Tensor]) -> float:

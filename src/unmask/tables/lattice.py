@@ -315,7 +315,11 @@ class Exploration:
         self.hidden = array("b")
         self.passed = bytearray()
         self.bytes = 0
-        self._allowed = [self._allowed_of(variant) for variant in self.variants]
+        every = torch.ones(conditionals.model.vocab_size, dtype=torch.bool, device=conditionals.model.device)
+        self._allowed = [
+            None if v.allowed is None else torch.stack([every if some is None else some.to(every.device) for some in v.allowed])
+            for v in self.variants
+        ]
         self._rows: dict[int, NDArray[Any]] = {}
         self._levels: dict[int, _Level] = defaultdict(_Level)
         self.roots = [self.number((v, *[HIDDEN] * variant.sites)) for v, variant in enumerate(self.variants)]
@@ -406,12 +410,9 @@ class Exploration:
             largest = np.maximum(np.maximum.reduceat(moves, np.cumsum(sizes) - sizes), level.joined("group_rest"))
             limit[parents] = 0
             np.add.at(limit, parents, np.where(largest > 0, np.maximum(largest / hidden, LEAST), 0))
-        return max(self._outward(variant, float(limit[root])) for variant, root in zip(self.variants, self.roots, strict=True))
-
-    def _outward(self, variant: Variant, limit: float) -> float:
-        if not (variant.weight > 0 and limit > 0):
-            return 0.0
-        return max(exp(self.rounding.high(variant.log_weight + log(limit), variant.sites)), LEAST)
+        known = zip(self.variants, limit[self.roots].tolist(), strict=True)
+        left = [(variant.log_weight + log(most), variant.sites) for variant, most in known if variant.weight > 0 and most > 0]
+        return max((max(exp(self.rounding.high(*one)), LEAST) for one in left), default=0.0)
 
     def _refresh(self) -> None:
         """Flows after the last passes; a state that was numbered since has no flow."""
@@ -483,14 +484,6 @@ class Exploration:
             for token in row[:m]
         ]
         level.child.append(np.array(children))
-
-    def _allowed_of(self, variant: Variant) -> Bool[Tensor, "k V"] | None:
-        """The tokens that each site may take; None: any."""
-        model = self.conditionals.model
-        if variant.allowed is None:
-            return None
-        every = torch.ones(model.vocab_size, dtype=torch.bool, device=model.device)
-        return torch.stack([every if tokens is None else tokens.to(model.device) for tokens in variant.allowed])
 
     def number(self, state: State) -> int:
         """A state's number, a new one for a new state."""

@@ -19,11 +19,10 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import chain, combinations, groupby, islice
 from math import prod
-from typing import TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy
 import torch
-from numpy.typing import ArrayLike
 from torch import Tensor
 
 from unmask import checks
@@ -35,6 +34,11 @@ from unmask.models.text.text_tokenizer import refuse_too_long
 from unmask.runs.progress import Progress
 from unmask.signature import checked
 from unmask.tables.revealing import lost_nats, outside, regular_tokens, token_sets
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
+else:
+    ArrayLike = Any  # `Tables.from_conditionals` checks it
 
 Item = TypeVar("Item")
 ROWS = 256  # Rows of a batch of a model that does not say how many are best

@@ -57,7 +57,8 @@ def activated(
 ) -> Tensor:
     """activation(W x); or with gates activation(G x) * (U x), the two maps halves of one."""
     name = _fused_name(activation) if fused else None
-    if name is not None and _has_program(module, x):
+    many = x.numel() >= MANY * x.shape[-1] and half_precision_on_gpu(x)
+    if name is not None and many and programs().serves(module, x):
         return programs().linear_activated(module, name, x, gates)
     if name is None or not _fusible(module.weight, x):
         first, *second = module(x).chunk(2 if gates else 1, -1)
@@ -100,11 +101,6 @@ def programs() -> Any:
     from unmask.models.encoder import triton_programs
 
     return triton_programs
-
-
-def _has_program(module: nn.Linear, x: Tensor) -> bool:
-    """Whether there are rows enough on a GPU that a program with an activation within is made for."""
-    return x.numel() >= MANY * x.shape[-1] and half_precision_on_gpu(x) and programs().serves(module, x)
 
 
 def _fusible(weight: Tensor, x: Tensor) -> bool:
