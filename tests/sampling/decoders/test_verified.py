@@ -62,12 +62,10 @@ def test_a_wrong_twin_fails(monkeypatch):
     """Redrawing from p in place of (p - d)_+ gives another law."""
     decoder = verified(small_target(3, 4, seed=5), passes=1)
 
-    def from_p(self, state, rng, text, site, rejected, kept, checked):
-        at = rejected.nonzero().squeeze(1)
-        of_p = self.conditionals(checked.kept[at], site[at])
-        self._write(state, text[at], site[at], of_p.at(rng.categorical(text[at], of_p.log_weights())))
+    def from_p(self, of_p, of_d, uniform):
+        return of_p.draw(uniform).tokens
 
-    monkeypatch.setattr(Verified, "_redraw", from_p)
+    monkeypatch.setattr(Verified, "_redrawn", from_p)
     assert p_value(decoder, drawn(decoder)[0].ids) < 1e-8
 
 
@@ -113,6 +111,19 @@ def test_at_temperature_0_the_text_is_that_of_one_token_per_pass(sets):
         for _ in range(decoder.steps):
             decoder.reveal(one_by_one, likeliest, Law.unknown(one_by_one))
         assert torch.equal(state.ids, one_by_one.ids)
+
+
+@pytest.mark.parametrize("heat", [0.0, 1.0])
+def test_computing_everything_changes_nothing(monkeypatch, heat):
+    """A round of one shape, as a GPU records it: every draft and row that there may be, and those that are not needed unused."""
+    decoder = verified(small_target(4, 4, seed=3), passes=2, decoding_temperature=heat)
+    some, rows = drawn(decoder, 60)
+    round_of = Verified._round
+    monkeypatch.setattr(Verified, "_round", lambda self, *parts: round_of(self, *parts, everywhere=True))
+    every, same = drawn(decoder, 60)
+    for name in ("ids", "log_prob", "confidence", "rounds"):
+        assert torch.equal(getattr(some, name), getattr(every, name))
+    assert torch.equal(rows, same)
 
 
 def test_texts_do_not_depend_on_their_batch():

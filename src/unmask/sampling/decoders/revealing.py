@@ -376,15 +376,15 @@ def first_of_plan(
     across = order.unsqueeze(1).expand_as(information)
     information, ordered = information.gather(1, across.mT).gather(2, across), entropy.gather(1, order)
     sets = torch.arange(passes, device=blank.device)
-    room, weight = (blank.sum(1, keepdim=True) + sets) // passes, FALL ** sets.double()
+    count = blank.sum(1, keepdim=True)
+    room, weight = (count + sets) // passes, FALL ** sets.double()
     near = torch.zeros((*room.shape, blank.shape[1]), dtype=entropy.dtype, device=blank.device)
-    places = torch.zeros_like(order)
-    for place in range(blank.shape[1]):
+    places, one_less = torch.zeros_like(order), torch.full_like(count, -1)
+    for place in range(int(count.max())):  # blanks come first in the order
         term = torch.minimum(near[:, :, place], ordered[:, place : place + 1]) * weight
-        chosen = torch.where(room > 0, term, torch.inf).argmin(1, keepdim=True)
-        inside = sets == chosen
-        room = room - inside.long()
-        near = near + inside.unsqueeze(2) * information[:, place : place + 1]
+        chosen = term.masked_fill_(room <= 0, torch.inf).argmin(1, keepdim=True)
+        room.scatter_add_(1, chosen, one_less)
+        near.scatter_add_(1, chosen.unsqueeze(2).expand(-1, -1, near.shape[2]), information[:, place : place + 1])
         places[:, place : place + 1] = chosen
     number = torch.zeros_like(order).scatter(1, order, places)
     first = torch.where(blank, entropy, torch.inf).argmin(1, keepdim=True)
