@@ -8,7 +8,7 @@ from scipy.stats import chisquare
 
 from unmask.models.tabular import TabularMLM
 from unmask.sampling.decoders.decoder import decode
-from unmask.sampling.decoders.revealing import law
+from unmask.sampling.decoders.revealing import law, surest_and_least_dependent
 from unmask.sampling.decoders.verified import Verified
 from unmask.sampling.engine.passes import Passes
 from unmask.sampling.engine.randomness import ChainStreams
@@ -83,6 +83,27 @@ def test_drafts_from_any_distribution_leave_the_law_as_it_is(monkeypatch):
     state, _ = drawn(decoder)
     assert p_value(decoder, state.ids) > 1e-4
     assert state.rounds.double().mean() > usual.double().mean()
+
+
+def test_sets_begin_with_the_surest_and_go_on_with_the_least_dependent():
+    """Against plain loops; without dependence the order is that of the entropies."""
+    draw = torch.Generator().manual_seed(3)
+    entropy = torch.rand((20, 7), generator=draw, dtype=torch.float64)
+    blank = torch.rand((20, 7), generator=draw) < 0.8
+    blank[:, 0] = True
+    information = torch.rand((20, 7, 7), generator=draw, dtype=torch.float64) / 4
+    size = -(-blank.sum(1, keepdim=True) // 2)
+    for scale in (0.0, 1.0):
+        places = surest_and_least_dependent(entropy, blank, scale * information, size)
+        for i in range(20):
+            left, order = blank[i].nonzero()[:, 0].tolist(), list[int]()
+            while len(order) < int(size[i]):
+                near = {a: scale * sum(float(information[i, a, b]) for b in order) for a in left}
+                order.append(min(left, key=lambda a, near=near, h=entropy[i]: float(h[a]) + 64 * min(float(h[a]), near[a])))
+                left.remove(order[-1])
+            expected = [order.index(a) if a in order else 7 for a in range(7)]
+            assert places[i].tolist() == expected
+            assert scale or order == sorted(order, key=lambda a, h=entropy[i]: float(h[a]))
 
 
 def test_independent_sites_are_accepted_whole():

@@ -1,7 +1,7 @@
 """Verified sets: several blanks are drafted together, and each token still comes from its conditional given all tokens before it.
 
-Another decoder chooses a set K of blanks from the revealed tokens; i_1 ... i_m are its sites, lowest entropy first. A round
-drafts those that are left and verifies all drafts as rows of one call of the network:
+Another decoder chooses a set K of blanks and their order i_1 ... i_m from the revealed tokens. A round drafts those that are left
+and verifies all drafts as rows of one call of the network:
 
     draft    x_{i_j} ~ d_{i_j} independently; d: the conditionals of the last row that holds
     row j    reveals what is accepted and the first j drafts; p_j: its conditionals
@@ -94,8 +94,8 @@ class Verified(RevealingDecoder):
 
     @property
     def largest(self) -> int:
-        """The most sites that a set has: sets are of equal size where their number is given."""
-        return self.target.sites if self.options.passes is None else -(-self.target.sites // self.chooser.steps)
+        """The most sites that a set has."""
+        return -(-self.target.sites // self.chooser.steps)
 
     def init(self, n: int, rng: Randomness) -> VerifiedState:
         """n blank texts, none of which has been looked at."""
@@ -158,26 +158,23 @@ class Verified(RevealingDecoder):
         part.passes[texts] += 1
         part.log_q[texts, site], part.special[texts, site] = drawn.log_density, drawn.log_all - drawn.log_allowed
         part.steps[texts, site] = torch.full_like(texts, state.steps - 1)
-        part.entropy[texts, site] = conditionals.certainty()[0]
+        part.entropy[texts, site] = conditionals.entropy()
 
     def _choose(self, state: VerifiedState, texts: Int[Tensor, " m"], kept: Float[Tensor, "m F W"]) -> None:
-        """The next set of each of these texts, from conditionals that see all revealed tokens, lowest entropy first."""
+        """The next set of each of these texts, from conditionals that see all revealed tokens."""
         if not len(texts):
             return
         blank = self.blank(state)[texts]
-        entropy, confidence = torch.zeros_like(state.confidence[texts]), torch.ones_like(state.confidence[texts])
+        entropy = torch.zeros_like(state.confidence[texts])
         row, site = blank.nonzero().unbind(1)
-        entropy[row, site], confidence[row, site] = self.conditionals(kept[row, site], site).certainty().nan_to_num(0.0)
+        entropy[row, site] = self.conditionals(kept[row, site], site).entropy().nan_to_num(0.0)
         planned_on = entropy.device if len(texts) > FEW_TEXTS else torch.device("cpu")
-        parts = [one.to(planned_on) for one in (state.ids[texts], blank, entropy, confidence, state.order[texts])]
-        chosen, numbers = parts[1].clone(), state.sets[texts].to(planned_on)
+        parts = [one.to(planned_on) for one in (state.ids[texts], blank, entropy, state.order[texts])]
+        rank, numbers = torch.empty_like(parts[-1]), state.sets[texts].to(planned_on)
         for number in numbers.unique().tolist():
             here = (numbers == number).nonzero().squeeze(1)
-            if (left := self.chooser.steps - number) > 1:
-                chosen[here] &= self.choose(Seen._make([*(one[here] for one in parts), number, left]))
-        chosen = chosen.to(entropy.device)
-        rank = torch.where(chosen, entropy, torch.inf).argsort(dim=1, stable=True).argsort(dim=1)
-        state.rank[texts] = torch.where(chosen, rank, self.target.sites)
+            rank[here] = self.chooser.ranked(Seen._make([*(one[here] for one in parts), number, self.chooser.steps - number]))
+        state.rank[texts] = rank.to(entropy.device)
         state.sets[texts] += 1
 
     def _round(self, *parts: Tensor, everywhere: bool = False) -> tuple[Tensor, ...]:
