@@ -5,7 +5,6 @@ from unmask.answers.blanked_text import Completion as Completion
 from unmask.answers.blanked_text import Filling as Filling
 from unmask.answers.checking import Check as Check
 from unmask.answers.comparison import Comparison as Comparison
-from unmask.answers.conditionals import conditionals as conditionals
 from unmask.answers.dependence import Dependence as Dependence
 from unmask.answers.search import Search as Search
 from unmask.cloze import Cloze as Cloze
@@ -37,7 +36,6 @@ from unmask.sampling.registry import MaskPredict as MaskPredict
 from unmask.sampling.registry import RandomSets as RandomSets
 from unmask.sampling.registry import Revise as Revise
 from unmask.sampling.registry import SequentialBlock as SequentialBlock
-from unmask.sampling.registry import Threshold as Threshold
 from unmask.sampling.registry import Verified as Verified
 from unmask.sampling.run.diagnostics import Diagnosis as Diagnosis
 from unmask.sampling.run.result import SampleRun as SampleRun

@@ -466,9 +466,9 @@ def _all_measured(plan: Plan, engine: Engine, folder: RunFolder | None, progress
                         stream.write(as_json(failed[-1], indent=None) + "\n")
             else:
                 rows.add(answer.rows)
-            if not answer.more:
+            if not answer.more:  # a rate is that of whole batches
                 rows.end_batch()
-            report()
+                report()
     finally:
         rows.store()
     return Evaluation(plan.settings, rows.frame(plan.settings["constructions"]), len(plan.pairs), failed, plan.skipped)
