@@ -256,9 +256,6 @@ def test_columns_that_are_no_tokens_do_not_count(tiny, tiny_folder, tmp_path):
         ({"joints": ("mrf", "mrf")}, "mrf twice"),
         ({"pairs": 0}, "pairs 0 is out of range"),
         ({"support": "all", "alphabet": "abc"}, "exclude each other"),
-        ({"engine": "spark"}, "engine 'spark' is unknown"),
-        ({"engine": "ray:0"}, "engine 'ray:0' is not understood: give local, ray, or ray:4"),
-        ({"engine": "local:2"}, "engine 'local:2' is not understood"),
     ],
 )
 def test_a_wrong_request_is_refused_before_the_model_is_loaded(corpus, tmp_path, change, message):

@@ -61,7 +61,7 @@ class MaskedLM(ConditionalModel):
     ) -> None:
         refuse_unusable(network, tokenizer, name)
         if memory_budget is not None:
-            checks.whole("memory_budget", memory_budget, 1, checks.MOST_BYTES)
+            checks.whole("memory_budget", memory_budget, 1, 2**60)
         self.name, self.network, self.tokenizer = name, network.eval(), tokenizer
         first = next(network.parameters())
         self.device, self.dtype = first.device, first.dtype
