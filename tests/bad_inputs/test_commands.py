@@ -15,20 +15,13 @@ TEXTS: list[tuple[str, str]] = [
     ("fill ''", "empty"),
     ("fill 'the [MASK] \x07'", "control character"),
     (f"fill 'the [MASK] {'the ' * 40}'", "16"),
-    ("fill 'the [MASK]' --positions 2", "one or the other"),
     ("fill 'the cat' --positions 2;3", "positions"),
-    ("fill 'the cat' --positions -1", "outside"),
-    ("fill 'the cat' --positions 0", "special"),
-    ("fill 'the cat' --positions 2,2", "twice"),
     (f"fill 'the cat' --positions {'1' * 5000}", "positions"),
     ("fill 'the [MASK]' --targets aardvark", "aardvark"),
     ("fill 'the [MASK]' --alphabet cat,aardvark", "aardvark"),
     ("fill 'the [MASK]' --alphabet {world}/latin1.txt", "latin1"),
     ("fill 'the [MASK]' --alphabet [MASK]", "alphabet: '['"),
-    ("fill 'the [MASK]' --joint magic", "magic"),
     ("fill 'the [MASK]' --joint '[/b]'", "[/b]"),
-    ("fill 'the [MASK]' --device cuda:99", "cuda:99"),
-    ("fill 'the [MASK]' --dtype int8", "int8"),
     ("fill 'the [MASK]' --exact --candidates 3", "exact"),
     ("fill 'the [MASK]' 'and more'", "more"),
     ("fill", "no text"),
@@ -44,31 +37,20 @@ TEXTS: list[tuple[str, str]] = [
     ("score ''", "a text is empty"),
     ("compare 'the [WORD] [MASK]'", "which fill alone takes: put a [MASK] for each token"),
     ("sample 'the [GAP:2]'", "which fill alone takes"),
-    (f"compare {TEXT} --figure x.gif", "x.gif"),
     (f"compare {TEXT} --figure {{world}}/texts.txt/x.png", "texts.txt"),
     (f"compare {TEXT} --figure {LONG}.png", "long"),
-    ("compare '[MASK] [MASK] [MASK]' --figure x.png", "two blanks"),
-    ("dependence 'the cat sat' --positions 1,77", "77"),
     ("mutants 'the cat sat' --mutations cat2dog --alphabet {world}/none", "alphabet: '/'"),
     (f"mutants 'the cat sat' --mutations cat{'2' * 5000}dog", "residues 1 to 3"),
     ("mutants 'the cat sat' --positions 1 --save {world}/none/x.parquet", "folder"),
-    ("mutants 'the [MASK] sat' --positions 1", "blank"),
     ("mutants --file {world}/texts.txt --positions 1 --figure x.png", "one figure"),
     ("fill 'the [GAP:30-40] sat'", "30 tokens at their shortest and the model takes 16"),
-    ("fill 'the [GAP:12-13] a cat sat'", "with its blanks at their shortest the text has 18 tokens and the model takes 16"),
     (f"fill 'the [GAP:{'1' * 5000}] sat'", "too long: give at most 100,000 tokens"),
     ("fill '" + "[GAP:1-99999] " * 2000 + "'", "more than 64 ways"),
     (f"fill 'the [MASK]' --allow {'1' * 5000}=cat", "is not understood: give BLANK=WORDS"),
-    (f"fill 'the [MASK]' --match 'a{{{'1' * 5000}}}'", "not a regular expression"),
-    ("fill 'the [MASK]' --match '" + "(" * 5000 + "'", "not a regular expression"),
     ("fill 'the [MASK]' --forbid the,a,cat,dog,sat,ran,on,under,mat,tree,.,s", "no token of the model passes"),
     ("score {world}/keys.jsonl", "keys.jsonl line 1 has no field 'text'"),
     ("score --minimal-pairs {world}/keys.jsonl", "line 1 has no field 'sentence_good'"),
     ("score", "text"),
-    ("score {world}/none.txt", "none.txt"),
-    ("score {world}/empty.txt", "no text"),
-    ("score {world}/latin1.txt", "latin1"),
-    ("score {world}/deep.jsonl", "deep.jsonl"),
     ("score {world}/broken.jsonl", "broken.jsonl"),
     ("score 'the cat' --minimal-pairs {world}/none.jsonl", ""),
     ("evaluate --out {new}", "data"),
@@ -79,23 +61,16 @@ TEXTS: list[tuple[str, str]] = [
     ("evaluate --data {world}/surrogate.jsonl --out {new}", "surrogate.jsonl"),
     ("evaluate --data {world}/outside.jsonl --out {new}", "77"),
     ("evaluate --data {world}/texts.txt --out {world}/folder/../texts.txt --pairs 2", "texts.txt"),
-    ("evaluate --data {world}/texts.txt --out {model} --pairs 2", "model"),
     ("evaluate --data {world}/texts.txt --out {new} --engine ray:x", "engine"),
     ("sample --out {new} --length 3,x", "length"),
     ("sample --out {new} --init {world}/latin1.txt", "latin1"),
     ("sample --out {new} --init {world}/texts.txt --random-start", ""),
     ("sample 'the cat' --out {new}", "blank"),
-    ("sample --out {world}/texts.txt", "texts.txt"),
-    ("sample --out {model}", "model"),
     ("diagnose {world}/folder", "folder"),
     ("diagnose {model}", "model"),
     ("train --out {new}", "corpus"),
-    ("train {world}/latin1.txt --out {new}", "latin1"),
     ("train {world}/corrupt.txt.gz --out {new}", "corrupt.txt.gz"),
-    ("train {world}/deep.jsonl --out {new}", "deep.jsonl"),
     ("train {world}/texts.txt --out {world}/folder/..", ""),
-    ("train {world}/texts.txt --out {model}", "model"),
-    ("train {world}/texts.txt --out {world}/texts.txt", "texts.txt"),
     ("train {world}/texts.txt --out {new} --tokenizer {world}/texts.txt", "texts.txt"),
     ("train {world}/texts.txt --out {new} --init {world}/model-with-more-layers", "model-with-more-layers"),
     ("train --parallel {world}/texts.txt --out {new}", "parallel"),
@@ -104,9 +79,7 @@ TEXTS: list[tuple[str, str]] = [
     ("translate {world}/texts.txt --model {model} --save {world}/folder", "is a folder: name a file"),
     ("translate {world}/empty.txt --model {model}", "empty.txt' has no text: give one text per line"),
     ("translate {world}/texts.txt --model {model} --save {world}/none/x.jsonl", "of save does not exist: make it first"),
-    ("lab dictionary --out {new} --sites 1000000000", "sites"),
     ("lab dictionary --out {world}/texts.txt", "texts.txt"),
-    ("magic", "magic"),
     ("fil 'the [MASK]'", "fill"),
     ("fill 'the [MASK]' --nonsense", "nonsense"),
     ("fill 'the [MASK]' --top", "top"),
@@ -114,7 +87,7 @@ TEXTS: list[tuple[str, str]] = [
 NEEDS_MODEL = ("fill", "compare", "dependence", "mutants", "score", "evaluate", "sample")
 
 
-def with_model(line: str) -> str:
+def with_model(line):
     return f"{line} --model {{model}}" if line.split()[0] in NEEDS_MODEL else line
 
 
@@ -163,15 +136,7 @@ def test_models_that_cannot_serve(refused, name, line):
 
 
 @pytest.mark.parametrize("name", ["model-truncated", "model-not-finite", "model-with-fewer-layers", "model-with-code"])
-@pytest.mark.parametrize(
-    "line",
-    [
-        "evaluate --data {world}/texts.txt --out {new} --pairs 2",
-        "score 'the cat sat'",
-        "dependence 'the [MASK] [MASK]'",
-        "mutants 'the cat' --positions 2 --alphabet the,cat",
-    ],
-)
+@pytest.mark.parametrize("line", ["evaluate --data {world}/texts.txt --out {new} --pairs 2", "score 'the cat sat'"])
 def test_no_command_goes_past_the_loader(refused, name, line):
     assert name in refused(f"{line} --model {{world}}/{name}")
 

@@ -7,7 +7,6 @@ import json
 import os
 import shlex
 import shutil
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -45,7 +44,7 @@ RUNS = {
 }
 
 
-def contents(folder: Path) -> dict[str, str]:
+def contents(folder):
     """Every file below a folder with a hash of its bytes, and every folder and link."""
     found = {}
     for path in sorted(folder.rglob("*")):
@@ -55,7 +54,7 @@ def contents(folder: Path) -> dict[str, str]:
 
 
 @pytest.fixture
-def place(tmp_path: Path, tiny_folder: Path) -> Path:
+def place(tmp_path, tiny_folder):
     """A folder with a model, inputs, a run of every command, and a project of somebody."""
     shutil.copytree(tiny_folder, tmp_path / "model")
     for kind, file in RUNS.items():
@@ -71,13 +70,13 @@ def place(tmp_path: Path, tiny_folder: Path) -> Path:
 
 
 @pytest.fixture
-def refused(place: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., str]:
+def refused(place, monkeypatch):
     """refused(line, ...): the one line of a command that ends with exit code 2 and changes no byte."""
     monkeypatch.chdir(place)
     monkeypatch.setenv("HOME", str(place.parent))
     monkeypatch.setenv("XDG_CACHE_HOME", str(place.parent / "cache"))
 
-    def run(line: str, to: Path, given: Path) -> str:
+    def run(line, to, given):
         names = {"input": given, "words": place / "words.txt", "model": place / "model", "to": to, "new": place / "new"}
         before = contents(place)
         done = invoke([word.format(**names) for word in shlex.split(line)])
@@ -90,13 +89,13 @@ def refused(place: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., str]:
     return run
 
 
-def an_input(place: Path, ending: str) -> Path:
+def an_input(place, ending):
     path = place / f"input{ending}"
     path.write_text("the [MASK] [MASK]\n")
     return path
 
 
-def linked(way: str, place: Path, target: Path, ending: str) -> Path:
+def linked(way, place, target, ending):
     """The file itself, or another name of it."""
     if way == "itself":
         return target
@@ -108,7 +107,7 @@ def linked(way: str, place: Path, target: Path, ending: str) -> Path:
 @pytest.mark.parametrize("way", ["itself", "symlink", "hard link"])
 @pytest.mark.parametrize("which", ["input", "words", "config.json", "model.safetensors"])
 @pytest.mark.parametrize("option", FILES)
-def test_no_file_that_is_read_is_written(place: Path, refused: Callable[..., str], option: str, which: str, way: str) -> None:
+def test_no_file_that_is_read_is_written(place, refused, option, which, way):
     line, ending = FILES[option]
     if f"{{{which}}}" not in line and which in ("input", "words"):
         return  # this command does not read it
@@ -124,7 +123,7 @@ def test_no_file_that_is_read_is_written(place: Path, refused: Callable[..., str
 
 @pytest.mark.parametrize("folder", ["model", *(f"run-{kind}" for kind in RUNS), "run-sample/figures"])
 @pytest.mark.parametrize("option", FILES)
-def test_no_file_goes_into_a_model_or_a_run(place: Path, refused: Callable[..., str], option: str, folder: str) -> None:
+def test_no_file_goes_into_a_model_or_a_run(place, refused, option, folder):
     line, ending = FILES[option]
     said = refused(line, place / folder / f"new{ending}", an_input(place, ending))
     assert "in the folder of a model" in said if folder == "model" else f"run of `unmask {folder[4:].split('/')[0]}`" in said
@@ -133,7 +132,7 @@ def test_no_file_goes_into_a_model_or_a_run(place: Path, refused: Callable[..., 
 
 
 @pytest.mark.parametrize("option", FILES)
-def test_a_file_of_somebody_is_not_replaced(place: Path, refused: Callable[..., str], option: str) -> None:
+def test_a_file_of_somebody_is_not_replaced(place, refused, option):
     line, ending = FILES[option]
     theirs = place / "project" / f"notes{ending}"
     theirs.write_text("years of work")
@@ -144,12 +143,9 @@ PLACES = ["model", "model/new", *(f"run-{kind}" for kind in RUNS), "run-sample/n
 
 
 @pytest.mark.parametrize(
-    ("option", "folder"),
-    [(option, folder) for option in FOLDERS for folder in PLACES if folder != f"run-{option.split()[0]}"],
+    ("option", "folder"), [(option, folder) for option in FOLDERS for folder in PLACES if folder != f"run-{option.split()[0]}"]
 )
-def test_no_run_goes_into_a_model_a_project_or_another_run(
-    place: Path, refused: Callable[..., str], option: str, folder: str
-) -> None:
+def test_no_run_goes_into_a_model_a_project_or_another_run(place, refused, option, folder):
     given = an_input(place, ".jsonl" if "pairs" in option else ".txt")
     refused(FOLDERS[option], place / folder, given)
     (place / "alias").symlink_to(place / folder)
@@ -157,14 +153,14 @@ def test_no_run_goes_into_a_model_a_project_or_another_run(
 
 
 @pytest.mark.parametrize("option", [option for option, line in FOLDERS.items() if "{input}" in line])
-def test_no_run_goes_onto_a_file_that_is_read_or_around_it(place: Path, refused: Callable[..., str], option: str) -> None:
+def test_no_run_goes_onto_a_file_that_is_read_or_around_it(place, refused, option):
     (place / "inputs").mkdir()
     given = an_input(place / "inputs", ".jsonl" if "pairs" in option else ".txt")
     assert "read by this very command" in refused(FOLDERS[option], given, given)
     assert "which this very command reads" in refused(FOLDERS[option], place / "inputs", given)
 
 
-def test_standard_input_from_a_file_is_read(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_standard_input_from_a_file_is_read(place, monkeypatch):
     """`unmask translate - --save x < x`"""
     file = place / "x.jsonl"
     file.write_text('{"text": "the cat"}\n')
@@ -174,7 +170,7 @@ def test_standard_input_from_a_file_is_read(place: Path, monkeypatch: pytest.Mon
             unmask.translate(Path("-"), model=place / "model", save=file)
 
 
-def test_methods_that_write_refuse_too(place: Path, tiny_folder: Path) -> None:
+def test_methods_that_write_refuse_too(place, tiny_folder):
     found = unmask.mutants("the cat", "cat2dog", alphabet="cat,dog", model=tiny_folder)
     with pytest.raises(InputError, match="in the folder of a model"):
         found.write(place / "model" / "x.parquet")
@@ -182,7 +178,7 @@ def test_methods_that_write_refuse_too(place: Path, tiny_folder: Path) -> None:
         found.write(place / "run-sample" / "results.parquet")
 
 
-def test_own_files_are_replaced(place: Path, tiny_folder: Path) -> None:
+def test_own_files_are_replaced(place, tiny_folder):
     """What stays allowed: a file that the command wrote itself, in a folder with other files, also through a link."""
     options = {"alphabet": "cat,dog,sat", "model": tiny_folder}
     for name in ("effects.parquet", "effects.png"):

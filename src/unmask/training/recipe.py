@@ -67,7 +67,7 @@ class Masked:
     Parameters
     ----------
     masking
-        fixed:R, uniform:A-B, k:N or words:R [default: uniform:0.05-0.45, of translations uniform:0-1].
+        fixed:R, uniform:A-B or k:N [default: uniform:0.05-0.45, of translations uniform:0-1].
     loss
         factorised, or block (chain rule inside the masked block).
     mask_source
