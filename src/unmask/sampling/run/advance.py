@@ -574,8 +574,8 @@ def _moved(run: GroupRun, model: MaskedLM, free: list[int]) -> Iterator[list[dic
             accepted, proposed, changed = outcome
             positions = [free[site] for site in sites]
             move = {"positions": positions, "tokens": model.decode([ids[position] for position in positions])}
-            no_drafts = {"confidence": None, "rejected": []}
-            moves.append({**move, "proposed": proposed, "changed": changed, "accepted": accepted, **no_drafts})
+            outcomes = {"proposed": proposed, "changed": changed, "accepted": accepted}
+            moves.append({**move, **outcomes, "confidence": None, "rejected": []})
         yield moves
 
 
