@@ -336,7 +336,7 @@ USUAL_TOKENS = 12
 
 def seconds_per_pair(model: MaskedLM, tokens: int) -> float:
     """About how long a pair over this many tokens takes on two cores, by the size of model and tables alone."""
-    return tokens * (2 * (model.multiplications(USUAL_TOKENS) or 0) / SPEED + tokens * SECONDS_PER_CELL)
+    return tokens * (2 * (model.multiplications(USUAL_TOKENS) or 0) / SPEED["cpu"] + tokens * SECONDS_PER_CELL)
 
 
 def usual_pairs(model: MaskedLM, tokens: int, shared: bool) -> int:

@@ -60,7 +60,7 @@ from unmask.sampling.registry import entry_of
 from unmask.sampling.target import Target
 from unmask.scoring.registry import SCORES, AnyOrder, DecoderLaw, MaskedRange, Score, sharing
 from unmask.scoring.texts import Encoded
-from unmask.tables.lattice import along_orders_and_lost, lattice, log_mean_of_sampled, random_orders
+from unmask.tables.lattice import along_orders, lattice, log_mean_of_sampled, random_orders
 from unmask.tables.revealing import Conditionals, logit_rows, lost_nats, outside, regular_tokens
 
 GPU_LOGITS = 2**31
@@ -478,6 +478,6 @@ def _any_order(conditionals: Conditionals, batch: TextBatch, score: AnyOrder, ex
     for ids, sites in zip(batch.ids, batch.sites, strict=True):  # by a seed that depends on the text alone
         number = int(content_hash(f"{score.seed} {ids.tolist()} {sites.tolist()}"), 16) % (2**63 - 1)
         drawn.append(random_orders(1, score.orders, batch.sites.shape[1], torch.Generator().manual_seed(number)))
-    log_p, lost = along_orders_and_lost(conditionals, batch.ids, batch.sites, torch.cat(drawn).to(conditionals.model.device))
+    log_p, lost = along_orders(conditionals, batch.ids, batch.sites, torch.cat(drawn).to(conditionals.model.device))
     log_mean, error = log_mean_of_sampled(log_p)
     return log_mean, error, log_p.mean(1), log_mean - log_mean_of_sampled(log_p - lost)[0]
