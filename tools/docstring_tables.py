@@ -60,13 +60,25 @@ def table(rows: list[list[str]]) -> str:
     return "\n".join(f"| {name} | {meaning} |" for name, meaning in [("name", "meaning"), ("---", "---"), *cells])
 
 
+def with_model(docstring: str, function: griffe.Object) -> str:
+    """The docstring with the help of `model`, which the type of this parameter has, as the last parameter."""
+    names = [parameter.name for parameter in getattr(function, "parameters", ())]
+    text, parameters, rest = docstring.partition(PARAMETERS)
+    if "model" not in names or not parameters or rest.startswith("model\n") or "\nmodel\n" in rest:
+        return docstring
+    from unmask.models.load import HELP
+
+    listed, example, examples = rest.partition(f"\n\n{EXAMPLE}")
+    return f"{text}{parameters}{listed.rstrip()}\nmodel\n    {HELP}{example}{examples}"
+
+
 class DocstringTables(griffe.Extension):
     """Applies `markdown` to every docstring, and shows settings as dataclasses."""
 
     def on_instance(self, *, obj: griffe.Object, **_: Any) -> None:
         """Rewrite the docstring."""
         if obj.docstring:
-            obj.docstring.value = markdown(obj.docstring.value)
+            obj.docstring.value = markdown(with_model(obj.docstring.value, obj))
 
     def on_class_instance(self, *, cls: griffe.Class, **_: Any) -> None:
         """Name the decorator of settings as mkdocstrings knows it."""

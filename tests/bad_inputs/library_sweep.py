@@ -139,8 +139,6 @@ def bases(model: str, folder: Path) -> dict[str, tuple[Callable[..., Any], dict[
         ),
         "mutants measured": (unmask.mutants, {**against, **work}),
         "conditionals": (unmask.conditionals, {"text": two, "model": lm}),
-        "pipeline": (unmask.pipeline, {"model": lm}),
-        "pipeline of a text": (unmask.pipeline(model=lm).__call__, {"inputs": two, "top_k": 2}),
         "check": (unmask.check, {"model": lm, "progress": begun}),
         "score": (unmask.score, {"texts": ["the cat sat"], "model": lm, "progress": begun}),
         "score any_order": (

@@ -27,6 +27,7 @@ PATIENCE = 0.5
 LONGEST_WORD = 300
 """Characters of a word, or a path, that a line on standard error shows whole."""
 AGAIN, RESUME = "give the same command again to continue", "add --resume to the same command to continue"
+RUN_FILES = ("settings.json", "training/settings.json")
 SHOW_CURSOR = "\x1b[?25h"
 
 
@@ -45,9 +46,8 @@ def listen() -> None:
     So does one that comes while a module is imported, where libraries may catch any exception.
     A signal that the parent process ignores (nohup, a job in the background) stays ignored.
     """
-    for name in ("SIGINT", "SIGTERM", "SIGHUP"):
-        number = getattr(signal, name, None)
-        if number is not None and signal.getsignal(number) is not signal.SIG_IGN:
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) is not signal.SIG_IGN:
             signal.signal(number, _interrupted)
 
 
@@ -77,12 +77,10 @@ def reported(verb: str, out: object = None) -> Iterator[None]:
 
 
 def _report_interrupt(by_torchrun: bool = False) -> None:
-    from unmask.runs.outputs import run_in
-
     verb, out = _State.command
     if _State.reported:
         return
-    if isinstance(out, str | Path) and run_in(Path(out).expanduser()) == verb and rank() == 0:
+    if isinstance(out, str | Path) and any((Path(out).expanduser() / file).is_file() for file in RUN_FILES) and rank() == 0:
         print_line(f"stopped; the work so far is kept in {out}: {RESUME if verb == 'train' else AGAIN}")
     elif by_torchrun:
         print_line(f"process {rank()} is stopped by torchrun: another process of the run has ended, or the run was stopped")
@@ -122,21 +120,14 @@ def _interrupted(number: int, frame: FrameType | None) -> None:
         _State.heard = now
         if number == signal.SIGTERM and os.environ.get("WORLD_SIZE", "1") != "1":
             _report_interrupt(by_torchrun=True)  # at once: an error of the process that torchrun lost may be on its way
-        if _importing(frame):
-            _report_interrupt()
-            leave_now()
+        while frame is not None:
+            if frame.f_code.co_filename.startswith("<frozen importlib"):  # a module is being imported
+                _report_interrupt()
+                leave_now()
+            frame = frame.f_back
         raise KeyboardInterrupt
     if now - _State.heard > PATIENCE:
         leave_now()
-
-
-def _importing(frame: FrameType | None) -> bool:
-    """Whether a module is being imported there."""
-    while frame is not None:
-        if frame.f_code.co_filename.startswith("<frozen importlib"):
-            return True
-        frame = frame.f_back
-    return False
 
 
 def prepare() -> None:
@@ -176,23 +167,18 @@ def one_line_warnings() -> Iterator[None]:
             printed.add(line)
             print_line(f"warning: {line}")
 
-    log, lines = logging.getLogger("unmask"), logging.Handler(logging.WARNING)
-    lines.emit = lambda record: show(record.getMessage())  # type: ignore[method-assign]
-    others, nowhere = logging.getLogger(), logging.NullHandler()  # without a handler, Python would print what they log
+    log, lines = logging.getLogger(), logging.Handler(logging.WARNING)  # without a handler, Python would print what others log
+    lines.emit = lambda record: show(record.getMessage()) if record.name.startswith("unmask") else None  # type: ignore[method-assign]
     with warnings.catch_warnings():
         if not sys.warnoptions:
             warnings.simplefilter("ignore")
             warnings.simplefilter("always", UserWarning)
         warnings.showwarning = show
         log.addHandler(lines)
-        others.addHandler(nowhere)
-        propagate, log.propagate = log.propagate, False
         try:
             yield
         finally:
-            log.propagate = propagate
             log.removeHandler(lines)
-            others.removeHandler(nowhere)
 
 
 def print_line(line: str) -> None:

@@ -36,8 +36,7 @@ from unmask.errors import InputError
 from unmask.formats import at_most
 from unmask.results import Result
 from unmask.runs.files import atomic_path, plain, reading, write_atomically, write_json
-from unmask.runs.outputs import LAB as MANIFEST
-from unmask.runs.outputs import output_folder
+from unmask.runs.folder import output_folder
 from unmask.runs.progress import Progress
 from unmask.signature import Function, Written, checked, settings
 
@@ -52,6 +51,7 @@ if TYPE_CHECKING:
     from unmask.lab.model import Counts, LabModel, Vector
 
 Item = TypeVar("Item")
+MANIFEST = "lab.json"
 Numbers = Annotated[str | float | Sequence[float], Written(metavar="NUMBERS")]
 Sizes = Annotated[str | int | Sequence[int], Written(metavar="SIZES")]
 Strength = Annotated[float, Interval(ge=-10_000, le=10_000)]
@@ -300,10 +300,8 @@ def lab_folder(out: Out) -> Path | None:
     """`out` as a path, if it is new, empty or the lab's; nothing is written."""
     if out is None:
         return None
-    folder = output_folder("out", out, ())
+    folder = output_folder(out)
     with reading(folder):
-        if folder.exists() and not folder.is_dir():
-            raise InputError(f"out {str(folder)!r} is a file: name a new folder")
         if folder.is_dir() and any(folder.iterdir()) and not (folder / MANIFEST).is_file():
             raise InputError(f"out {str(folder)!r} is not empty and holds no lab report ({MANIFEST}): name a new or empty folder")
     return folder

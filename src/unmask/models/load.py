@@ -17,13 +17,15 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 from unmask.errors import InputError, UnmaskWarning
 from unmask.signature import Loaded, Written, checked
 
+HELP = "Folder or hub name of a masked language model [default: the bundled English model]."
+
 if TYPE_CHECKING:
     from unmask.models.masked_lm import MaskedLM
     from unmask.runs.engine import Workers
 
     Model: TypeAlias = MaskedLM | str | os.PathLike[str] | Callable[[], MaskedLM] | None
 else:
-    Model = Annotated[Any, Loaded("unmask.models.load:load", "MaskedLM"), Written(short="-m", named=True)]
+    Model = Annotated[Any, Loaded("unmask.models.load:load", "MaskedLM"), Written(short="-m", named=True, help=HELP)]
 
 KEPT = 2
 _loaded: OrderedDict[object, MaskedLM] = OrderedDict()

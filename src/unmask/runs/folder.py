@@ -53,10 +53,17 @@ FOLDERS_OWN = ("kind", "format", "begun")
 """Entries of settings.json that are not the user's."""
 ANOTHER = "choose another --out folder"
 DELETE_PART = "delete it and give the same command again"
+DATA_FILES = (".parquet", ".csv", ".tsv", ".json", ".jsonl")
 
 
 class RunFolder:
-    """The folder of one run, held for writing between `with` and its end."""
+    """The folder of one run, held for writing between `with` and its end.
+
+    path     where results go; settings, lock and parts lie there too, or in its subfolder `inside`
+    kind     the command, such as `evaluate`
+    model    the fingerprint of the model: the setting `weights`
+    remedy   what the user can do about a damaged part
+    """
 
     def __init__(
         self,
@@ -70,15 +77,9 @@ class RunFolder:
         inside: str = "",
         remedy: str = DELETE_PART,
     ) -> None:
-        """`path` is where results go; settings, lock and parts lie there too, or in its subfolder `inside`.
-
-        kind     the command, such as `evaluate`
-        model    the fingerprint of the model: the setting `weights`
-        remedy   what the user can do about a damaged part
-        """
         self.path = user_path(path, "out")
         self.own = self.path / inside
-        self.kind, self.remedy = kind, remedy
+        self.kind, self.inside, self.remedy = kind, inside, remedy
         self.settings: dict[str, Any] = plain({**settings, "weights": model} if model else settings)
         self._same_content, self._may_grow = dict(same_content or {}), frozenset(may_grow)
         self._lock: IO[bytes] | None = None
@@ -101,7 +102,8 @@ class RunFolder:
             with suppress(OSError):
                 for folder in self._made[1:]:
                     folder.rmdir()
-        self._release()
+        if self._lock:
+            self._lock.close()
 
     def store(
         self, rows: Sequence[Mapping[str, Any]] | pyarrow.Table, columns: pyarrow.Schema | None = None, name: str | None = None
@@ -127,13 +129,11 @@ class RunFolder:
 
     def _look(self) -> dict[str, Any] | None:
         """The stored settings if that run may continue; None if there is no run and one may begin. Writes nothing."""
-        inside = self.own.relative_to(self.path).as_posix()
-        stored = refuse_foreign(self.path, self.kind, inside)
-        if stored is None:
-            return None
-        if not _other_files(self.path, self.own / "settings.json"):
+        stored = refuse_foreign(self.path, self.kind, self.inside)
+        if stored is not None and not _other_files(self.path, self.own / "settings.json"):
             return {**{name: stored[name] for name in FOLDERS_OWN}, **self.settings}
-        self._refuse_other_settings(stored)
+        if stored is not None:
+            self._refuse_other_settings(stored)
         return stored
 
     def _refuse_other_settings(self, stored: Mapping[str, Any]) -> None:
@@ -153,11 +153,9 @@ class RunFolder:
                 option = next(one for one in [*now, *before] if before.get(one) != now.get(one))
                 name, before, now = f"{name}_{option}" if option == "name" else option, before.get(option), now.get(option)
             if before != now:
-                shown = name if name.isidentifier() else repr(name)
-                raise InputError(
-                    f"{str(self.path)!r} holds a run with {shown} {_show(before)}, not {_show(now)}: "
-                    "give the same settings to continue it, or another --out folder"
-                )
+                different = f"{name if name.isidentifier() else repr(name)} {_show(before)}, not {_show(now)}"
+                use = "give the same settings to continue it, or another --out folder"
+                raise InputError(f"{str(self.path)!r} holds a run with {different}: {use}")
 
     def _settle(self, stored: dict[str, Any] | None) -> None:
         """Under the lock: settings written where they are new or have grown, leftovers of a kill removed."""
@@ -181,30 +179,36 @@ class RunFolder:
             try:
                 fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
-                self._release()
+                self._lock.close()
                 raise InputError(f"another run is writing to {str(self.path)!r}: wait for it, or {ANOTHER}") from None
 
-    def _release(self) -> None:
-        if self._lock:
-            self._lock.close()
-            self._lock = None
+
+def output_folder(out: str | os.PathLike[str]) -> Path:
+    """The path of the option `out`, if a folder is there or can be made; its content is not looked at."""
+    path = user_path(out, "out")
+    if path.suffix.lower() in DATA_FILES and not path.exists():
+        raise InputError(f"out {str(path)!r} is named like a file, and out is a folder: name it without {path.suffix}")
+    refuse_unmakeable(path, ANOTHER)
+    return path
+
+
+def run_output(kind: str, out: str | os.PathLike[str] | None) -> Path | None:
+    """The folder of a run of the command `kind`, if one may begin or continue there; None without `out`. Needs no model."""
+    folder = None if out is None else output_folder(out)
+    if folder is not None:
+        refuse_foreign(folder, kind)
+    return folder
 
 
 def refuse_foreign(path: Path, kind: str, inside: str = "") -> dict[str, Any] | None:
-    """The stored settings of the run in a folder, None where one may begin; a folder of anything else is refused.
-
-    Needs no model, and writes nothing: to be called before one is loaded.
-    """
+    """The stored settings of the run in a folder, None where one may begin; a folder of anything else is refused."""
     refuse_unmakeable(path, ANOTHER)
     settings = path / inside / "settings.json"
     with writing(path, ANOTHER):
-        if path.exists() and not path.is_dir():
-            raise InputError(f"{str(path)!r} is a file: {ANOTHER}")
-        there = settings.is_file()
-        more = _other_files(path, settings)
+        there, more = settings.is_file(), _other_files(path, settings)
+    if not there and more:
+        raise InputError(f"folder {str(path)!r} is not empty and holds no run: {ANOTHER}")
     if not there:
-        if more:
-            raise InputError(f"folder {str(path)!r} is not empty and holds no run: {ANOTHER}")
         return None
     stored = read_settings(path, kind, inside)
     if stored.get("format") != FORMAT or any(name not in stored for name in FOLDERS_OWN):

@@ -6,7 +6,7 @@ import json
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, fields, replace
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any
 
 from annotated_types import Interval
 
@@ -44,11 +44,8 @@ class Start:
     random_start: bool = False
     allow: Annotated[Mapping[int, Sequence[str]] | None, Written("POSITION=TOKENS")] = None
     alphabet: Annotated[Any, Written(metavar="TOKENS")] = ()
-    sources: ClassVar[tuple[Any, ...]] = ((), ())
-    """What `init` and `alphabet` were read from: no run is written there."""
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "sources", (self.init, self.alphabet))
         object.__setattr__(self, "init", start_texts(self.init))
         if self.alphabet != ():
             from unmask.models.text.blanks import alphabet_tokens

@@ -291,6 +291,8 @@ SEVERAL = Method(SCORE.registry, several=True, parse=SCORE.parse)
 
 def parsed(name: str) -> Score:
     """The score of a name, such as decoder:interleaved@4; an unknown one raises, with the nearest."""
+    if name == "surprisal":
+        raise InputError("score surprisal is not a name: use left_to_right with rows words, whose surprisal is a column")
     if not name.startswith(DECODER):
         return SCORES[one_of("score", name, [*SCORES, *LAWS])]()
     decoder, at, passes = name.removeprefix(DECODER).partition("@")

@@ -33,8 +33,7 @@ from unmask.answers.checking import look_at_first
 from unmask.formats import excerpt
 from unmask.models.load import Model, as_model
 from unmask.results import Result
-from unmask.runs.files import write_table
-from unmask.runs.outputs import answer_file
+from unmask.runs.files import answer_file, write_table
 from unmask.runs.progress import Progress
 from unmask.scoring.registry import chosen_of_variants
 from unmask.signature import checked

@@ -42,8 +42,7 @@ from unmask.joints.registry import DEFAULT_OF_MUTANTS, named
 from unmask.models.load import Model, as_model
 from unmask.models.masked_lm import MaskedLM
 from unmask.results import Result
-from unmask.runs.files import write_table
-from unmask.runs.outputs import answer_file
+from unmask.runs.files import answer_file, write_table
 from unmask.runs.progress import Enough, Progress
 from unmask.signature import checked
 from unmask.tables.candidates import MAX_PASSES

@@ -27,12 +27,8 @@ def check(
 
     Parameters
     ----------
-    model
-        Folder or hub name of a masked language model [default: the bundled English model].
     data
         Texts of the kind it was trained on: one per line, or .fasta; - is standard input. Or a list of texts.
-    progress
-        Called with (done, in all, what is counted).
 
     >>> unmask.check().concerns
     ()

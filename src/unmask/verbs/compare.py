@@ -41,8 +41,6 @@ def compare(
     ----------
     text
         Text with [MASK] at each blank.
-    model
-        Folder or hub name of a masked language model [default: the bundled English model].
     joints
         all, or some constructions of `fill`, such as product,chain.
     joint
@@ -63,8 +61,6 @@ def compare(
         Draw the joint of two blanks, independent and by the default, to this file (png, pdf, svg).
     force
         Go on where there are more than 200,000 passes or a billion cells.
-    progress
-        Called with (done, in all, what is counted).
 
     >>> found = unmask.compare("The [MASK] [MASK] at the casino.", joints="product,mrf,chain", candidates=32)
     >>> list(found.joints), found.ranked_by

@@ -11,7 +11,7 @@ from unmask.errors import InputError
 from unmask.models.load import Model
 from unmask.runs.progress import Progress
 from unmask.signature import Written, checked
-from unmask.verbs.shared import Alphabet, Joint, PathLike, Positions, Texts, one_or_many
+from unmask.verbs.shared import Alphabet, Joint, PathLike, Positions, Texts, one_or_many, refuse_given
 
 if TYPE_CHECKING:
     from unmask.answers.dependence import Dependence
@@ -45,8 +45,6 @@ def dependence(
     ----------
     text
         Text with [MASK] at two blanks or more, or a whole text.
-    model
-        Folder or hub name of a masked language model [default: the bundled English model].
     positions
         Which tokens of a whole text, such as 2,3,6; the first, usually [CLS], is 0 [default: all but special ones].
     joint
@@ -68,24 +66,12 @@ def dependence(
         Of a profile: the most texts to measure on.
     save
         Of a profile: file for it, JSON; least-dependent decoding reads it (profile).
-    progress
-        Called with (done, in all, what is counted).
 
     >>> unmask.dependence("The [MASK] [MASK] at the casino.", candidates=16).tokens
     ('[MASK]', '[MASK]')
     """
     if profile is not None:
-        unused = {
-            "text": text is not None,
-            "positions": positions is not None,
-            "joint": joint != "pseudo_gibbs",
-            "others": others is not None,
-            "alphabet": alphabet is not None,
-            "figure": figure is not None,
-            "force": force,
-        }
-        for name in (name for name, used in unused.items() if used):
-            raise InputError(f"{name} was given with profile, which does not use it: leave it out")
+        refuse_given(dependence, locals(), ("text", "positions", "joint", "others", "alphabet", "figure", "force"), "profile")
         from unmask.answers.dependence import written_profile
 
         yield written_profile(model, profile, sentences, candidates, save, progress)

@@ -47,8 +47,6 @@ def evaluate(
     data
         Texts: a file with one per line, .conllu or .fasta (also .gz, .xz), - (standard input), or snli or xsum; or pairs: .jsonl
         with {"text": ..., "block": [i, j]} per line, in tokens. In Python also a list of texts.
-    model
-        Folder or hub name of a masked language model [default: the bundled English model].
     scheme
         Two positions anywhere, or two adjacent ones.
     pairs
@@ -71,8 +69,6 @@ def evaluate(
         Folder of the run; the same command continues a run that was stopped. Left out, the result is in memory only.
     engine
         local, ray (a cluster: a worker per GPU, or per two CPUs), or ray:4 with another number of workers.
-    progress
-        Called with (done, in all, what is counted).
 
     >>> texts, words = ["The cat sat on the mat.", "The dog sat on the bed."], "cat,dog,sat,lay,mat,bed"
     >>> unmask.evaluate(texts, pairs=2, joints="product,chain", alphabet=words).pairs
@@ -80,7 +76,7 @@ def evaluate(
     """
     from unmask.evaluation.measure import KIND, evaluated
     from unmask.models.text.blanks import alphabet_tokens
-    from unmask.runs.outputs import run_output
+    from unmask.runs.folder import run_output
 
     if paper:
         if joints != "all" or support != "regular" or alphabet is not None:
@@ -95,5 +91,5 @@ def evaluate(
         "support": support,
         "alphabet": None if alphabet is None else list(alphabet_tokens(alphabet)),
     }
-    folder = run_output(KIND, out, (data, alphabet, model))
+    folder = run_output(KIND, out)
     return evaluated(data, model, settings, (scheme, pairs, seed), memory, folder, engine, progress)

@@ -44,8 +44,6 @@ def fill(
     ----------
     text
         Text with [MASK] at each blank, [WORD] for a whole word or [GAP:2-5] for two to five tokens.
-    model
-        Folder or hub name of a masked language model [default: the bundled English model].
     joint
         How the joint is derived: product, mrf_logit, mrf, hcb, arnold_gokhale, balanced, pseudo_gibbs, restarted, chain or
         family:ALPHA,LAMBDA [default: restarted for one or two blanks, chain from three on].
@@ -65,8 +63,6 @@ def fill(
         Search over the whole vocabulary, and constraints on fillings.
     force
         Go on where there are more than 200,000 passes or a billion cells.
-    progress
-        Called with (done, in all, what is counted).
 
     >>> found = unmask.fill("She drank a cup of [MASK].", top=2)
     >>> [completion.text for completion in found.completions]

@@ -44,8 +44,6 @@ def frontier(
     data
         Texts: a file with one per line, .conllu or .fasta (also .gz, .xz), - (standard input), or snli or xsum. In Python also a
         list of texts.
-    model
-        Folder or hub name of a masked language model [default: the bundled English model].
     decoders
         Decoders with a law [default: all].
     passes
@@ -60,20 +58,18 @@ def frontier(
         Seed of random orders and of the bootstrap.
     out
         Folder of the run; the same command continues a run that was stopped. Left out, the result is in memory only.
-    progress
-        Called with (done, in all, what is counted).
 
     >>> texts = ["The dog barked at the old man.", "A girl sat on the red chair."]
     >>> unmask.frontier(texts, decoders=["interleaved"], passes=[2], length=8).to_frame()["decoder"].tolist()
     ['interleaved', 'surest first', 'random order', 'left to right']
     """
     from unmask.evaluation.frontier import KIND, Point, measured_frontier
-    from unmask.runs.outputs import run_output
+    from unmask.runs.folder import run_output
 
     for name in decoders or ():
         refuse_no_law(f"decoders {name}", name)
         one_of("decoders", name, with_law())
-    folder = run_output(KIND, out, (data, model))
+    folder = run_output(KIND, out)
     names = dict.fromkeys(with_law() if decoders is None else decoders)
     numbers = sorted({whole("passes", number, 1, MOST_TOKENS) for number in passes})
     points = [Point(name, number) for name in names for number in numbers if number < length]

@@ -53,8 +53,6 @@ def score(
     score
         Names: pll, pll_word, energy_raw, energy_norm, left_to_right, right_to_left, confident, any_order, order_bounds,
         decoder:NAME@PASSES. In Python also entries, such as unmask.AnyOrder(orders=32).
-    model
-        Folder or hub name of a masked language model [default: the bundled English model].
     minimal_pairs
         Minimal pairs instead of texts: .jsonl or .csv with sentence_good and sentence_bad; or a folder.
     rows
@@ -74,14 +72,12 @@ def score(
         local, ray (a cluster: a worker per GPU, or per two CPUs), or ray:4 with another number of workers.
     sink
         Called with each row as it comes; rows are then not kept in memory.
-    progress
-        Called with (done, in all, what is counted).
 
     >>> scores = unmask.score(["The cats sit here.", "The cats sits here."], ["pll", unmask.AnyOrder(orders=32)])
     >>> scores.rows[0]["pll"] > scores.rows[1]["pll"]
     True
     """
-    from unmask.runs.outputs import run_output
+    from unmask.runs.folder import run_output
     from unmask.scoring.score import KIND, RowShape, Run, check_format, score_items, score_pairs
     from unmask.scoring.texts import items_again, pairs_of
 
@@ -96,7 +92,7 @@ def score(
     if field is not None and minimal_pairs is not None:
         raise InputError(f"field {field} names the column of texts, and pairs have two: leave it out")
     check_format(format, rows, on_stream=False)
-    folder = run_output(KIND, out, (texts if isinstance(texts, Path) else None, minimal_pairs, model))
+    folder = run_output(KIND, out)
     run = Run(model, shape, folder, format, engine)
     if minimal_pairs is not None:
         return score_pairs(run, list(pairs_of(minimal_pairs)), progress)

@@ -30,8 +30,6 @@ def serve(
 
     Parameters
     ----------
-    model
-        Folder or hub name of a masked language model [default: the bundled English model].
     beside
         Another model, which the page shows in place of the first or beside it; repeat for more.
     host

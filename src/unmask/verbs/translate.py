@@ -74,52 +74,39 @@ def translate(
         Keep the run in this folder, its lines in translations.jsonl; the same command continues a run that was stopped.
     engine
         local, ray (a cluster: a worker per GPU, or per two CPUs), or ray:4 with another number of workers.
-    progress
-        Called with (done, in all, what is counted).
     """
     from contextlib import nullcontext
 
     from unmask.models.load import is_shared, workers_for
-    from unmask.runs.files import write_atomically
+    from unmask.runs.files import output_file, write_atomically
     from unmask.runs.fingerprint import content_hash
-    from unmask.runs.folder import RunFolder
-    from unmask.runs.outputs import output_file, run_output
+    from unmask.runs.folder import RunFolder, run_output
+    from unmask.translation import translators
     from unmask.translation.beam_search import CausalPairs
     from unmask.translation.recipe import as_translator, in_worker, settle
-    from unmask.translation.translators import (
-        BEGINNING,
-        KIND,
-        Translations,
-        as_rows,
-        encoded,
-        figures,
-        read_lines,
-        refuse_misfit,
-        translations,
-    )  # fmt: skip
 
-    file = None if save is None else output_file("save", save, (data, reference, model), BEGINNING)
-    folder = run_output(KIND, out, (data, reference, model))
-    sources = read_lines(data, "data")
-    references = None if reference is None else read_lines(reference, "reference")
+    file = None if save is None else output_file("save", save, (data, reference), translators.BEGINNING)
+    folder = run_output(translators.KIND, out)
+    sources = translators.read_lines(data, "data")
+    references = None if reference is None else translators.read_lines(reference, "reference")
     if references is not None and len(references) != len(sources):
-        raise InputError(
-            f"{len(sources):,} sources and {len(references):,} references: give one reference per source, line by line"
-        )
+        numbers = f"{len(sources):,} sources and {len(references):,} references"
+        raise InputError(f"{numbers}: give one reference per source, line by line")
     loaded = in_worker(model, "cpu")() if is_shared(model, engine) else as_translator(model)
     settings = settle(isinstance(loaded, CausalPairs), kernel, sweeps, start, lengths, energy, seed)
-    refuse_misfit(loaded, settings)
+    translators.refuse_misfit(loaded, settings)
     spelling = loaded.spelling
-    ids = encoded(spelling, loaded.layout, sources)
+    ids = translators.encoded(spelling, loaded.layout, sources)
     full = [source for source in ids if source]
     workers = workers_for(model, engine, len(full))
     decided = {**settings.to_dict(), "model": loaded.name, "data_sha256": content_hash("\n".join(sources))}
-    run = nullcontext() if folder is None else RunFolder(folder, KIND, decided, model=loaded.fingerprint, same_content=SAME)
-    with run as stored:
-        made = translations(model, loaded, settings, full, workers, stored, progress)
-    rows = as_rows(spelling, ids, made.translations)
-    measured = None if references is None else figures(rows, references, made.seconds, made.moves)
-    result = Translations(settings, rows, made.seconds, made.moves, measured)
+    weights = loaded.fingerprint
+    run = None if folder is None else RunFolder(folder, translators.KIND, decided, model=weights, same_content=SAME)
+    with run or nullcontext() as stored:
+        made = translators.translations(model, loaded, settings, full, workers, stored, progress)
+    rows = translators.as_rows(spelling, ids, made.translations)
+    measured = None if references is None else translators.figures(rows, references, made.seconds, made.moves)
+    result = translators.Translations(settings, rows, made.seconds, made.moves, measured)
     for path in (file, folder and folder / "translations.jsonl"):
         if path is not None:
             write_atomically(path, result.lines())
