@@ -30,7 +30,7 @@ from torch import Tensor
 from unmask.models.masked_lm import MaskedLM
 from unmask.sampling.decoders.decoder import Ancestral, decode
 from unmask.sampling.engine.passes import Passes
-from unmask.sampling.engine.randomness import ChainStreams, Proposal, Randomness
+from unmask.sampling.engine.randomness import ChainStreams, Randomness
 from unmask.sampling.kernels.kernel import SweepPlan
 from unmask.sampling.kernels.metropolis import Acceptance, MetropolisHastings
 from unmask.sampling.run.diagnostics import FEWEST_DRAWS, measure
@@ -53,7 +53,7 @@ class Naive:
     """Both energies from scratch at every proposal; passes go through calls of the same shape as ours."""
 
     def __init__(self, target: Target, passes: Passes) -> None:
-        self.target, self.passes, self.proposal = target, passes, Proposal()
+        self.target, self.passes = target, passes
 
     def energy(self, ids: Tensor) -> Tensor:
         """E of each text, T passes per text."""
@@ -68,7 +68,7 @@ class Naive:
         rows, site = torch.arange(len(ids), device=ids.device), sites[:, 0]
         where = self.target.free_positions[site]
         logits = self.passes.logits(masked_alone(ids, where, self.target.model.mask_id), where.unsqueeze(1))[:, 0]
-        log_q = self.proposal.log_weights(logits, self.target.support[site])
+        log_q = self.passes.proposals(logits, self.target, 1.0, site).log_weights()
         drawn = rng.categorical(rows, log_q)
         new = ids.scatter(1, where.unsqueeze(1), drawn.unsqueeze(1))
         log_ratio = self.energy(ids) - self.energy(new) + log_q[rows, ids[rows, where]] - log_q[rows, drawn]

@@ -51,7 +51,7 @@ from unmask.tables.profile import FILE, Profile
 from unmask.tables.revealing import logit_rows
 from unmask.translation.translators import CPU_ROWS, PairModel
 
-BOUNDS = {"gamma": (0.1, 0.5, 1.0, 2.0), "tau": (0.5, 0.7, 0.9)}
+BOUNDS = {"gamma": (0.1, 0.5, 1.0, 2.0)}
 GPU_ROWS = 64
 """Rows of a call: a test set has tens of texts of one length."""
 LENGTHS = 5

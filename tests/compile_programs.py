@@ -61,7 +61,7 @@ def launches() -> list[Callable[[], object]]:
         lambda: linear_activated(inner, "swish", states, gates=True),
         lambda: triton_cells.rehearse(100, 100, CPU),
         lambda: drawing.uniform_on_gpu((1, 2, 3, 4, 5), sites, sites[None]),
-        lambda: drawing.draw_on_gpu(TokenDraw(logits, allowed, sites, sites, 1.0, None, uniform)),
+        lambda: drawing.draw_on_gpu(TokenDraw(logits, allowed, sites, sites, 1.0, uniform)),
         lambda: drawing.log_normaliser_on_gpu(logits),
         *(of_pairs[i] for i in (0, 1, 4, 5)),
     ]

@@ -36,7 +36,6 @@ from unmask.sampling.registry import MaskPredict as MaskPredict
 from unmask.sampling.registry import RandomSets as RandomSets
 from unmask.sampling.registry import Revise as Revise
 from unmask.sampling.registry import SequentialBlock as SequentialBlock
-from unmask.sampling.registry import Threshold as Threshold
 from unmask.sampling.registry import Verified as Verified
 from unmask.sampling.run.diagnostics import Diagnosis as Diagnosis
 from unmask.sampling.run.result import SampleRun as SampleRun

@@ -7,11 +7,11 @@ from functools import lru_cache
 from itertools import permutations
 
 import torch
+from enumeration import transition_matrix
 
 import unmask
 from unmask.models.tabular import TabularMLM
 from unmask.sampling.engine.passes import Passes
-from unmask.sampling.enumeration import transition_matrix
 from unmask.sampling.kernels.metropolis import (
     Acceptance,
     Decision,
@@ -163,8 +163,9 @@ def block_conditionals(kernel, ids, sites):
     positions = kernel.target.free_positions[sites]
     masked = ids.scatter(1, positions, kernel.target.model.mask_id)
     logits = kernel.passes.logits(masked, positions)
-    support = kernel.target.support[sites.flatten()]
-    return kernel.proposal.log_weights(logits.flatten(0, 1), support).unflatten(0, sites.shape)
+    heat = kernel.options.proposal_temperature
+    weights = kernel.passes.proposals(logits.flatten(0, 1), kernel.target, heat, sites.flatten()).log_weights()
+    return weights.unflatten(0, sites.shape)
 
 
 @dataclass(frozen=True)

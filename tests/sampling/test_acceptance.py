@@ -4,13 +4,13 @@ from math import exp, log
 
 import pytest
 import torch
+from enumeration import all_texts
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sampling_cases import of, small_target
 
 from unmask.sampling.engine.passes import Passes
 from unmask.sampling.engine.randomness import Randomness
-from unmask.sampling.enumeration import all_texts
 from unmask.sampling.kernels.metropolis import Acceptance, MetropolisHastings, log_acceptance
 from unmask.sampling.target import energies
 

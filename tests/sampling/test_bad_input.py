@@ -38,7 +38,6 @@ WRONG = [
     ({"temperature": NAN}, "temperature nan"),
     ({"temperature": "hot"}, "temperature 'hot' is not valid"),
     ({"proposal_temperature": -1.0}, "proposal_temperature -1.0"),
-    ({"top_k": 0}, "top_k 0"),
     ({"device": "abacus"}, "device 'abacus'"),
     ({"kernel": "block", "block_size": 9}, "blocks of 9 in a text of 4 free positions: give a block size from 1 to 4"),
     ({"kernel": "annealing", "cold": 3.0}, "the first the higher"),
@@ -107,7 +106,7 @@ def test_the_command_refuses_in_one_line(tiny_folder, tmp_path, arguments, messa
 
 @given(options=st.fixed_dictionaries({}, optional={
     "chains": st.integers() | st.floats(), "sweeps": st.integers() | st.none(), "temperature": st.floats() | st.text(max_size=3),
-    "thin": st.integers(), "burn_in": st.integers(), "seed": st.integers(), "top_k": st.integers(),
+    "thin": st.integers(), "burn_in": st.integers(), "seed": st.integers(),
     "kernel": st.text(max_size=5) | st.sampled_from(["mh", "gibbs", "block"]), "length": st.lists(st.integers(), max_size=3),
 }))  # fmt: skip
 def test_settings_are_either_sound_or_refused(options):

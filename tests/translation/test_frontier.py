@@ -69,7 +69,7 @@ def _in_room(text: torch.Tensor, room: int, goal: Any) -> torch.Tensor:
 def test_the_command_measures_the_profile_and_every_case_once(
     bench: Any, model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(bench, "BOUNDS", {"gamma": (2.0,), "tau": (0.9,)})
+    monkeypatch.setattr(bench, "BOUNDS", {"gamma": (2.0,)})
     for name, texts in (("de", SOURCES), ("en", TARGETS)):
         (tmp_path / name).write_text("\n".join(texts) + "\n")
     valid = pairs(40, seed=11, words=6)
@@ -92,7 +92,7 @@ def test_the_command_measures_the_profile_and_every_case_once(
     assert np.ptp([nats for name, nats in once.items() if name != "verified"]) < 1e-5  # which verifies one token per pass
     table = (tmp_path / "out" / "law.md").read_text()
     best = min((line for line in found if line["asked"] is None), key=lambda line: line["nats"])
-    assert f"minus {best['decoder']}" in table and "| entropy-bound | gamma 2 |" in table and "| threshold | tau 0.9 |" in table
+    assert f"minus {best['decoder']}" in table and "| entropy-bound | gamma 2 |" in table
     capsys.readouterr()
     bench.main()
     assert capsys.readouterr().out.startswith("16 texts") and len((tmp_path / "out/law-0.jsonl").read_text().splitlines()) == len(
@@ -106,6 +106,6 @@ def test_the_command_measures_the_profile_and_every_case_once(
     lines = [json.loads(line) for i in (0, 1) for line in (tmp_path / f"out/bleu-{i}.jsonl").read_text().splitlines()]
     by_case = {(line["decoder"], line["asked"]): line for line in lines}
     assert len(by_case) == len(lines) == len(bench.translations([1, 2]))
-    assert by_case["threshold", "2"]["passes"] == 2 and by_case["mask-predict", "10"]["bleu"] > 90
+    assert by_case["lowest-entropy", "2"]["passes"] == 2 and by_case["mask-predict", "10"]["bleu"] > 90
     assert by_case["surest first", None]["passes"] > by_case["entropy-bound", "gamma 2"]["passes"] >= 1
     assert "minus mask-predict 10" in (tmp_path / "out" / "bleu.md").read_text()

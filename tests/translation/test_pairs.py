@@ -6,6 +6,7 @@ from itertools import product
 
 import pytest
 import torch
+from enumeration import target_law, transition_matrix
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -16,7 +17,6 @@ from unmask.sampling.decoders.decoder import Ancestral, decode
 from unmask.sampling.decoders.revealing import EntropyBound, under_bound
 from unmask.sampling.engine.passes import Passes
 from unmask.sampling.engine.randomness import ChainStreams
-from unmask.sampling.enumeration import target_law, transition_matrix
 from unmask.sampling.kernels.metropolis import MetropolisHastings, ProductBlock, SequentialBlock
 from unmask.sampling.target import Energy, Target, energy_terms
 from unmask.training.encoder import PackedBert, new_model

@@ -6,5 +6,4 @@ kernels/     Markov kernels: `kernel` the state, a step, pseudo-Gibbs; `metropol
 decoders/    rules that fill blanks: `decoder` ancestral and mask-predict, `revealing` those with a law, `verified`
 engine/      `passes` how the model is asked, within a memory; `randomness` random numbers and drawn tokens
 run/         a run's life: groups and their starts, how they advance, what is kept, `unmask.diagnose`
-enumeration  the exact transition matrix of a kernel's own code
 """

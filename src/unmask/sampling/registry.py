@@ -109,18 +109,15 @@ class Method:
 
 @settings
 class Proposing(Method):
-    """Draws tokens from the model's conditionals, tempered or truncated.
+    """Draws tokens from the model's conditionals.
 
     Parameters
     ----------
     proposal_temperature
         Of the proposed tokens.
-    top_k
-        Propose the likeliest tokens only; the chain is then reducible.
     """
 
     proposal_temperature: Temperature = 1.0
-    top_k: Annotated[int, Interval(ge=1, le=10**9)] | None = None
 
 
 @settings
@@ -308,66 +305,36 @@ class Bounded(Decoding):
     ----------
     passes
         Steps to a whole text, in place of the bound.
+    gamma
+        Nats of dependence that a step may lose: more is fewer steps, 0 fills one by one [default: 1; least-dependent: 0.1].
     """
 
-    usual_bound: ClassVar[float] = 0.0
+    bound, usual_bound = "gamma", 1.0
     invariant, verdict = OWN_LAW, REVEALED
     passes: Steps | None = None
+    gamma: Annotated[float, Interval(ge=0, le=HOTTEST)] | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        value = getattr(self, self.bound)
-        if self.passes is not None and value is not None:
+        if self.passes is not None and self.gamma is not None:
             raise InputError(
-                f"passes {self.passes} and {self.bound} {value:g} were both given, and each decides the number "
+                f"passes {self.passes} and gamma {self.gamma:g} were both given, and each decides the number "
                 "of steps: leave one out"
             )
 
     @property
     def limit(self) -> float:
         """The bound, or the usual one."""
-        value = getattr(self, self.bound)
-        return self.usual_bound if value is None else value
+        return self.usual_bound if self.gamma is None else self.gamma
 
 
 @settings
-class GammaBounded(Bounded):
-    """A decoder whose sets lose at most a number of nats.
-
-    Parameters
-    ----------
-    gamma
-        Nats of dependence that a step may lose: more is fewer steps, 0 fills one by one [default: 1; least-dependent: 0.1].
-    """
-
-    bound, usual_bound = "gamma", 1.0
-    gamma: Annotated[float, Interval(ge=0, le=HOTTEST)] | None = None
-
-
-@settings
-class EntropyBound(GammaBounded):
+class EntropyBound(Bounded):
     """A new text: the blanks of lowest entropy filled, as many as stay under a bound."""
 
     name, label, colour = "entropy-bound", "entropy-bound", "#44AA99"
     computed_by = "decoders.revealing:EntropyBound"
     law = "the blanks of lowest entropy whose entropies without the largest sum to gamma at most"
-
-
-@settings
-class Threshold(Bounded):
-    """A new text: the blanks filled whose likeliest token is likely enough.
-
-    Parameters
-    ----------
-    tau
-        Probability of the likeliest token from which a blank is filled [default: 0.9].
-    """
-
-    name, label, colour = "threshold", "confidence threshold", "#DDAA33"
-    computed_by = "decoders.revealing:Threshold"
-    law = "the blanks whose likeliest token has probability tau or more, at least the surest"
-    bound, usual_bound = "tau", 0.9
-    tau: Annotated[float, Interval(ge=0, le=1)] | None = None
 
 
 @settings
@@ -422,7 +389,7 @@ class Profiled(Method):
 
 
 @settings
-class LeastDependent(Profiled, GammaBounded):
+class LeastDependent(Profiled, Bounded):
     """A new text: blanks filled together that hardly depend on each other."""
 
     name, label, colour = "least-dependent", "least dependent", "#004488"

@@ -4,6 +4,7 @@ from itertools import permutations
 
 import pytest
 import torch
+from enumeration import all_texts
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sampling_cases import of, small_target, strictly_positive_joint
@@ -13,7 +14,6 @@ from unmask.models.tabular import TabularMLM
 from unmask.sampling.decoders.decoder import Ancestral, ConfidenceOrder, MaskPredict, Revise, blanks_left, decode
 from unmask.sampling.decoders.revealing import EntropyBound
 from unmask.sampling.engine.randomness import ChainStreams
-from unmask.sampling.enumeration import all_texts
 from unmask.sampling.target import Target
 
 

@@ -4,6 +4,7 @@ from itertools import product
 
 import pytest
 import torch
+from enumeration import all_texts
 from sampling_cases import of, small_target, strictly_positive_joint
 
 from unmask.errors import InputError, UnmaskWarning
@@ -12,16 +13,14 @@ from unmask.sampling.decoders.decoder import ConfidenceOrder, decode
 from unmask.sampling.decoders.revealing import FALL, Interleaved, LeastDependent, every_nth, law
 from unmask.sampling.engine.passes import Passes
 from unmask.sampling.engine.randomness import ChainStreams
-from unmask.sampling.enumeration import all_texts
 from unmask.sampling.registry import KERNELS
 from unmask.sampling.target import Target
 from unmask.tables.profile import Profile
 
 PROFILE = Profile((0.9, 0.4, 0.2, 0.1), "", 1)
 WITH_LAW = [name for name, entry in KERNELS.items() if entry.law]
-BOUNDS = {"gamma": (0.0, 0.3, 1.0, 1e6), "tau": (0.0, 0.5, 1.0)}
 CASES = [(name, {"passes": steps}) for name in WITH_LAW for steps in (1, 2, 3, 9)]
-CASES += [(name, {bound: value}) for name in WITH_LAW if (bound := KERNELS[name].bound) for value in BOUNDS[bound]]
+CASES += [(name, {"gamma": value}) for name in WITH_LAW if KERNELS[name].bound for value in (0.0, 0.3, 1.0, 1e6)]
 
 
 def decoder_of(name, target, **options):
@@ -56,16 +55,11 @@ def entropy_of(q):
 def sets_by_hand(name, q, blank, step, left, options):
     """The sites that a rule fills next, from the distributions `q` of the blanks."""
     entropy = {s: entropy_of(q[s]) for s in blank}
-    sure = {s: -float(q[s].max()) for s in blank}
     if name == "interleaved":
         passes = min(4, options["passes"])
         return [s for s in blank if s % passes == {1: [0], 2: [0, 1], 3: [0, 2, 1], 4: [0, 2, 1, 3]}[passes][step]]
     if name == "lowest-entropy":
         return sorted(blank, key=entropy.get)[: -(-len(blank) // left)]
-    if name == "threshold" and "tau" in options:
-        return [s for s in blank if -sure[s] >= options["tau"]] or [min(blank, key=sure.get)]
-    if name == "threshold":
-        return sorted(blank, key=sure.get)[: -(-len(blank) // left)]
     if name == "entropy-bound":
         rising, taken = sorted(blank, key=entropy.get), []
         while rising and sum(entropy[s] for s in taken) <= options["gamma"]:
@@ -188,11 +182,10 @@ def test_bounds_of_nothing_and_of_everything():
     target = small_target(3, 4, seed=3)
     texts = all_texts(target)
     product_law = sum(target.model.table[(s, 3, 3, 3, 3)].log_softmax(0)[texts[:, s]] for s in range(4))
-    for name, none, every in (("least-dependent", 0.0, 1e6), ("entropy-bound", 0.0, 1e6), ("threshold", 1.0, 0.0)):
-        bound = KERNELS[name].bound
-        one = law(decoder_of(name, target, **{bound: none}), texts, same_order(81))
+    for name in ("least-dependent", "entropy-bound"):
+        one = law(decoder_of(name, target, gamma=0.0), texts, same_order(81))
         assert one.passes.tolist() == [4] * 81 and one.steps.sort(1).values.tolist() == [[0, 1, 2, 3]] * 81
-        whole = law(decoder_of(name, target, **{bound: every}), texts, same_order(81))
+        whole = law(decoder_of(name, target, gamma=1e6), texts, same_order(81))
         assert whole.passes.tolist() == [1] * 81 and torch.allclose(whole.log_q.sum(1), product_law, atol=1e-12)
 
 

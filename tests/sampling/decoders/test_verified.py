@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from enumeration import all_texts
 from sampling_cases import small_target
 from scipy.stats import chisquare
 
@@ -11,7 +12,6 @@ from unmask.sampling.decoders.revealing import law
 from unmask.sampling.decoders.verified import Verified
 from unmask.sampling.engine.passes import Passes
 from unmask.sampling.engine.randomness import ChainStreams
-from unmask.sampling.enumeration import all_texts
 from unmask.sampling.registry import KERNELS
 from unmask.sampling.target import Target
 from unmask.tables.profile import Profile

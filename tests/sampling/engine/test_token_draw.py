@@ -11,8 +11,6 @@ from scipy.stats import chisquare, kstest
 from unmask.sampling.engine.randomness import (
     ChainStreams,
     Conditionals,
-    Proposal,
-    ReducibleChainWarning,
     TokenDraw,
     counter_words,
     philox,
@@ -65,68 +63,53 @@ def test_orders_and_numbers_below_n_are_uniform():
     assert len(below) == 7 and chisquare(below.numpy()).pvalue > 1e-3
 
 
-def cases(seed, rows, vocabulary, cut, dtype=torch.float32):
+def cases(seed, rows, vocabulary, dtype=torch.float32):
     generator = torch.Generator().manual_seed(seed)
     logits = 2 * torch.randn((rows, vocabulary), generator=generator, dtype=dtype)
     support = torch.rand((3, vocabulary), generator=generator) > 0.3
     support[:, 0] = True
     sites, current = (torch.randint(n, (rows,), generator=generator) for n in (3, vocabulary))
-    least = torch.where(support[sites], logits, -torch.inf).sort(-1).values[:, -2] if cut else None
-    return logits, support, sites, current, least, torch.rand(rows, generator=generator, dtype=torch.float64)
+    return logits, support, sites, current, torch.rand(rows, generator=generator, dtype=torch.float64)
 
 
 @settings(max_examples=20)
-@given(st.integers(0, 10**6), st.integers(2, 40), st.booleans(), st.sampled_from([1.0, 0.5, 1.7]))
-def test_numbers_that_come_with_a_token(seed, vocabulary, cut, temperature):
-    logits, support, sites, current, least, u = cases(seed, 7, vocabulary, cut)
-    found = plain_draw(TokenDraw(logits, support, sites, current, temperature, least, u))
-    kept = support[sites] if least is None else support[sites] & (logits >= least.unsqueeze(1))
-    log_g = torch.where(kept, logits.double() / temperature, -torch.inf).log_softmax(-1)
+@given(st.integers(0, 10**6), st.integers(2, 40), st.sampled_from([1.0, 0.5, 1.7]))
+def test_numbers_that_come_with_a_token(seed, vocabulary, temperature):
+    logits, support, sites, current, u = cases(seed, 7, vocabulary)
+    found = plain_draw(TokenDraw(logits, support, sites, current, temperature, u))
+    log_g = torch.where(support[sites], logits.double() / temperature, -torch.inf).log_softmax(-1)
     rows = torch.arange(7)
     before = log_g.exp().cumsum(-1) - log_g.exp()
-    assert bool(kept[rows, found.tokens].all())
-    assert bool(
-        (
-            (before[rows, found.tokens] <= u + 1e-12) & (u < before[rows, found.tokens] + log_g.exp()[rows, found.tokens] + 1e-12)
-        ).all()
-    )
+    assert bool(support[sites, found.tokens].all())
+    low, width = before[rows, found.tokens], log_g.exp()[rows, found.tokens]
+    assert bool(((low <= u + 1e-12) & (u < low + width + 1e-12)).all())
     assert torch.allclose(found.log_density, log_g[rows, found.tokens], atol=1e-12)
     assert torch.allclose(found.current_log_density, log_g[rows, current], atol=1e-12)
     assert torch.equal(found.logit, logits[rows, found.tokens].double())
     assert torch.allclose(found.log_all, logits.double().logsumexp(-1), atol=1e-12)
     allowed = torch.where(support[sites], logits.double(), -torch.inf)
     assert torch.allclose(found.log_allowed, allowed.logsumexp(-1), atol=1e-12)
-    greedy = plain_draw(TokenDraw(logits, support, sites, current, temperature, None, u, greedy=True))
+    greedy = plain_draw(TokenDraw(logits, support, sites, current, 0.0, u))
     assert torch.equal(greedy.tokens, allowed.argmax(-1))
 
 
-@pytest.mark.parametrize(("proposal", "kept"), [({}, 6), ({"temperature": 0.6}, 6), ({"top_k": 3}, 3)])
-@pytest.mark.filterwarnings("ignore::unmask.sampling.engine.randomness.ReducibleChainWarning")
-def test_drawn_tokens_have_the_exact_frequencies(proposal, kept):
+@pytest.mark.parametrize("temperature", [1.0, 0.6])
+def test_drawn_tokens_have_the_exact_frequencies(temperature):
     logits = torch.tensor([[0.4, -1.0, 0.0, 1.2, 0.7, 0.1, -0.5]])
     support = torch.tensor([[True, True, True, True, False, True, True]])
     n, rows = 20000, torch.arange(20000)
-    conditionals = Conditionals(
-        logits.expand(n, -1), Proposal(**proposal), support, torch.zeros_like(rows), torch.zeros_like(rows)
-    )
+    conditionals = Conditionals(logits.expand(n, -1), temperature, support, torch.zeros_like(rows), torch.zeros_like(rows))
     drawn = ChainStreams(1, range(n)).at(0, 0).tokens(rows, conditionals)
     expected = conditionals.log_weights()[0].exp().numpy() * n
     counts, possible = torch.bincount(drawn.tokens, minlength=7).numpy(), expected > 0
-    assert possible.sum() == kept and counts[~possible].sum() == 0
+    assert possible.sum() == 6 and counts[~possible].sum() == 0
     assert chisquare(counts[possible], expected[possible]).pvalue > 1e-3
-    flat = expected[possible] * 0.9 + 0.1 * n / kept
+    flat = expected[possible] * 0.9 + 0.1 * n / 6
     assert chisquare(counts[possible], flat).pvalue < 1e-6, "the test sees weights that are off by a tenth"
     again = ChainStreams(1, [11, 5]).at(0, 0).tokens(torch.tensor([1, 0]), Conditionals(
-        logits.expand(2, -1), Proposal(**proposal), support, torch.zeros(2, dtype=torch.long), torch.zeros(2, dtype=torch.long)
+        logits.expand(2, -1), temperature, support, torch.zeros(2, dtype=torch.long), torch.zeros(2, dtype=torch.long)
     ))  # fmt: skip
     assert again.tokens.tolist() == drawn.tokens[[5, 11]].tolist(), "whoever is drawn for beside it"
-
-
-def test_cuts_keep_tokens_that_tie():
-    with pytest.warns(ReducibleChainWarning):
-        cut = Proposal(top_k=2)
-    weights = cut.log_weights(torch.tensor([[1.0, 2.0, 1.0, 0.0]]), torch.ones((1, 4), dtype=torch.bool))
-    assert (weights > -torch.inf).tolist() == [[True, True, True, False]]
 
 
 @pytest.mark.skipif(not os.environ.get("TRITON_INTERPRET"), reason="needs Triton's interpreter")
@@ -143,18 +126,17 @@ def test_uniform_numbers_on_a_gpu_are_these(at):
 
 @pytest.mark.skipif(not os.environ.get("TRITON_INTERPRET"), reason="needs Triton's interpreter")
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-@pytest.mark.parametrize(("cut", "temperature"), [(False, 1.0), (True, 0.7)])
-def test_tokens_drawn_on_a_gpu_are_these(dtype, cut, temperature, monkeypatch):
+@pytest.mark.parametrize("temperature", [0.0, 1.0, 0.7])
+def test_tokens_drawn_on_a_gpu_are_these(dtype, temperature, monkeypatch):
     from unmask.sampling.engine import triton_programs
 
     monkeypatch.setattr(triton_programs, "BLOCK", 16)
-    logits, support, sites, current, least, u = cases(4, 4, 40, cut, dtype)
+    logits, support, sites, current, u = cases(4, 4, 40, dtype)
     sites, u = (value.repeat_interleave(3)[::3] for value in (sites, u))
     close = 1e-12 if dtype == torch.float64 else 1e-5
-    for more in ({}, {"greedy": True}, {"tokens": current}):
-        asked = TokenDraw(logits, support, sites, current, temperature, least, u, **more)
-        plain = plain_draw(asked)
-        fused = triton_programs.draw_on_gpu(asked)
+    for tokens in (None, current):
+        task = TokenDraw(logits, support, sites, current, temperature, u, tokens)
+        plain, fused = plain_draw(task), triton_programs.draw_on_gpu(task)
         assert torch.equal(plain.tokens, fused.tokens)
         assert all(torch.allclose(one, other, atol=close) for one, other in zip(plain[1:], fused[1:], strict=True))
     assert torch.allclose(triton_programs.log_normaliser_on_gpu(logits), logits.double().logsumexp(-1), atol=close)

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import torch
+from enumeration import all_texts, target_law, transition_matrix
 from sampling_cases import NaiveMetropolis, fixed_sweep, of, settings_of, site_matrices, small_target, stationary, total_variation
 from scipy.stats import chisquare
 
@@ -10,7 +11,6 @@ from unmask.errors import ModelError
 from unmask.models.tabular import TabularMLM
 from unmask.sampling.engine.passes import Passes, rows_for
 from unmask.sampling.engine.randomness import ChainStreams
-from unmask.sampling.enumeration import all_texts, target_law, transition_matrix
 from unmask.sampling.kernels.kernel import PseudoGibbs, SweepPlan
 from unmask.sampling.kernels.metropolis import MetropolisHastings, ProductBlock, SequentialBlock
 from unmask.sampling.run.chains import group_runs

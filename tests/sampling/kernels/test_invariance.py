@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from enumeration import all_texts, target_law, transition_matrix
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 from sampling_cases import (
@@ -18,8 +19,7 @@ from sampling_cases import (
 
 from unmask.models.tabular import TabularMLM
 from unmask.sampling.engine.passes import Passes
-from unmask.sampling.engine.randomness import ChainStreams, Proposal, ReducibleChainWarning
-from unmask.sampling.enumeration import all_texts, target_law, transition_matrix
+from unmask.sampling.engine.randomness import ChainStreams
 from unmask.sampling.kernels.metropolis import Annealing, MetropolisHastings, ProductBlock, SequentialBlock
 from unmask.sampling.target import Energy, Target
 
@@ -98,7 +98,7 @@ def test_own_terms_cancel_at_temperature_one():
         texts = all_texts(target)
         state, _ = kernel.init(texts)
         matrix = transition_matrix(kernel, torch.tensor([1]))
-        log_q = kernel.proposal.log_weights(state.kept[:, 1], target.support[1].expand(27, -1))
+        log_q = kernel.passes.proposals(state.kept[:, 1], target, 1.0, torch.ones(27, dtype=torch.long)).log_weights()
         others = state.terms.sum(1) - state.terms[:, 1]
         for a in range(27):
             for b in range(27):
@@ -132,18 +132,6 @@ def test_special_tokens_are_outside_proposal_and_target():
     assert set(texts.flatten().tolist()) == {1, 3}
     matrix = random_scan(site_matrices(of(MetropolisHastings, target)))
     assert gap_to_invariance(target_law(target), matrix) < EXACT
-
-
-def test_truncated_proposals_are_invariant_but_reducible_and_warn():
-    target = small_target(vocab=4, length=2, seed=13)
-    with pytest.warns(ReducibleChainWarning, match="out of reach"):
-        matrix = random_scan(site_matrices(of(MetropolisHastings, target, top_k=2)))
-    assert gap_to_invariance(target_law(target), matrix) < EXACT
-    reach = torch.linalg.matrix_power((matrix > 0).double(), len(matrix)) > 0
-    both_ways = reach & reach.T
-    assert len({tuple(row.tolist()) for row in both_ways}) > 1
-    with pytest.warns(ReducibleChainWarning):
-        assert Proposal(top_k=2).log_weights(torch.tensor([[3.0, 1.0, 2.0]]), torch.ones(1, 3, dtype=torch.bool)).exp()[0, 1] == 0
 
 
 def test_annealing_runs_each_step_at_its_temperature():

@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from enumeration import all_texts, target_law, transition_matrix
 from sampling_cases import (
     ChangedOnlyBlock,
     Flipped,
@@ -20,7 +21,6 @@ from sampling_cases import (
 )
 
 from unmask.models.tabular import TabularMLM
-from unmask.sampling.enumeration import all_texts, target_law, transition_matrix
 from unmask.sampling.kernels.kernel import PseudoGibbs
 from unmask.sampling.kernels.metropolis import MetropolisHastings, ProductBlock
 

@@ -85,7 +85,6 @@ def test_the_verdict_says_when_chains_have_not_mixed():
         ({"kernel": "annealing"}, "optimisation"),
         ({"kernel": "mask-predict"}, "no named distribution"),
         ({"kernel": "ancestral"}, "exact log-probabilities"),
-        ({"top_k": 5}, "reducible"),
         ({"temperature": 0.8}, "norm energy and what was added to it, T = 0.8"),
     ],
 )

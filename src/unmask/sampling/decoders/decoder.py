@@ -11,8 +11,7 @@ The others here look at the tokens they drew: they predict all blanks at once, k
 
 Mask-predict (Ghazvininejad et al. 2019) masks the least confident again:
 
-    step s = 1 ... S:  fill every blank from the present text;  mask the n_s sites of lowest confidence, n_S = 0
-    n_s = F (1 - s/S), rounded down
+    step s = 1 ... S:  fill every blank from the present text;  mask the F (1 - s/S) sites of lowest confidence, rounded down
 
 A site's confidence is the probability of its token when it was last predicted. Tokens are the likeliest (temperature 0)
 or drawn.
@@ -29,8 +28,7 @@ Nothing is masked after the first step: the model is asked for the right token w
 `unmask train --refinement` teaches (`training/objectives.py`) and plain masked training does not. At temperature 0 a text that a
 step does not change is final, and takes no further passes.
 
-What happens next depends on the tokens that are drawn, so the texts have no tractable probability: these decode, and sample no
-known distribution.
+What happens next depends on the tokens that are drawn, so these texts have no tractable probability.
 """
 
 from __future__ import annotations
@@ -38,7 +36,6 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import torch
@@ -47,7 +44,7 @@ from torch import Tensor
 
 from unmask.sampling import registry
 from unmask.sampling.engine.passes import Passes
-from unmask.sampling.engine.randomness import Conditionals, Drawn, Proposal, Randomness
+from unmask.sampling.engine.randomness import Conditionals, Drawn, Randomness
 from unmask.sampling.kernels.kernel import refuse_nan
 from unmask.sampling.target import Target
 
@@ -133,18 +130,15 @@ class StepwiseDecoder(Decoder):
 
     def conditionals(self, kept: Float[Tensor, "m W"], sites: Int[Tensor, " m"]) -> Conditionals:
         """Conditionals of the sites `sites` at the decoding temperature, made of `kept`."""
-        temperature = self.options.heat
-        greedy, tempered = temperature == 0, Proposal(temperature or 1.0)
-        return self.passes.proposals(kept, self.target, tempered, sites, torch.zeros_like(sites), greedy)
+        return self.passes.proposals(kept, self.target, self.options.heat, sites)
 
 
 def decode(
     decoder: Decoder, n: int, rng: Randomness, texts: Int[Tensor, "n T"] | None = None
 ) -> tuple[DecodeState, Int[Tensor, " n"]]:
     """n whole texts, and the passes each took; `texts` bring the tokens that the target's texts are conditioned on."""
-    for state, passes in decoding(decoder, n, rng, texts):  # noqa: B007
-        pass
-    return state, passes
+    *_, last = decoding(decoder, n, rng, texts)
+    return last
 
 
 def decoding(
@@ -174,11 +168,6 @@ class Ancestral(Decoder):
     """One blank per step: the chain rule in a random order that is drawn for each text, or in a fixed one."""
 
     options: registry.Ancestral = registry.Ancestral()
-
-    @cached_property
-    def proposal(self) -> Proposal:
-        """The distribution that tokens are drawn from."""
-        return Proposal(self.options.proposal_temperature, self.options.top_k)
 
     @property
     def exact(self) -> bool:
@@ -210,7 +199,7 @@ class Ancestral(Decoder):
     def conditionals(self, ids: Int[Tensor, "m T"], site: Int[Tensor, " m"]) -> Conditionals:
         """The conditional of one site of each text."""
         kept = self.passes.alone(ids, self.target.free_positions[site])
-        return self.passes.proposals(kept, self.target, self.proposal, site, torch.zeros_like(site))
+        return self.passes.proposals(kept, self.target, self.options.proposal_temperature, site)
 
     def log_prob(self, ids: Int[Tensor, "n T"], order: Int[Tensor, "n F"]) -> Float[Tensor, " n"]:
         """log p(x | order) of given texts; F passes per text."""

@@ -213,22 +213,6 @@ class EntropyBound(RevealingDecoder):
 
 
 @dataclass(frozen=True)
-class Threshold(RevealingDecoder):
-    """All blanks whose likeliest token has a probability of tau or more; at least the most confident one.
-
-    Given a number of passes instead of tau, each pass takes the tau that fills an equal share of the blanks: of b blanks and r
-    passes that are left, the ceil(b / r) most confident.
-    """
-
-    options: registry.Threshold = registry.Threshold()
-
-    def choose(self, seen: Seen) -> Bool[Tensor, "n F"]:
-        if seen.left is not None:
-            return lowest(-seen.confidence, seen.blank, seen.share)
-        return lowest(-seen.confidence, seen.blank, 1) | (seen.blank & (seen.confidence >= self.options.limit))
-
-
-@dataclass(frozen=True)
 class LowestEntropy(RevealingDecoder):
     """The blanks of lowest entropy; passes take equal numbers of them.
 

@@ -29,7 +29,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from unmask.models.conditional_model import ConditionalModel
-from unmask.sampling.engine.randomness import Conditionals, Proposal
+from unmask.sampling.engine.randomness import Conditionals
 from unmask.sampling.registry import Keeps, Method
 from unmask.sampling.target import Energy, Target, masked_alone
 
@@ -125,13 +125,13 @@ class Passes:
         self,
         kept: Float[Tensor, "m W"],
         target: Target,
-        proposal: Proposal,
+        temperature: float,
         sites: Int[Tensor, " m"],
-        current: Int[Tensor, " m"],
-        greedy: bool = False,
+        current: Int[Tensor, " m"] | None = None,
     ) -> Conditionals:
-        """Conditionals to draw from, made of `kept`."""
-        conditionals = Conditionals(kept, proposal, target.support, sites, current, greedy)
+        """Conditionals to draw from, made of `kept`; without `current` tokens, their density is not asked for."""
+        current = torch.zeros_like(sites) if current is None else current
+        conditionals = Conditionals(kept, temperature, target.support, sites, current)
         if kept.shape[1] == self.model.vocab_size:
             return conditionals
         return replace(conditionals, logits_of=self.model.logits_of, in_calls=self._through_head)

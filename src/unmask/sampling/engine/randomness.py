@@ -21,8 +21,8 @@ The same integers on every device: plain torch here, one launch (`triton_program
 One uniform number draws a token from a conditional, by the inverse of the cumulative distribution (Gumbel's maximum needs a
 number for every token of the vocabulary: on a CPU that costs more than everything else that a step does with the logits):
 
-    g(w) = exp(f(w) / tau) / Z over the kept tokens K: those allowed, of which `Proposal` may cut all but the likeliest
-    w    = the first token of K with  sum_{v <= w, v in K} exp(f(v) / tau) > u Z
+    g(w) = exp(f(w) / tau) / Z over the allowed tokens K
+    w    = the first token of K with  sum_{v <= w, v in K} exp(f(v) / tau) > u Z;   at tau = 0 the likeliest of K
 
 With the token come the numbers that a step needs: log g of it and of the current token, its logit f(w), and log Z of f
 over the whole vocabulary and over the allowed tokens, both at tau = 1. Nothing of the size of the logits is written on a
@@ -31,7 +31,6 @@ GPU (`triton_programs`); here is its plain twin, in float64.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -39,8 +38,6 @@ from typing import Any, NamedTuple
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
-
-from unmask.errors import UnmaskWarning
 
 ROUNDS = 10
 MULTIPLIERS = (0xD2511F53, 0xCD9E8D57)
@@ -56,62 +53,16 @@ InCalls = Callable[[Hashable, Callable[..., Any], Sequence[Tensor], Sequence[Ten
 those that all rows share."""
 
 
-class ReducibleChainWarning(UnmaskWarning):
-    """The chain cannot reach every text that its target gives probability to."""
-
-
-@dataclass(frozen=True)
-class Proposal:
-    """The distribution that a new token is drawn from: the model's conditional over the allowed tokens, tempered or cut.
-
-    The set that top-k keeps depends on the rest of the text only, so the proposal stays a density that Metropolis-
-    Hastings can correct; but texts with a token outside every such set can no longer be reached: the chain is reducible.
-    """
-
-    temperature: float = 1.0
-    top_k: int | None = None
-
-    def __post_init__(self) -> None:
-        if self.top_k is not None:
-            warnings.warn(
-                "proposals are cut to their likeliest tokens: texts with any other token are out of reach, so the chain is "
-                "reducible and does not sample all of its target; leave out top_k to sample it",
-                ReducibleChainWarning,
-                stacklevel=3,
-            )
-
-    def least_kept(
-        self, logits: Float[Tensor, "m V"], support: Bool[Tensor, "F V"], sites: Int[Tensor, " m"]
-    ) -> Float[Tensor, " m"] | None:
-        """The smallest logit of a token that is kept where proposals are cut; tokens that tie with it are kept, too."""
-        if self.top_k is None:
-            return None
-        allowed = torch.where(support[sites], logits, -torch.inf)
-        return allowed.topk(min(self.top_k, allowed.shape[1]), -1).values[:, -1]
-
-    def log_weights(self, logits: Float[Tensor, "n V"], support: Bool[Tensor, "n V"]) -> Float[Tensor, "n V"]:
-        """Normalised log-probabilities in float64, -inf for tokens that are never proposed."""
-        rows = torch.arange(len(logits), device=logits.device)
-        least = self.least_kept(logits, support, rows)
-        kept = support if least is None else support & (logits >= least.unsqueeze(1))
-        return torch.where(kept, logits.double() / self.temperature, -torch.inf).log_softmax(-1)
-
-
 class TokenDraw(NamedTuple):
-    """The inputs of a draw: logits of m sites, and the tokens allowed there, the rows `sites` of `support`; `tokens`: no draw.
-
-    least   the smallest logit that is kept, where proposals are cut;   greedy   take the likeliest allowed token
-    """
+    """The inputs of a draw: logits of m sites, and the tokens allowed there, the rows `sites` of `support`; `tokens`: no draw."""
 
     logits: Float[Tensor, "m V"]
     support: Bool[Tensor, "F V"]
     sites: Int[Tensor, " m"]
     current: Int[Tensor, " m"]
     temperature: float
-    least: Float[Tensor, " m"] | None
     uniform: Float[Tensor, " m"] | None
     tokens: Int[Tensor, " m"] | None = None
-    greedy: bool = False
 
 
 class Drawn(NamedTuple):
@@ -144,17 +95,16 @@ class Conditionals:
 
     support    of every site of the target, a row each;   sites   which of them each conditional is of
     current    the current tokens
-    greedy     take the likeliest allowed token instead of drawing
+    temperature   of the drawn tokens; 0 takes the likeliest
     in_calls   how functions of `kept` are called: tokens are drawn within the call that makes the logits, so that no more of them
                are held than one call makes
     """
 
     kept: Float[Tensor, "m W"]
-    proposal: Proposal
+    temperature: float
     support: Bool[Tensor, "F V"]
     sites: Int[Tensor, " m"]
     current: Int[Tensor, " m"]
-    greedy: bool = False
     logits_of: Callable[[Tensor], Tensor] = _as_it_is
     in_calls: InCalls = _at_once
 
@@ -163,7 +113,7 @@ class Conditionals:
         """Any weights over any things."""
         nowhere = torch.zeros(len(log_weights), dtype=torch.long, device=log_weights.device)
         everything = torch.ones((1, log_weights.shape[1]), dtype=torch.bool, device=log_weights.device)
-        return cls(log_weights, Proposal(), everything, nowhere, nowhere)
+        return cls(log_weights, 1.0, everything, nowhere, nowhere)
 
     def draw(self, uniform: Float[Tensor, " m"]) -> Drawn:
         """A token of each conditional."""
@@ -174,9 +124,9 @@ class Conditionals:
         return self._drawn(tokens, draws=False)
 
     def log_weights(self) -> Float[Tensor, "m V"]:
-        """log g of every token."""
-        logits = self.in_calls("head", self.logits_of, (self.kept,), ())
-        return self.proposal.log_weights(logits, self.support[self.sites])
+        """log g of every token, in float64; -inf for those that are not allowed. At temperature 0 those of temperature 1."""
+        logits = self.in_calls("head", self.logits_of, (self.kept,), ()).double() / (self.temperature or 1.0)
+        return torch.where(self.support[self.sites], logits, -torch.inf).log_softmax(-1)
 
     def certainty(self) -> Float[Tensor, "2 m"]:
         """Entropy (nats) and largest probability of the model's own distribution over the allowed tokens, not tempered or cut."""
@@ -195,13 +145,11 @@ class Conditionals:
         return torch.cat([answer(kept, sites, self.support) for kept, sites in parts]).T
 
     def _drawn(self, uniform_or_tokens: Tensor, draws: bool = True) -> Drawn:
-        proposal, greedy, logits_of = self.proposal, self.greedy, self.logits_of
+        temperature, logits_of = self.temperature, self.logits_of
 
         def answer(kept: Tensor, sites: Tensor, current: Tensor, values: Tensor, support: Tensor) -> tuple[Tensor, Tensor]:
             logits = logits_of(kept)
-            least = proposal.least_kept(logits, support, sites)
-            uniform, tokens = (values, None) if draws else (None, values)
-            task = TokenDraw(logits, support, sites, current, proposal.temperature, least, uniform, tokens, greedy)
+            task = TokenDraw(logits, support, sites, current, temperature, *((values, None) if draws else (None, values)))
             if logits.is_cuda:
                 from unmask.sampling.engine.triton_programs import draw_on_gpu
 
@@ -211,21 +159,20 @@ class Conditionals:
             return drawn.tokens, torch.stack(drawn[1:], 1)
 
         rows = (self.kept, self.sites, self.current, uniform_or_tokens)
-        tokens, numbers = self.in_calls((draws, proposal, greedy), answer, rows, (self.support,))
+        tokens, numbers = self.in_calls((draws, temperature), answer, rows, (self.support,))
         return Drawn(tokens, *numbers.unbind(1))
 
 
 def plain_draw(task: TokenDraw) -> Drawn:
     """The drawn tokens, or the given ones, and their numbers."""
-    logits, support, sites, current, temperature, least, uniform, tokens, greedy = task
-    wide = logits.double()
+    logits, support, sites, current, temperature, uniform, tokens = task
+    wide, heat = logits.double(), temperature or 1.0
     allowed = torch.where(support[sites], wide, -torch.inf)
     top = allowed.amax(-1, keepdim=True)
-    kept = allowed if least is None else torch.where(logits >= least.unsqueeze(1), allowed, -torch.inf)
-    weights = ((kept - top) / temperature).exp()
+    weights = ((allowed - top) / heat).exp()
     summed = weights.cumsum(-1)
     total = summed[:, -1:].contiguous()
-    if tokens is None and greedy:
+    if tokens is None and temperature == 0:
         tokens = allowed.argmax(-1)
     elif tokens is None:
         assert uniform is not None
@@ -233,8 +180,8 @@ def plain_draw(task: TokenDraw) -> Drawn:
         last = torch.searchsorted(summed, total)
         tokens = torch.minimum(past, last).squeeze(1).clamp(max=wide.shape[1] - 1)
     where = torch.stack([tokens, current], 1)
-    log_density = (kept.gather(1, where) - top) / temperature - total.log()
-    log_allowed = allowed.logsumexp(-1) if temperature != 1 or least is not None else (total.log() + top).squeeze(1)
+    log_density = (allowed.gather(1, where) - top) / heat - total.log()
+    log_allowed = allowed.logsumexp(-1) if heat != 1 else (total.log() + top).squeeze(1)
     logit = wide.gather(1, tokens.unsqueeze(1)).squeeze(1)
     return Drawn(tokens, log_density[:, 0], log_density[:, 1], logit, wide.logsumexp(-1), log_allowed)
 

@@ -22,18 +22,17 @@ DRAW, GREEDY, GIVEN = 0, 1, 2
 
 def draw_on_gpu(task: TokenDraw) -> Drawn:
     """`plain_draw` in one launch."""
-    logits, support, sites, current, temperature, least, uniform, tokens, greedy = task
+    logits, support, sites, current, temperature, uniform, tokens = task
     logits = logits if logits.stride(1) == 1 else logits.contiguous()
     m, size = logits.shape
     numbers = torch.empty((5, m), dtype=torch.float64, device=logits.device)
     chosen = torch.empty(m, dtype=torch.long, device=logits.device) if tokens is None else tokens.contiguous()
     if m:
-        how = GIVEN if tokens is not None else GREEDY if greedy else DRAW
+        how = GIVEN if tokens is not None else GREEDY if temperature == 0 else DRAW
         _draw[(m,)](
             logits, support.contiguous().view(torch.uint8), sites.contiguous(), current.contiguous(),
-            numbers if least is None else least.to(logits.dtype).contiguous(),
             numbers if uniform is None else uniform.contiguous(), chosen, numbers, m, size, logits.stride(0),
-            HEAT=temperature, HOW=how, CUT=least is not None, PLAIN=least is None and temperature == 1,
+            HEAT=temperature or 1.0, HOW=how, PLAIN=temperature in (0, 1),
             BLOCK=min(BLOCK, triton.next_power_of_2(size)), num_warps=WARPS,
         )  # fmt: skip
     return Drawn(chosen, *numbers.unbind(0))
@@ -52,15 +51,14 @@ def log_normaliser_on_gpu(logits: Float[Tensor, "m V"]) -> Float[Tensor, " m"]:
 
 @triton.jit(do_not_specialize=["m"])
 def _draw(
-    logits, support, sites, current, least, uniform, chosen, numbers, m, size, stride,
-    HEAT: tl.constexpr, HOW: tl.constexpr, CUT: tl.constexpr, PLAIN: tl.constexpr, BLOCK: tl.constexpr,
+    logits, support, sites, current, uniform, chosen, numbers, m, size, stride,
+    HEAT: tl.constexpr, HOW: tl.constexpr, PLAIN: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
     row = tl.program_id(0).to(tl.int64)
     place = tl.arange(0, BLOCK)
     here = logits + row * stride
     allowed = support + tl.load(sites + row) * size
     kind: tl.constexpr = logits.dtype.element_ty
-    lowest = tl.load(least + row).to(kind) if CUT else 0.0
     top_all = tl.full((BLOCK,), float("-inf"), kind)
     top = tl.full((BLOCK,), float("-inf"), kind)
     for start in range(0, size, BLOCK):
@@ -82,8 +80,7 @@ def _draw(
         sum_all += tl.exp(f - most_all).to(tl.float64)
         sum_allowed += tl.where(ok, tl.exp(f - most), 0.0).to(tl.float64)
         if not PLAIN:
-            kept = ok & (f >= lowest) if CUT else ok
-            sum_kept += tl.where(kept, tl.exp((f - most) / HEAT), 0.0).to(tl.float64)
+            sum_kept += tl.where(ok, tl.exp((f - most) / HEAT), 0.0).to(tl.float64)
         if HOW == 1:
             first = tl.minimum(first, tl.where(ok & (f == most), at, size))
     total = tl.sum(sum_allowed if PLAIN else sum_kept, 0)
@@ -101,8 +98,7 @@ def _draw(
             at = start + place
             f = tl.load(here + at, at < size, float("-inf"))
             ok = tl.load(allowed + at, at < size, 0) != 0
-            kept = ok & (f >= lowest) if CUT else ok
-            weight = tl.where(kept, tl.exp((f - most) / HEAT), 0.0).to(tl.float64)
+            weight = tl.where(ok, tl.exp((f - most) / HEAT), 0.0).to(tl.float64)
             beyond = (before + tl.cumsum(weight, 0) > wanted) & (weight > 0)
             passed = tl.minimum(passed, tl.min(tl.where(beyond, at, size), 0))
             last = tl.maximum(last, tl.max(tl.where(weight > 0, at, 0), 0))
@@ -113,15 +109,11 @@ def _draw(
     wide = most.to(tl.float64)
     f = tl.load(here + token)
     outside = tl.load(allowed + token) == 0
-    if CUT:
-        outside = outside | (f < lowest)
     density = (f.to(tl.float64) - wide) / HEAT - log_total
     tl.store(numbers + row, tl.where(outside, float("-inf"), density))
     there = tl.load(current + row)
     g = tl.load(here + there)
     outside = tl.load(allowed + there) == 0
-    if CUT:
-        outside = outside | (g < lowest)
     density = (g.to(tl.float64) - wide) / HEAT - log_total
     tl.store(numbers + m + row, tl.where(outside, float("-inf"), density))
     tl.store(numbers + 2 * m + row, f.to(tl.float64))

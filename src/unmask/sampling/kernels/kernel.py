@@ -33,7 +33,7 @@ from torch import Tensor
 
 from unmask.errors import InputError, ModelError
 from unmask.sampling.engine.passes import Passes
-from unmask.sampling.engine.randomness import Proposal, Randomness
+from unmask.sampling.engine.randomness import Randomness
 from unmask.sampling.registry import Gibbs, Markov, Scan
 from unmask.sampling.target import Target
 
@@ -206,11 +206,6 @@ class Kernel(ABC):
     sweeps: int = 100
 
     @cached_property
-    def proposal(self) -> Proposal:
-        """The distribution that tokens are drawn from."""
-        return Proposal(self.options.proposal_temperature, self.options.top_k)
-
-    @cached_property
     def plan(self) -> SweepPlan:
         """The sites of a sweep."""
         return SweepPlan(self.target.sites, self.options.scan, self.options.sites_per_step)
@@ -245,7 +240,7 @@ class PseudoGibbs(Kernel):
         unknown = stale.nonzero().squeeze(1)
         state.look(self.target, self.passes, unknown, site[unknown])
         current, kept = state.ids[rows, position], state.conditionals(rows, site)
-        drawn = rng.tokens(rows, self.passes.proposals(kept, self.target, self.proposal, site, current))
+        drawn = rng.tokens(rows, self.passes.proposals(kept, self.target, self.options.proposal_temperature, site, current))
         changed = (drawn.tokens != current).unsqueeze(1)
         state.ids[rows, position] = drawn.tokens
         state.fresh &= ~changed

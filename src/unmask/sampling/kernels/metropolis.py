@@ -262,7 +262,7 @@ class MetropolisHastings(MetropolisKernel):
         rows, site = state.rows, sites[:, 0]
         current = state.ids[rows, self.target.free_positions[site]]
         kept = state.conditionals(rows, site)
-        drawn = rng.tokens(rows, self.passes.proposals(kept, self.target, self.proposal, site, current))
+        drawn = rng.tokens(rows, self.passes.proposals(kept, self.target, self.options.proposal_temperature, site, current))
         log_ratio, terms = drawn.current_log_density - drawn.log_density, self.target.energy.term_of(drawn)
         return Proposed(drawn.tokens.unsqueeze(1), log_ratio, torch.zeros_like(rows), own_terms=terms)
 
@@ -298,7 +298,7 @@ class ProductBlock(MetropolisKernel):
         kept = self.passes.conditionals(masked, positions).flatten(0, 1)
         current = state.ids.gather(1, positions).flatten()
         places = torch.arange(k, device=sites.device).repeat(n)
-        conditionals = self.passes.proposals(kept, self.target, self.proposal, sites.flatten(), current)
+        conditionals = self.passes.proposals(kept, self.target, self.options.proposal_temperature, sites.flatten(), current)
         drawn = rng.tokens(rows.repeat_interleave(k), conditionals, places)
         log_ratio = (drawn.current_log_density - drawn.log_density).reshape(n, k).sum(1)
         return Proposed(drawn.tokens.reshape(n, k), log_ratio, torch.ones_like(rows))
@@ -341,8 +341,8 @@ class SequentialBlock(MetropolisKernel):
                 backward = state.conditionals(rows, site)
                 forward = where_apart(backward, drawn, j)
                 passes += (~same).long()
-            there = self.passes.proposals(forward, target, self.proposal, site, current[:, j])
-            back = self.passes.proposals(backward, target, self.proposal, site, current[:, j])
+            there = self.passes.proposals(forward, target, self.options.proposal_temperature, site, current[:, j])
+            back = self.passes.proposals(backward, target, self.options.proposal_temperature, site, current[:, j])
             token = rng.tokens(rows, there)
             drawn[:, j] = token.tokens
             log_ratio += back.at(current[:, j]).log_density - token.log_density

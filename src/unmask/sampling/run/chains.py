@@ -150,7 +150,7 @@ def starting_texts(settings: SampleSettings, group: Group, passes: Passes) -> tu
     if settings.start.random_start:
         return random_texts(target, n, rng), no_passes
     assert isinstance(kernel, registry.Proposing)
-    options = registry.Ancestral(proposal_temperature=kernel.proposal_temperature, top_k=kernel.top_k)
+    options = registry.Ancestral(proposal_temperature=kernel.proposal_temperature)
     state, spent = decode(Ancestral(target, passes, options), n, rng)
     return state.ids, spent
 

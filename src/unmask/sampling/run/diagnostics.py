@@ -267,8 +267,6 @@ def verdict(diagnosis: Diagnosis, settings: SampleSettings) -> list[str]:
 
 def _moves(diagnosis: Diagnosis, kernel: Method) -> list[str]:
     sentences = []
-    if getattr(kernel, "top_k", None) is not None:
-        sentences.append("Proposals were cut to likely tokens: texts with any other token are out of reach (reducible chain).")
     if not isnan(diagnosis.novelty) and diagnosis.acceptance > 0.5 and diagnosis.novelty < 0.5 * diagnosis.acceptance:
         sentences.append(
             f"{diagnosis.acceptance:.0%} of steps were accepted, but only {diagnosis.novelty:.0%} of redrawn tokens changed: "
