@@ -32,10 +32,8 @@ Count = Annotated[int, Interval(ge=1, le=9)]
 class Slow:
     """A slow method.
 
-    Parameters
-    ----------
-    size
-        Things at once.
+    Parameters:
+        size: Things at once.
     """
 
     name: ClassVar[str] = "slow"
@@ -46,10 +44,8 @@ class Slow:
 class Fast(Slow):
     """A fast method.
 
-    Parameters
-    ----------
-    rate
-        Things per second.
+    Parameters:
+        rate: Things per second.
     """
 
     name: ClassVar[str] = "fast"
@@ -60,12 +56,9 @@ class Fast(Slow):
 class Group:
     """Things that go together.
 
-    Parameters
-    ----------
-    allow
-        What may stand where.
-    pairs
-        Numbers.
+    Parameters:
+        allow: What may stand where.
+        pairs: Numbers.
     """
 
     allow: Annotated[Mapping[int, Sequence[str]] | None, Written("PLACE=WORDS")] = None
@@ -94,12 +87,9 @@ def work(
 
     More about it.
 
-    Parameters
-    ----------
-    text
-        What to work on.
-    top
-        How many.
+    Parameters:
+        text: What to work on.
+        top: How many.
 
     >>> work("a")
     """

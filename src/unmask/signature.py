@@ -229,15 +229,12 @@ def hints(declared: Callable[..., Any]) -> dict[str, Any]:
 
 @cache
 def documentation(declared: Callable[..., Any]) -> Mapping[str, str]:
-    """The help of each parameter or field: the section "Parameters" of the docstring, and those of the base classes.
-
-    In NumPy's style: a name in a line of its own, its help indented below it.
-    """
+    """The help of each parameter or field: the section "Parameters:" of the docstring (name: help), and those of the bases."""
     helps: dict[str, str] = {}
     for one in reversed(declared.__mro__) if isinstance(declared, type) else [inspect.unwrap(declared)]:
         text = inspect.cleandoc(vars(one).get("__doc__") or "" if isinstance(one, type) else one.__doc__ or "")
-        if section := re.search(r"^Parameters\n-{3,}\n(.*?)(?=^\S[^\n]*\n-{3,}\n|^>>> |\Z)", text, re.MULTILINE | re.DOTALL):
-            entries = re.findall(r"^(\w+)\n((?:[ \t]+[^\n]*\n?|\n(?=[ \t]))*)", section[1] + "\n", re.MULTILINE)
+        if section := re.search(r"^Parameters:\n((?: .*\n?)+)", text, re.MULTILINE):
+            entries = re.findall(r"^ {4}(\w+): (.*(?:\n {5}.*)*)", section[1], re.MULTILINE)
             helps |= {name: " ".join(help.split()) for name, help in entries}
     return helps
 
@@ -250,7 +247,7 @@ def summary(declared: Callable[..., Any]) -> str:
 def description(declared: Callable[..., Any]) -> str:
     """The docstring between its first line and its sections or examples."""
     text = inspect.cleandoc(inspect.unwrap(declared).__doc__ or "").partition("\n")[2]
-    return re.split(r"^(?:\S[^\n]*\n-{3,}$|>>> )", text, maxsplit=1, flags=re.MULTILINE)[0].strip()
+    return re.split(r"^(?:Parameters:$|>>> )", text, maxsplit=1, flags=re.MULTILINE)[0].strip()
 
 
 @cache

@@ -48,20 +48,13 @@ def conditionals(
 ) -> list[Conditional]:
     """log q_t(. | rest) over the whole vocabulary at positions of a text, one entry per position.
 
-    Parameters
-    ----------
-    text
-        A text, with [MASK] or whole.
-    positions
-        Tokens counted from 0, the start token included [default: the blanks of the text].
-    model
-        Folder or hub name of a masked language model [default: the bundled English model].
-    masking
-        What is masked while a position is predicted: it "alone", all positions "together", or "none".
-    top
-        How many of the likeliest tokens.
-    words
-        Tokens whose log-probability is wanted too, each one token of the model.
+    Parameters:
+        text: A text, with [MASK] or whole.
+        positions: Tokens counted from 0, the start token included [default: the blanks of the text].
+        model: Folder or hub name of a masked language model [default: the bundled English model].
+        masking: What is masked while a position is predicted: it "alone", all positions "together", or "none".
+        top: How many of the likeliest tokens.
+        words: Tokens whose log-probability is wanted too, each one token of the model.
 
     >>> [found] = unmask.conditionals("The cat sat on the [MASK].", top=2)
     >>> [token for token, _ in found.likeliest]

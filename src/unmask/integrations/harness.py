@@ -75,20 +75,13 @@ def model_args(
 ) -> tuple[Score, str, str, int | None, int]:
     """Arguments of `lm_eval --model_args`, beside those that load the model and the options of the score.
 
-    Parameters
-    ----------
-    pretrained
-        Folder or hub name of a masked language model [default: the bundled English model].
-    score
-        Name of a score of texts.
-    unscored
-        A text without a score: refuse (one line), or zero (probability 0).
-    decoder
-        What fills the blanks of generated texts.
-    passes
-        Steps of the decoder [default: one per blank, or by the decoder's bound].
-    max_gen_toks
-        Blanks of a generated text, if the task does not say.
+    Parameters:
+        pretrained: Folder or hub name of a masked language model [default: the bundled English model].
+        score: Name of a score of texts.
+        unscored: A text without a score: refuse (one line), or zero (probability 0).
+        decoder: What fills the blanks of generated texts.
+        passes: Steps of the decoder [default: one per blank, or by the decoder's bound].
+        max_gen_toks: Blanks of a generated text, if the task does not say.
     """
     one_of("decoder", decoder, DECODERS)
     assert isinstance(score, Score)

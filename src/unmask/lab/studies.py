@@ -96,16 +96,11 @@ STYLE: Any = {
 class SpinModel:
     """The model: Ising spins on a graph.
 
-    Parameters
-    ----------
-    sites
-        Sites N of the model.
-    coupling
-        Coupling of each pair of joined sites.
-    fields
-        Fields: one number, one per site with commas, FIRST:LAST evenly, or normal:SD:SEED.
-    graph
-        Which sites are joined.
+    Parameters:
+        sites: Sites N of the model.
+        coupling: Coupling of each pair of joined sites.
+        fields: Fields: one number, one per site with commas, FIRST:LAST evenly, or normal:SD:SEED.
+        graph: Which sites are joined.
     """
 
     sites: Annotated[int, Interval(ge=2, le=10)] = 6
@@ -285,8 +280,8 @@ class Report(Result):
 def study(function: Function) -> Function:
     """A study as a command: its options are documented by OPTIONS, its arguments checked, its files written to `out`."""
     signature = inspect.signature(function)
-    section = "\n".join(f"    {name}\n        {OPTIONS[name]}" for name in signature.parameters)
-    function.__doc__ = f"{function.__doc__}\n\n    Parameters\n    ----------\n{section}\n    "
+    section = "\n".join(f"        {name}: {OPTIONS[name]}" for name in signature.parameters)
+    function.__doc__ = f"{function.__doc__}\n\n    Parameters:\n{section}\n    "
 
     @wraps(function)
     def saved(*arguments: Any, **options: Any) -> Any:

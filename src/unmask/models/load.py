@@ -46,19 +46,14 @@ def load(
     A folder is read without touching the network. A model is loaded once per process; a folder whose files have changed is read
     again.
 
-    Parameters
-    ----------
-    name
-        Folder or hub name of a masked language model [default: the bundled English model].
-    device
-        auto, cpu, cuda or cuda:N. A list shares the work of score, evaluate, sample and translate among processes, one for
-        each device: cuda:0,1,2,3.
-    dtype
-        auto, float32, bfloat16, float16 or float64; auto is float32 everywhere, also for weights stored in half precision.
-    shift
-        Logits predict the next position's token, as in some diffusion language models.
-    mask_token
-        The mask token, if the tokenizer does not name its own.
+    Parameters:
+        name: Folder or hub name of a masked language model [default: the bundled English model].
+        device: auto, cpu, cuda or cuda:N. A list shares the work of score, evaluate, sample and translate among processes, one
+            for each device: cuda:0,1,2,3.
+        dtype: auto, float32, bfloat16, float16 or float64; auto is float32 everywhere, also for weights stored in half
+            precision.
+        shift: Logits predict the next position's token, as in some diffusion language models.
+        mask_token: The mask token, if the tokenizer does not name its own.
 
     >>> unmask.load().vocab_size
     8192

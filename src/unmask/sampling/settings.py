@@ -28,16 +28,12 @@ Seed = Annotated[int, Interval(ge=0, le=2**63 - 1)]
 class Start:
     """Where chains start, and which tokens they may hold.
 
-    Parameters
-    ----------
-    init
-        Texts to start from, or a file of them (lines or FASTA); chains take them in turn [default: blanks filled one by one].
-    random_start
-        Start from tokens drawn uniformly.
-    allow
-        The only tokens at a position of the template's tokens, such as 3=red,green; [CLS] is position 0.
-    alphabet
-        Tokens allowed at every site: letters (ACDE), words with commas, a list, or a file.
+    Parameters:
+        init: Texts to start from, or a file of them (lines or FASTA); chains take them in turn [default: blanks filled one by
+            one].
+        random_start: Start from tokens drawn uniformly.
+        allow: The only tokens at a position of the template's tokens, such as 3=red,green; [CLS] is position 0.
+        alphabet: Tokens allowed at every site: letters (ACDE), words with commas, a list, or a file.
     """
 
     init: Annotated[Any, Written(metavar="PATH")] = ()

@@ -25,10 +25,8 @@ def check(
 
     With data, one token at a time is masked in those texts: a model that is read wrong shows in the accuracy.
 
-    Parameters
-    ----------
-    data
-        Texts of the kind it was trained on: one per line, or .fasta; - is standard input. Or a list of texts.
+    Parameters:
+        data: Texts of the kind it was trained on: one per line, or .fasta; - is standard input. Or a list of texts.
 
     >>> unmask.check().concerns
     ()

@@ -41,31 +41,21 @@ def dependence(
     One text gives one answer, a list of texts a list of them. With profile in the place of a text, the answer is the model's
     profile: how much two blanks depend on each other by their distance, which the decoder least-dependent reads.
 
-    Parameters
-    ----------
-    text
-        Text with [MASK] at two blanks or more, or a whole text.
-    positions
-        Which tokens of a whole text, such as 2,3,6; the first, usually [CLS], is 0 [default: all but special ones].
-    joint
-        How the joint is derived: a construction of `fill`.
-    others
-        What stands at the other positions while a pair is measured: masked, or the text itself (text) [default: masked for
-        blanks, text for a whole text].
-    candidates
-        Tokens to consider at each position [default: 32 to 256, by how many positions; 16 of a profile].
-    alphabet
-        The only tokens that may stand in a blank: letters such as ACDEFGHIKLMNPQRSTVWY, words with commas, or a file of either.
-    figure
-        Draw the matrix as a heat map to this file (png, pdf, svg).
-    force
-        Go on where there are more than 200,000 passes.
-    profile
-        Measure how blanks depend on each other by distance, on the texts of this file, one per line; or a list of texts.
-    sentences
-        Of a profile: the most texts to measure on.
-    save
-        Of a profile: file for it, JSON; least-dependent decoding reads it (profile).
+    Parameters:
+        text: Text with [MASK] at two blanks or more, or a whole text.
+        positions: Which tokens of a whole text, such as 2,3,6; the first, usually [CLS], is 0 [default: all but special ones].
+        joint: How the joint is derived: a construction of `fill`.
+        others: What stands at the other positions while a pair is measured: masked, or the text itself (text) [default: masked
+            for blanks, text for a whole text].
+        candidates: Tokens to consider at each position [default: 32 to 256, by how many positions; 16 of a profile].
+        alphabet: The only tokens that may stand in a blank: letters such as ACDEFGHIKLMNPQRSTVWY, words with commas, or a file
+            of either.
+        figure: Draw the matrix as a heat map to this file (png, pdf, svg).
+        force: Go on where there are more than 200,000 passes.
+        profile: Measure how blanks depend on each other by distance, on the texts of this file, one per line; or a list of
+            texts.
+        sentences: Of a profile: the most texts to measure on.
+        save: Of a profile: file for it, JSON; least-dependent decoding reads it (profile).
 
     >>> unmask.dependence("The [MASK] [MASK] at the casino.", candidates=16).tokens
     ('[MASK]', '[MASK]')

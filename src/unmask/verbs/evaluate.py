@@ -42,33 +42,23 @@ def evaluate(
 
     A pair that fails is listed in the result and left out of the table.
 
-    Parameters
-    ----------
-    data
-        Texts: a file with one per line, .conllu or .fasta (also .gz, .xz), - (standard input), or snli or xsum; or pairs: .jsonl
-        with {"text": ..., "block": [i, j]} per line, in tokens. In Python also a list of texts.
-    scheme
-        Two positions anywhere, or two adjacent ones.
-    pairs
-        How many pairs to choose [default: as many as take about a minute on two cores, from 2 to 1,000; 1,000 on a GPU].
-    seed
-        Seed of the choice of pairs and of the bootstrap.
-    joints
-        all, or some constructions of `fill`, such as product,chain.
-    paper
-        Table 1 as published: product, mrf_logit, mrf, hcb, and arnold_gokhale after 50 steps, over all columns of the output; the
-        command prints both schemes if scheme is left out.
-    support
-        What joints run over: regular tokens, or all columns of the model's output (the paper).
-    alphabet
-        The only tokens that joints run over: letters such as ACDEFGHIKLMNPQRSTVWY, words with commas, or a file of either.
-    memory
-        What the run, or each worker, may keep on the device, such as 20GB or 0.5; as many pairs as fit are measured at once
-        [default: half of a GPU's free memory; one pair at a time on a CPU].
-    out
-        Folder of the run; the same command continues a run that was stopped. Left out, the result is in memory only.
-    engine
-        local, ray (a cluster: a worker per GPU, or per two CPUs), or ray:4 with another number of workers.
+    Parameters:
+        data: Texts: a file with one per line, .conllu or .fasta (also .gz, .xz), - (standard input), or snli or xsum; or
+            pairs: .jsonl with {"text": ..., "block": [i, j]} per line, in tokens. In Python also a list of texts.
+        scheme: Two positions anywhere, or two adjacent ones.
+        pairs: How many pairs to choose [default: as many as take about a minute on two cores, from 2 to 1,000; 1,000 on a
+            GPU].
+        seed: Seed of the choice of pairs and of the bootstrap.
+        joints: all, or some constructions of `fill`, such as product,chain.
+        paper: Table 1 as published: product, mrf_logit, mrf, hcb, and arnold_gokhale after 50 steps, over all columns of the
+            output; the command prints both schemes if scheme is left out.
+        support: What joints run over: regular tokens, or all columns of the model's output (the paper).
+        alphabet: The only tokens that joints run over: letters such as ACDEFGHIKLMNPQRSTVWY, words with commas, or a file of
+            either.
+        memory: What the run, or each worker, may keep on the device, such as 20GB or 0.5; as many pairs as fit are measured at
+            once [default: half of a GPU's free memory; one pair at a time on a CPU].
+        out: Folder of the run; the same command continues a run that was stopped. Left out, the result is in memory only.
+        engine: local, ray (a cluster: a worker per GPU, or per two CPUs), or ray:4 with another number of workers.
 
     >>> texts, words = ["The cat sat on the mat.", "The dog sat on the bed."], "cat,dog,sat,lay,mat,bed"
     >>> unmask.evaluate(texts, pairs=2, joints="product,chain", alphabet=words).pairs

@@ -40,29 +40,19 @@ def fill(
     From three blanks on by chain without candidates, with [WORD] and [GAP:2-5], and with the options of a search, fillings are
     searched over the whole vocabulary, and the answer says how much of the mass was seen and what is certain.
 
-    Parameters
-    ----------
-    text
-        Text with [MASK] at each blank, [WORD] for a whole word or [GAP:2-5] for two to five tokens.
-    joint
-        How the joint is derived: product, mrf_logit, mrf, hcb, arnold_gokhale, balanced, pseudo_gibbs, restarted, chain or
-        family:ALPHA,LAMBDA [default: restarted for one or two blanks, chain from three on].
-    candidates
-        How many tokens to consider at each blank [default: as many as take about two seconds].
-    exact
-        Consider every token of the vocabulary, special ones excepted.
-    top
-        How many completions to show.
-    positions
-        Tokens of a whole text to blank out, such as 3,4; the first, usually [CLS], is 0.
-    targets
-        The words that belong in the blanks: shown, and measured by compare.
-    alphabet
-        The only tokens that may stand in a blank: letters such as ACDEFGHIKLMNPQRSTVWY, words with commas, or a file of either.
-    search
-        Search over the whole vocabulary, and constraints on fillings.
-    force
-        Go on where there are more than 200,000 passes or a billion cells.
+    Parameters:
+        text: Text with [MASK] at each blank, [WORD] for a whole word or [GAP:2-5] for two to five tokens.
+        joint: How the joint is derived: product, mrf_logit, mrf, hcb, arnold_gokhale, balanced, pseudo_gibbs, restarted, chain
+            or family:ALPHA,LAMBDA [default: restarted for one or two blanks, chain from three on].
+        candidates: How many tokens to consider at each blank [default: as many as take about two seconds].
+        exact: Consider every token of the vocabulary, special ones excepted.
+        top: How many completions to show.
+        positions: Tokens of a whole text to blank out, such as 3,4; the first, usually [CLS], is 0.
+        targets: The words that belong in the blanks: shown, and measured by compare.
+        alphabet: The only tokens that may stand in a blank: letters such as ACDEFGHIKLMNPQRSTVWY, words with commas, or a file
+            of either.
+        search: Search over the whole vocabulary, and constraints on fillings.
+        force: Go on where there are more than 200,000 passes or a billion cells.
 
     >>> found = unmask.fill("She drank a cup of [MASK].", top=2)
     >>> [completion.text for completion in found.completions]

@@ -39,25 +39,16 @@ def frontier(
 
     All tokens are masked at the start; q runs over regular tokens at temperature 1. Intervals are paired by text.
 
-    Parameters
-    ----------
-    data
-        Texts: a file with one per line, .conllu or .fasta (also .gz, .xz), - (standard input), or snli or xsum. In Python also a
-        list of texts.
-    decoders
-        Decoders with a law [default: all].
-    passes
-        Passes of each, below length; of verified, its sets.
-    length
-        Tokens of a text; texts of another length are skipped.
-    first
-        Take the first tokens of longer texts, too.
-    sentences
-        The most texts to measure.
-    seed
-        Seed of random orders and of the bootstrap.
-    out
-        Folder of the run; the same command continues a run that was stopped. Left out, the result is in memory only.
+    Parameters:
+        data: Texts: a file with one per line, .conllu or .fasta (also .gz, .xz), - (standard input), or snli or xsum. In
+            Python also a list of texts.
+        decoders: Decoders with a law [default: all].
+        passes: Passes of each, below length; of verified, its sets.
+        length: Tokens of a text; texts of another length are skipped.
+        first: Take the first tokens of longer texts, too.
+        sentences: The most texts to measure.
+        seed: Seed of random orders and of the bootstrap.
+        out: Folder of the run; the same command continues a run that was stopped. Left out, the result is in memory only.
 
     >>> texts = ["The dog barked at the old man.", "A girl sat on the red chair."]
     >>> unmask.frontier(texts, decoders=["interleaved"], passes=[2], length=8).to_frame()["decoder"].tolist()

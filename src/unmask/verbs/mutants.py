@@ -51,36 +51,22 @@ def mutants(
     to four changes. With measured, a list of variants with measured values, the answer says which score ranks them best, and how
     sure that is.
 
-    Parameters
-    ----------
-    sequence
-        A sequence, such as a protein.
-    mutations
-        Mutants, such as A24G,A24G+L30V, or a file of them, one per line; or a list of names.
-    positions
-        Or residues to scan, such as 24,30-33 (the first is 1), or all; of measured, those that vary.
-    changes
-        How many residues of a scan change together, 1 to 4.
-    measured
-        CSV or TSV file of variants (A24G+L30V, whole sequences, or residues at positions) with measured values; or a pandas
-        frame, or a list of rows.
-    ranking
-        How scores are compared with measured values.
-    joint
-        How the joint is derived: a construction of `fill`.
-    alphabet
-        The tokens that may stand at a position: letters such as ACDEFGHIKLMNPQRSTVWY, words with commas, or a file of either
-        [default: every regular token of a small vocabulary].
-    top
-        How many mutants to print, best first.
-    by
-        What ranks them.
-    save
-        Parquet file for all mutants and their numbers.
-    figure
-        Draw effects or epistasis as a heat map to this file (png, pdf, svg).
-    force
-        Go on beyond 200,000 passes or five million mutants.
+    Parameters:
+        sequence: A sequence, such as a protein.
+        mutations: Mutants, such as A24G,A24G+L30V, or a file of them, one per line; or a list of names.
+        positions: Or residues to scan, such as 24,30-33 (the first is 1), or all; of measured, those that vary.
+        changes: How many residues of a scan change together, 1 to 4.
+        measured: CSV or TSV file of variants (A24G+L30V, whole sequences, or residues at positions) with measured values; or a
+            pandas frame, or a list of rows.
+        ranking: How scores are compared with measured values.
+        joint: How the joint is derived: a construction of `fill`.
+        alphabet: The tokens that may stand at a position: letters such as ACDEFGHIKLMNPQRSTVWY, words with commas, or a file
+            of either [default: every regular token of a small vocabulary].
+        top: How many mutants to print, best first.
+        by: What ranks them.
+        save: Parquet file for all mutants and their numbers.
+        figure: Draw effects or epistasis as a heat map to this file (png, pdf, svg).
+        force: Go on beyond 200,000 passes or five million mutants.
 
     >>> found = unmask.mutants("the cat sat", "cat2dog", alphabet="cat,dog,man")
     >>> found.to_frame()["mutant"].tolist()

@@ -38,34 +38,22 @@ def sample(
 ) -> SampleRun:
     """Sample texts from the energy behind a model, by Markov chains or decoders, and measure how far to trust them.
 
-    Parameters
-    ----------
-    template
-        Text with [MASK] where tokens are sampled; the rest is held.
-    kernel
-        What moves the chains: mh, gibbs, block, sequential-block or annealing; or a decoder: ancestral, mask-predict,
-        confidence, revise, entropy-bound, lowest-entropy, random, interleaved, least-dependent or verified. In Python
-        also an object with its options, such as unmask.Block(block_size=3).
-    energy
-        Which energy the chains sample. In Python also one with terms of your own: unmask.Energy("norm", text_terms=[...]).
-    length
-        Tokens per text in the place of a template, or several lengths such as 8,12,16 [default: 12].
-    chains
-        Chains, or texts decoded at once. The default is a first try; averages need about 64 chains of 1,000 sweeps.
-    sweeps
-        How often each chain redraws all of its tokens; diagnose says whether that was enough.
-    seed
-        Seed of all random choices.
-    burn_in
-        First sweeps that are not kept.
-    thin
-        Keep every n-th sweep.
-    start
-        Where chains start, and which tokens they may hold.
-    out
-        Keep the run in this folder; the same command continues a run that was stopped.
-    engine
-        local, ray (a cluster: a worker per GPU, or per two CPUs), or ray:4 with another number of workers.
+    Parameters:
+        template: Text with [MASK] where tokens are sampled; the rest is held.
+        kernel: What moves the chains: mh, gibbs, block, sequential-block or annealing; or a decoder: ancestral, mask-predict,
+            confidence, revise, entropy-bound, lowest-entropy, random, interleaved, least-dependent or verified. In Python also
+            an object with its options, such as unmask.Block(block_size=3).
+        energy: Which energy the chains sample. In Python also one with terms of your own: unmask.Energy("norm",
+            text_terms=[...]).
+        length: Tokens per text in the place of a template, or several lengths such as 8,12,16 [default: 12].
+        chains: Chains, or texts decoded at once. The default is a first try; averages need about 64 chains of 1,000 sweeps.
+        sweeps: How often each chain redraws all of its tokens; diagnose says whether that was enough.
+        seed: Seed of all random choices.
+        burn_in: First sweeps that are not kept.
+        thin: Keep every n-th sweep.
+        start: Where chains start, and which tokens they may hold.
+        out: Keep the run in this folder; the same command continues a run that was stopped.
+        engine: local, ray (a cluster: a worker per GPU, or per two CPUs), or ray:4 with another number of workers.
 
     >>> run = unmask.sample("A [MASK] sat on the [MASK].", chains=2, sweeps=3, seed=0)
     >>> len(run.to_frame())

@@ -45,33 +45,22 @@ def score(
     With out, rows are kept in that folder as they come, the same call continues after an interrupt, and at the end there is
     scores.jsonl, scores.csv or scores.parquet (format); for pairs also accuracy.json.
 
-    Parameters
-    ----------
-    texts
-        A file with one text per line, .jsonl, .csv, .tsv or .fasta; - for standard input; or sentences themselves, of which two
-        are compared token by token. In Python a Path is a file, everything else texts: one, several, mappings, a data frame.
-    score
-        Names: pll, pll_word, energy_raw, energy_norm, left_to_right, right_to_left, confident, any_order, order_bounds,
-        decoder:NAME@PASSES. In Python also entries, such as unmask.AnyOrder(orders=32).
-    minimal_pairs
-        Minimal pairs instead of texts: .jsonl or .csv with sentence_good and sentence_bad; or a folder.
-    rows
-        What a row is; nested: a text with its words and tokens.
-    unit
-        nats or bits.
-    long
-        Texts longer than the model: refuse (a row with a reason) or windows.
-    field
-        The column of a table or frame, or the key of JSON lines, that holds the text; with it, standard input has JSON lines
-        [default: text, or sentence].
-    out
-        Folder of the run; the same command continues one that was stopped.
-    format
-        jsonl, csv, or (with out) parquet.
-    engine
-        local, ray (a cluster: a worker per GPU, or per two CPUs), or ray:4 with another number of workers.
-    sink
-        Called with each row as it comes; rows are then not kept in memory.
+    Parameters:
+        texts: A file with one text per line, .jsonl, .csv, .tsv or .fasta; - for standard input; or sentences themselves, of
+            which two are compared token by token. In Python a Path is a file, everything else texts: one, several, mappings, a
+            data frame.
+        score: Names: pll, pll_word, energy_raw, energy_norm, left_to_right, right_to_left, confident, any_order, order_bounds,
+            decoder:NAME@PASSES. In Python also entries, such as unmask.AnyOrder(orders=32).
+        minimal_pairs: Minimal pairs instead of texts: .jsonl or .csv with sentence_good and sentence_bad; or a folder.
+        rows: What a row is; nested: a text with its words and tokens.
+        unit: nats or bits.
+        long: Texts longer than the model: refuse (a row with a reason) or windows.
+        field: The column of a table or frame, or the key of JSON lines, that holds the text; with it, standard input has JSON
+            lines [default: text, or sentence].
+        out: Folder of the run; the same command continues one that was stopped.
+        format: jsonl, csv, or (with out) parquet.
+        engine: local, ray (a cluster: a worker per GPU, or per two CPUs), or ray:4 with another number of workers.
+        sink: Called with each row as it comes; rows are then not kept in memory.
 
     >>> scores = unmask.score(["The cats sit here.", "The cats sits here."], ["pll", unmask.AnyOrder(orders=32)])
     >>> scores.rows[0]["pll"] > scores.rows[1]["pll"]

@@ -44,35 +44,21 @@ def train(
     and a usable model; resume continues with the same numbers. On several GPUs: torchrun --nproc-per-node N -m unmask train
     with the same options.
 
-    Parameters
-    ----------
-    corpus
-        Text files, one text per line: .txt, .txt.xz, .txt.gz or .jsonl with the text under "text". Or a list of texts.
-    out
-        Folder for the model; must not exist, unless resume.
-    parallel
-        Instead of a corpus: a file of sources and one of their translations (for example what translate saved), line by line;
-        or two lists of texts.
-    weight
-        How often an epoch sees each corpus file, such as 1,8; one per file, in order.
-    init
-        A model folder to start from; its shape and tokenizer are taken with its weights.
-    objective
-        masked, or causal (of the next token).
-    shape
-        Shape of the network, and its tokenizer.
-    optimisation
-        Optimiser, steps and regularisation.
-    held_out
-        What validation uses.
-    seed
-        Seed of weights, order and masks.
-    max_minutes
-        Pause after this time, with a checkpoint.
-    resume
-        Go on with the run in out.
-    device
-        cpu, cuda or auto.
+    Parameters:
+        corpus: Text files, one text per line: .txt, .txt.xz, .txt.gz or .jsonl with the text under "text". Or a list of texts.
+        out: Folder for the model; must not exist, unless resume.
+        parallel: Instead of a corpus: a file of sources and one of their translations (for example what translate saved), line
+            by line; or two lists of texts.
+        weight: How often an epoch sees each corpus file, such as 1,8; one per file, in order.
+        init: A model folder to start from; its shape and tokenizer are taken with its weights.
+        objective: masked, or causal (of the next token).
+        shape: Shape of the network, and its tokenizer.
+        optimisation: Optimiser, steps and regularisation.
+        held_out: What validation uses.
+        seed: Seed of weights, order and masks.
+        max_minutes: Pause after this time, with a checkpoint.
+        resume: Go on with the run in out.
+        device: cpu, cuda or auto.
 
     >>> texts = [f"The {who} met {n} friends." for who in ("baker", "sailor") for n in range(50)]
     >>> small = unmask.Shape(layers=1, width=16, heads=1, vocab=80, max_length=16)

@@ -46,34 +46,21 @@ def translate(
     and length. With references BLEU and chrF, stutter, acceptance, and passes and seconds per sentence are printed, too. An
     empty source has an empty translation.
 
-    Parameters
-    ----------
-    data
-        Sources, one per line; - reads standard input. Or a list of texts.
-    model
-        A folder of `unmask train --parallel`.
-    kernel
-        A decoder, at temperature 0 unless decoding_temperature is given, or a Markov kernel of `sample`; of a causal model
-        beam; auto is mask-predict, of a causal model beam.
-    sweeps
-        Of a Markov kernel: how often each token is redrawn [default: 10].
-    start
-        Of a Markov kernel: the decoder whose output it moves, such as mask-predict@4 with its steps, or random tokens
-        [default: mask-predict].
-    lengths
-        How many of the likeliest lengths are decoded; the lowest raw energy per token is taken [default: 5].
-    energy
-        Energy of kernels and of the output [default: norm].
-    seed
-        Seed of all random choices.
-    reference
-        A translation of each source, to measure against: a file, or a list of texts.
-    save
-        Write the JSON lines here, not to standard output.
-    out
-        Keep the run in this folder, its lines in translations.jsonl; the same command continues a run that was stopped.
-    engine
-        local, ray (a cluster: a worker per GPU, or per two CPUs), or ray:4 with another number of workers.
+    Parameters:
+        data: Sources, one per line; - reads standard input. Or a list of texts.
+        model: A folder of `unmask train --parallel`.
+        kernel: A decoder, at temperature 0 unless decoding_temperature is given, or a Markov kernel of `sample`; of a causal
+            model beam; auto is mask-predict, of a causal model beam.
+        sweeps: Of a Markov kernel: how often each token is redrawn [default: 10].
+        start: Of a Markov kernel: the decoder whose output it moves, such as mask-predict@4 with its steps, or random tokens
+            [default: mask-predict].
+        lengths: How many of the likeliest lengths are decoded; the lowest raw energy per token is taken [default: 5].
+        energy: Energy of kernels and of the output [default: norm].
+        seed: Seed of all random choices.
+        reference: A translation of each source, to measure against: a file, or a list of texts.
+        save: Write the JSON lines here, not to standard output.
+        out: Keep the run in this folder, its lines in translations.jsonl; the same command continues a run that was stopped.
+        engine: local, ray (a cluster: a worker per GPU, or per two CPUs), or ray:4 with another number of workers.
     """
     from contextlib import nullcontext
 
