@@ -16,10 +16,10 @@ from typing import Any, TypeVar, cast
 from unmask.errors import InputError
 
 Number = TypeVar("Number", int, float)
-MOST_SHOWN = 80
-"""Characters of a value that a message shows."""
-MOST_TOKENS = 2**31 - 1
-"""The largest token id that tokenizers can look up."""
+MOST_SHOWN, MOST_TOKENS = 80, 2**31 - 1
+"""Characters of a value that a message shows, and the largest token id that tokenizers can look up."""
+UNITS = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12, "KIB": 2**10, "MIB": 2**20, "GIB": 2**30}
+MOST_BYTES = 2**60
 
 
 def shown(value: object) -> str:
@@ -89,21 +89,14 @@ def real(name: str, value: object, least: float, most: float) -> float:
     return float(number)
 
 
-UNITS = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12, "KIB": 2**10, "MIB": 2**20, "GIB": 2**30}
-MOST_BYTES = 2**60
-
-
 def memory(name: str, value: object, available: int) -> int:
     """`value` in bytes: a number of them, a text such as "20GB", or a share of what is `available`: at most 1, without a unit."""
-    amount: float | None = None
-    unit = ""
+    amount, unit = None if isinstance(value, str) else as_number(value), ""
     if isinstance(value, str):
         digits = value.strip().rstrip("BbKkMmGgTtIi ")
         unit = value.strip()[len(digits) :].strip().upper()
         with suppress(KeyError, ValueError):
             amount = float(digits) * UNITS[unit]
-    else:
-        amount = as_number(value)
     if amount is None or not 0 < amount <= MOST_BYTES:
         raise InputError(f"{name} {shown(value)} is not understood: give bytes, such as 20GB or 500MB, or a share, such as 0.5")
     return max(1, int(amount * available if amount <= 1 and not unit else amount))

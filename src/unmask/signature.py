@@ -261,45 +261,38 @@ def options(function: Callable[..., Any]) -> tuple[Option, ...]:
             continue
         required = parameter.default is parameter.empty
         default = None if required else parameter.default
-        method, loaded = mark(annotation, Method), mark(annotation, Loaded)
         if is_dataclass(annotation):
-            listed += _fields(cast(type, annotation), name, (), default)
+            listed += _fields({"": cast(type, annotation)}, name, default)
             continue
+        method, loaded = mark(annotation, Method), mark(annotation, Loaded)
         if method is not None and not isinstance(default, str | None):
             default = ",".join(one.name for one in default) if method.several else default.name
         written = mark(annotation, Written) or Written()
         positional = number == 0 and parameter.kind is not parameter.KEYWORD_ONLY and not written.named
         listed.append(Option(name, annotation, default, helps.get(name, written.help), name, (), None, positional, required))
-        if method is not None:
-            listed += _method_fields(method, name)
+        listed += _fields(method.classes, name) if method is not None else []
         if loaded is not None:
             load = resolved(loaded.load)
             listed += [replace(one, parameter=name, owner=load) for one in options(load)[1:]]
     return tuple(listed)
 
 
-def _fields(group: type, parameter: str, readers: tuple[str, ...], instance: Any = None) -> list[Option]:
-    """The fields of a group; their defaults are those of the `instance` that is the parameter's default, if there is one."""
-    annotations, helps, listed = hints(group), documentation(group), []
-    for field in fields(group):
-        default = field.default_factory() if field.default_factory is not MISSING else field.default
-        default = default if instance is None else getattr(instance, field.name)
-        if PYTHON_ONLY not in marks(annotations[field.name]):
-            help = helps.get(field.name, "")
-            listed.append(Option(field.name, annotations[field.name], default, help, parameter, readers, group))
-    return listed
+def _fields(classes: Mapping[str, type], parameter: str, instance: Any = None) -> list[Option]:
+    """The fields of methods, by name, or of one group (""), each once, with the methods that have it.
 
-
-def _method_fields(method: Method, parameter: str) -> list[Option]:
-    """Each field once, with the methods that have it."""
+    Defaults are those of the `instance` that is the parameter's default, if there is one.
+    """
     merged: dict[str, Option] = {}
-    for name, kind in method.classes.items():
-        for option in _fields(kind, parameter, (name,)):
-            first = merged.get(option.name)
-            if first is not None:
-                default = first.default if first.default == option.default else None
-                option = replace(first, default=default, readers=(*first.readers, name))
-            merged[option.name] = option
+    for reader, kind in classes.items():
+        annotations, helps = hints(kind), documentation(kind)
+        for field in fields(kind):
+            name, annotation = field.name, annotations[field.name]
+            default = field.default_factory() if field.default_factory is not MISSING else field.default
+            default = default if instance is None else getattr(instance, name)
+            first = merged.get(name) or Option(name, annotation, default, helps.get(name, ""), parameter, (), kind)
+            if PYTHON_ONLY not in marks(annotation):
+                readers = (*first.readers, reader) if reader else ()
+                merged[name] = replace(first, default=default if default == first.default else None, readers=readers)
     return list(merged.values())
 
 

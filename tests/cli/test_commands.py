@@ -196,7 +196,11 @@ def test_scores_of_a_file_are_a_table_on_a_terminal_and_json_lines_in_a_pipe(mod
         ("score --minimal-pairs {file} --rows words", "leave out --rows"),
         ("score --pairs {file}", "Did you mean --minimal-pairs?"),
         ("sample --decoding-steps 3", "Did you mean --passes?"),
-        ("evaluate", "--data is missing"),
+        ("evaluate", "--data is missing: give it"),
+        ("evaluate {file}", "--data is missing: give --data {file}"),
+        ("lab parallel --sites 12", "--sites 12 is out of range"),
+        ("score 'a cat' --score surprisal", "use left_to_right"),
+        ("mutants ACD --positions 1 --model {file} --device cpu,cpu", "use one here"),
         ("score {file} --out scores.csv", "named like a file"),
         ("sample --chains 1 --out samples.jsonl", "named like a file"),
         ("fill 'a [MASK]' --top 0", "--top 0 is out of range"),
@@ -204,4 +208,5 @@ def test_scores_of_a_file_are_a_table_on_a_terminal_and_json_lines_in_a_pipe(mod
 )
 def test_messages_name_options_not_arguments_of_python(words, message, tmp_path):
     (tmp_path / "texts.txt").write_text("the cat sat .\n")
-    assert message in refused(*shlex.split(words.format(file=tmp_path / "texts.txt")))
+    file = tmp_path / "texts.txt"
+    assert message.format(file=file) in refused(*shlex.split(words.format(file=file)))

@@ -112,14 +112,6 @@ def test_a_run_of_another_command_or_of_an_earlier_unmask_is_refused(run):
     assert read_settings(run, "count") == old and len(read_parts(run)) == 3
 
 
-def test_a_deleted_part_is_not_done(run):
-    (run / "parts" / "part-000001.parquet").unlink()
-    with opened(run) as folder:
-        assert numbers(folder) == [0, 1, 20, 21]
-        folder.store([{"n": 10}], COLUMNS)
-        assert folder.parts()[-1].stem == "part-000003"
-
-
 def test_series_are_apart(tmp_path):
     with opened(tmp_path / "run") as folder:
         for name in ("group-0000-00000005", "group-0001-00000005", "group-0000-00000010", "group-0001-00000010"):

@@ -66,7 +66,7 @@ def _with_plan(report: Progress | None) -> Progress:
 
 def frame(verb: str, options: dict[str, Any]) -> None:
     """The data frame of a result that no function below prints."""
-    answered(verb, options, lambda result: print(result.to_frame().to_string()))
+    answered(verb, options, lambda result: print_frame(terminal.console(), result.to_frame()))
 
 
 # ---- one text, or many: fill, compare, dependence, mutants ----
@@ -148,13 +148,8 @@ def _show_comparison(comparison: unmask.Comparison, console: Console) -> None:
     for one in comparison.completions:
         log_probs = [*one.log_probs.values(), one.orders_log_prob]
         rows.append([" ".join(one.tokens) + (" *" if one.is_gold else ""), *map(terminal.short_percent, log_probs)])
-    widths, first = [max(map(len, [*head.split("\n"), "99.99"])) + 2 for head in heads], 0
-    while first < len(heads):  # as many columns as fit beside the completions, the others below
-        ends, room = range(len(heads), first, -1), console.width - len("completion")
-        end = next((end for end in ends if sum(widths[first:end]) <= room), first + 1)
-        console.print(end="\n" if first else "")
-        print_table(console, heads[first:end], ([row[0], *row[1 + first : 1 + end]] for row in rows), first="completion")
-        first = end
+    widths = [max(map(len, [*head.split("\n"), "99.99"])) + 2 for head in heads]
+    print_table(terminal.console(at_least=len("completion") + sum(widths)), heads, rows, first="completion")
     support = "alphabet" if len(comparison.support) < len(comparison.model.regular_ids) else "whole vocabulary"
     console.print(f"all orders: the chain rule averaged over all orders, over the {support}")
     if known:
@@ -177,10 +172,8 @@ def _show_dependence(result: unmask.Dependence, console: Console) -> None:
     names, pairs = result.names(), result.pairs()
     print_heading(console, result.text)
     beside = "the other blanks masked" if result.others == "masked" else "the other tokens as they stand"
-    console.print(
-        f"mutual information of each pair (nats), {beside};\n{result.construction} joints; "
-        f"{sizes([result.candidates] * 2)} tokens hold at least {percent_at_least(result.least_mass)} of a product joint\n"
-    )
+    mass = f"{sizes([result.candidates] * 2)} tokens hold at least {percent_at_least(result.least_mass)} of a product joint"
+    console.print(f"mutual information of each pair (nats), {beside};\n{result.construction} joints; {mass}\n")
     if len(names) <= WIDEST:
         cells = [[nats(value) for value in row] for row in result.matrix.tolist()]
         rows = [[name, *row[:i], "-", *row[i + 1 :]] for i, (name, row) in enumerate(zip(names, cells, strict=True))]
@@ -205,17 +198,13 @@ def _show_profile(profile: unmask.Profile) -> None:
 
 def _show_variants(result: unmask.Mutants | unmask.Measured, console: Console) -> None:
     print_heading(console, result.sequence)
-    if isinstance(result, unmask.Measured):
-        return _show_measured(result, console)
-    console.print(f"{len(result):,} mutants; {result.joint} joint; {len(result.alphabet)} tokens per residue; in nats\n")
-    best = result.best()
-    print_frame(console, best.to_frame().drop(columns="changes"))
-    if len(best) < len(result):
-        console.print(f"\nthe {len(best)} of largest {result.by}; --save and --json have all")
-    return None
-
-
-def _show_measured(result: unmask.Measured, console: Console) -> None:
+    if isinstance(result, unmask.Mutants):
+        console.print(f"{len(result):,} mutants; {result.joint} joint; {len(result.alphabet)} tokens per residue; in nats\n")
+        best = result.best()
+        print_frame(console, best.to_frame().drop(columns="changes"))
+        if len(best) < len(result):
+            console.print(f"\nthe {len(best)} of largest {result.by}; --save and --json have all")
+        return
     import pandas
 
     from unmask.variants.measured import HEADS, STATISTICS

@@ -10,6 +10,7 @@ from __future__ import annotations
 import atexit
 import gc
 import os
+import re
 import signal
 import sys
 import time
@@ -22,10 +23,8 @@ from types import FrameType
 from unmask.errors import InputError, UnmaskError
 
 MISTAKE, INTERRUPTED, NO_READER = 2, 130, 141
-PATIENCE = 0.5
-"""Seconds after an interrupt in which another one means the same: a closing terminal sends several."""
-LONGEST_WORD = 300
-"""Characters of a word, or a path, that a line on standard error shows whole."""
+PATIENCE, LONGEST_WORD = 0.5, 300
+"""Seconds after an interrupt in which another one means the same; characters of a word that a line shows whole."""
 AGAIN, RESUME = "give the same command again to continue", "add --resume to the same command to continue"
 RUN_FILES = ("settings.json", "training/settings.json")
 SHOW_CURSOR = "\x1b[?25h"
@@ -87,13 +86,13 @@ def _report_interrupt(by_torchrun: bool = False) -> None:
     _State.reported = True
 
 
-def leave_now(code: int = INTERRUPTED) -> None:
+def leave_now() -> None:
     """End the process without waiting for anything; files are written whole or not at all, so none is damaged."""
     with suppress(Exception):
         if sys.__stderr__ is not None and sys.__stderr__.isatty():
             sys.__stderr__.write(SHOW_CURSOR)
             sys.__stderr__.flush()
-    os._exit(code)
+    os._exit(INTERRUPTED)
 
 
 def ends_with(code: int) -> None:
@@ -203,14 +202,14 @@ def explained(error: BaseException) -> str | None:
     if isinstance(error, OSError):
         what = repr(os.fsdecode(error.filename)) if isinstance(error.filename, str | bytes) else "reading or writing failed"
         return f"{what} ({error.strerror or first}): check the path, its permissions and the space on its disk"
-    no_memory = ("not enough memory", "can't allocate memory", "out of memory")  # torch raises a plain RuntimeError on a CPU
-    full = isinstance(error, RuntimeError) and any(sign in str(error).lower() for sign in no_memory)
-    if full or isinstance(error, MemoryError):
-        return f"out of memory ({first}): ask for less at once (candidates, chains, sites), or a smaller model"
+    full = isinstance(error, RuntimeError) and re.search(
+        "not enough memory|can't allocate memory|out of memory", str(error), re.I
+    )
     lines = {
         RecursionError: "something given is nested too deeply to be read: flatten it",
+        MemoryError if not full else RuntimeError: f"out of memory ({first}): ask for less at once, or use a smaller model",
         OverflowError: f"a number is too large ({first}): give a smaller one",
         UnicodeError: f"text that cannot be read or written in its encoding ({first}): use UTF-8",
         EOFError: f"a file ends too early ({first}): it is damaged, make or copy it again",
-    }
+    }  # on a CPU, torch raises a plain RuntimeError where memory ends
     return next((line for kind, line in lines.items() if isinstance(error, kind)), None)

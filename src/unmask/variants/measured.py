@@ -129,7 +129,7 @@ class Measured(Result):
     def _repr_html_(self) -> str:
         import pandas
 
-        head = f"{excerpt(self.sequence, [], 80).text}: {len(self):,} variants, {self.column}. {self.sentence}"
+        head = f"{excerpt(self.sequence, [], 80)[0]}: {len(self):,} variants, {self.column}. {self.sentence}"
         return f"<p>{escape(head)}</p>{pandas.DataFrame(self.scores).round(3).to_html(index=False)}"
 
 

@@ -154,7 +154,7 @@ class Mutants(Result):
 
     def _repr_html_(self) -> str:
         table = self.best().to_frame().round(3).to_html(index=False)
-        return f"<p>{escape(excerpt(self.sequence, [], 80).text)}<br>the best of {len(self):,} mutants</p>{table}"
+        return f"<p>{escape(excerpt(self.sequence, [], 80)[0])}<br>the best of {len(self):,} mutants</p>{table}"
 
 
 def scans(
