@@ -340,7 +340,7 @@ def test_folders_that_must_not_be_overwritten(shared: Path, tmp_path: Path) -> N
         go(shared, out)
     with pytest.raises(InputError, match="no run to resume"):
         go(shared, out, resume=True)
-    with pytest.raises(InputError, match="exists and is not empty"):
+    with pytest.raises(InputError, match="Not a directory"):
         go(shared, out / "notes.txt")
     assert [p.name for p in out.iterdir()] == ["notes.txt"]
 
@@ -397,7 +397,7 @@ def test_an_empty_or_short_corpus_leaves_no_folder(shared: Path, tmp_path: Path)
         ({"init": "/nowhere"}, "init '/nowhere' has no tokenizer.json"),
         ({"valid": "/nowhere.txt"}, "valid '/nowhere.txt' is not a file"),
         ({"out": ""}, "out '' names no file"),
-        ({"out": "/dev/full"}, "'/dev/full' exists and is not empty"),
+        ({"out": "/dev/full"}, "'/dev/full' cannot be written"),
     ],
 )
 def test_options_that_cannot_be(shared: Path, tmp_path: Path, change: dict[str, Any], message: str) -> None:
