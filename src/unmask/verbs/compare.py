@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
+import unmask
 from unmask.models.load import Model
 from unmask.runs.progress import Progress
 from unmask.signature import Written, checked
 from unmask.verbs.shared import Alphabet, Candidates, Joint, PathLike, Positions, Shown, Texts, Words, one_or_many
-
-if TYPE_CHECKING:
-    from unmask.answers.comparison import Comparison
 
 
 @one_or_many
@@ -31,7 +29,7 @@ def compare(
     figure: PathLike | None = None,
     force: bool = False,
     progress: Progress | None = None,
-) -> Iterator[Comparison]:
+) -> Iterator[unmask.Comparison]:
     """Put the joints of all constructions side by side: completions, entropy, dependence, faithfulness to the model.
 
     The text has two blanks or more. The tokens that stood in the blanks are known where positions of a whole text are given, or

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Literal
 
 from annotated_types import Interval
 
+import unmask
 from unmask.errors import InputError
 from unmask.models.load import Model
 from unmask.runs.progress import Progress
 from unmask.signature import Written, checked
 from unmask.verbs.shared import Alphabet, Joint, PathLike, Positions, Texts, one_or_many, refuse_given
-
-if TYPE_CHECKING:
-    from unmask.answers.dependence import Dependence
-    from unmask.tables.profile import Profile
 
 
 @one_or_many
@@ -35,7 +32,7 @@ def dependence(
     sentences: Annotated[int, Interval(ge=1, le=10**7)] = 2000,
     save: PathLike | None = None,
     progress: Progress | None = None,
-) -> Iterator[Dependence | Profile]:
+) -> Iterator[unmask.Dependence | unmask.Profile]:
     """Measure how much blanks, or tokens, depend on each other: the mutual information of every pair.
 
     One text gives one answer, a list of texts a list of them. With profile in the place of a text, the answer is the model's

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Literal
 
 from annotated_types import Interval
 
+import unmask
 from unmask.errors import InputError
 from unmask.joints.registry import PUBLISHED, all_named
 from unmask.models.load import Model
 from unmask.runs.progress import Progress
 from unmask.signature import Written, checked
 from unmask.verbs.shared import Alphabet, Engine, Memory, PathLike, Seed
-
-if TYPE_CHECKING:
-    from unmask.evaluation.table import Evaluation
 
 PAPER_STEPS = 50
 """Steps of Arnold-Gokhale from uniform in the paper."""
@@ -37,7 +35,7 @@ def evaluate(
     out: PathLike | None = None,
     engine: Engine = "local",
     progress: Progress | None = None,
-) -> Evaluation:
+) -> unmask.Evaluation:
     """Measure every construction on pairs of tokens: U-PPL, P-PPL, A-KL and G-KL, as in Table 1 of Torroba Hennigen & Kim (2023).
 
     A pair that fails is listed in the result and left out of the table.

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
+import unmask
 from unmask.answers.search import Search
 from unmask.models.load import Model
 from unmask.runs.progress import Progress
 from unmask.signature import checked
 from unmask.verbs.shared import Alphabet, Candidates, Joint, Positions, Shown, Texts, Words, one_or_many
-
-if TYPE_CHECKING:
-    from unmask.answers.blanked_text import Filling
 
 
 @one_or_many
@@ -31,7 +28,7 @@ def fill(
     search: Search = Search(),  # noqa: B008
     force: bool = False,
     progress: Progress | None = None,
-) -> Iterator[Filling]:
+) -> Iterator[unmask.Filling]:
     """Fill the blanks of a text by their joint probability, beside what independent blanks would give.
 
     One text gives one answer; a list of texts, whose passes run together, gives a list. Special tokens are outside the support of

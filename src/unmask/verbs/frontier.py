@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 from annotated_types import Interval
 
+import unmask
 from unmask.checks import one_of, whole
 from unmask.errors import InputError
 from unmask.models.load import Model
@@ -14,9 +15,6 @@ from unmask.runs.progress import Progress
 from unmask.sampling.registry import refuse_no_law, with_law
 from unmask.signature import Written, checked
 from unmask.verbs.shared import PathLike, Seed
-
-if TYPE_CHECKING:
-    from unmask.evaluation.frontier import Frontier
 
 MOST_TOKENS = 100_000
 
@@ -34,7 +32,7 @@ def frontier(
     seed: Seed = 0,
     out: PathLike | None = None,
     progress: Progress | None = None,
-) -> Frontier:
+) -> unmask.Frontier:
     """Nats per token against passes, for every decoder that has a law, beside one token per pass.
 
     All tokens are masked at the start; q runs over regular tokens at temperature 1. Intervals are paired by text.

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 from annotated_types import Interval
 
+import unmask
 from unmask.errors import InputError, UnmaskWarning
 from unmask.runs.progress import Progress
 from unmask.signature import Method, Written, checked
 from unmask.training.recipe import Causal, Corpus, HeldOut, Masked, Optimisation, Shape, Side
 from unmask.verbs.shared import PathLike, Seed
-
-if TYPE_CHECKING:
-    from unmask.training.run import TrainingRun
 
 Weight = Annotated[float, Interval(gt=0, le=1e6)]
 
@@ -36,7 +34,7 @@ def train(
     resume: bool = False,
     device: str = "auto",
     progress: Progress | None = None,
-) -> TrainingRun:
+) -> unmask.TrainingRun:
     """Train a masked language model (or a causal one) from text, and leave it in the folder `out`.
 
     Settings that are left out are chosen for the data and the device, and printed first. The folder loads in unmask (as model)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 from annotated_types import Interval
 
+import unmask
 from unmask.errors import InputError
 from unmask.runs.progress import Progress
 from unmask.sampling.registry import EnergyKind
@@ -14,9 +15,6 @@ from unmask.sampling.registry import Method as Kernel
 from unmask.signature import Method, Written, checked
 from unmask.translation.recipe import Auto, Beam, Translator
 from unmask.verbs.shared import Engine, PathLike, Seed
-
-if TYPE_CHECKING:
-    from unmask.translation.translators import Translations
 
 Texts = Annotated[PathLike | Sequence[str], Written(metavar="FILE")]
 SAME = {"model": "weights"}
@@ -39,7 +37,7 @@ def translate(
     out: PathLike | None = None,
     engine: Engine = "local",
     progress: Progress | None = None,
-) -> Translations:
+) -> unmask.Translations:
     """Translate the lines of a file, or a list of texts, by a model of pairs.
 
     Each translation is a JSON line with text, energy, log_prob (any-order; of a causal model its own), passes, stutter, tokens
