@@ -19,7 +19,7 @@ SETTINGS = {"model": "m", "weights": "w1", "sweeps": 10, "names": ("a", "b"), "s
 
 
 def opened(path, settings=None, **options) -> RunFolder:
-    options = {"same_content": {"model": "weights"}, "may_grow": ["sweeps"], **options}
+    options = {"may_grow": ["sweeps"], **options}
     return RunFolder(path, "count", SETTINGS if settings is None else settings, **options)
 
 

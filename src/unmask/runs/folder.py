@@ -7,14 +7,14 @@
 The folder is looked at before anything is written: one that holds something else, or a run with other settings, is refused
 and left as it was.
 
-    with RunFolder(out, "evaluate", settings, model=fingerprint, same_content={"model": "weights"}) as folder:
+    with RunFolder(out, "evaluate", settings) as folder:
         done = folder.rows(columns)          # an Arrow table of what earlier runs stored, empty at first
         folder.store(rows, columns)          # the next part; when this returns, the rows are on the disk
         write_json(folder.path / "table.json", {...})       # all further files by the writers of `runs.files`
 
-Settings are plain values. They must be those of the stored run, with two exceptions: a setting in `same_content` may be
-written differently as long as the setting that it points to (a hash) is the same, and a number in `may_grow` may be larger
-than before. While settings.json is the only file, new settings take its place.
+Settings are plain values. They must be those of the stored run, with two exceptions: a setting of HASHED may be written
+differently as long as its hash, which is a setting too, is the same, and a number in `may_grow` may be larger than before. While
+settings.json is the only file, new settings take its place.
 
 A part's name is its series and a number: `part-000003`, `group-0002-00000150`. `read_settings` and `read_parts` are for readers,
 during a run or after it.
@@ -51,6 +51,8 @@ FORMAT = 3
 """Of the folder. Runs with another are of an earlier unmask: readable, not continued."""
 FOLDERS_OWN = ("kind", "format", "begun")
 """Entries of settings.json that are not the user's."""
+HASHED = {"weights": "model", "pairs_sha256": "data", "data_sha256": "data"}
+"""Hashes, and the settings whose content they are; of several, the last counts."""
 ANOTHER = "choose another --out folder"
 DELETE_PART = "delete it and give the same command again"
 DATA_FILES = (".parquet", ".csv", ".tsv", ".json", ".jsonl")
@@ -61,7 +63,6 @@ class RunFolder:
 
     path     where results go; settings, lock and parts lie there too, or in its subfolder `inside`
     kind     the command, such as `evaluate`
-    model    the fingerprint of the model: the setting `weights`
     remedy   what the user can do about a damaged part
     """
 
@@ -71,8 +72,6 @@ class RunFolder:
         kind: str,
         settings: Mapping[str, Any],
         *,
-        model: str = "",
-        same_content: Mapping[str, str] | None = None,
         may_grow: Collection[str] = (),
         inside: str = "",
         remedy: str = DELETE_PART,
@@ -80,8 +79,8 @@ class RunFolder:
         self.path = user_path(path, "out")
         self.own = self.path / inside
         self.kind, self.inside, self.remedy = kind, inside, remedy
-        self.settings: dict[str, Any] = plain({**settings, "weights": model} if model else settings)
-        self._same_content, self._may_grow = dict(same_content or {}), frozenset(may_grow)
+        self.settings: dict[str, Any] = plain(settings)
+        self._may_grow = frozenset(may_grow)
         self._lock: IO[bytes] | None = None
         self._made: list[Path] = []
 
@@ -138,17 +137,15 @@ class RunFolder:
 
     def _refuse_other_settings(self, stored: Mapping[str, Any]) -> None:
         """Setting by setting, in the order given; a hash is compared through the setting that it identifies, if that is set."""
-        stands_for = {content: name for name, content in self._same_content.items()}
+        hashes = {name: hash for hash, name in HASHED.items() if hash in self.settings and self.settings.get(name) is not None}
         for name in dict.fromkeys([*self.settings, *stored]):
             before, now = stored.get(name), self.settings.get(name)
-            if name in FOLDERS_OWN or (name in self._may_grow and _has_grown(before, now)):
+            if name in (*FOLDERS_OWN, *hashes.values()) or (name in self._may_grow and _has_grown(before, now)):
                 continue
-            if name in stands_for and self.settings.get(stands_for[name]) is not None:
-                continue
-            if (content := self._same_content.get(name)) and before is not None and now is not None:
-                if stored.get(content) == self.settings.get(content):
+            if name in hashes and before is not None:
+                if stored.get(hashes[name]) == self.settings[hashes[name]]:
                     continue
-                before, now = f"{before} ({stored.get(content)})", f"{now} ({self.settings.get(content)})"
+                before, now = f"{before} ({stored.get(hashes[name])})", f"{now} ({self.settings[hashes[name]]})"
             while isinstance(before, dict) and isinstance(now, dict) and before != now:  # the first option that differs
                 option = next(one for one in [*now, *before] if before.get(one) != now.get(one))
                 name, before, now = f"{name}_{option}" if option == "name" else option, before.get(option), now.get(option)

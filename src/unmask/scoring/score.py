@@ -116,7 +116,7 @@ def score_items(
     settings: dict[str, Any] = {"scores": [score.name for score in shape.scores], **options, "windows": shape.windows}
     settings |= {"model": model_name(run.model), "weights": model.fingerprint, "dtype": str(model.dtype), "texts": identity}
     settings |= {"rows": shape.kind, "unit": shape.unit, "written_as": run.format}
-    with RunFolder(run.folder, KIND, settings, model=model.fingerprint, same_content={"model": "weights"}) as folder:
+    with RunFolder(run.folder, KIND, settings) as folder:
         run_in_folder(folder, model, items, shape, run.format, total, workers, load, progress)
         return Scores(shape, folder=folder.path)
 

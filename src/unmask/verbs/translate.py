@@ -17,7 +17,6 @@ from unmask.translation.recipe import Auto, Beam, Translator
 from unmask.verbs.shared import Engine, PathLike, Seed
 
 Texts = Annotated[PathLike | Sequence[str], Written(metavar="FILE")]
-SAME = {"model": "weights"}
 Count = Annotated[int, Interval(ge=1, le=10**4)]
 
 
@@ -85,8 +84,8 @@ def translate(
     full = [source for source in ids if source]
     workers = workers_for(model, engine, len(full))
     decided = {**settings.to_dict(), "model": loaded.name, "data_sha256": content_hash("\n".join(sources))}
-    weights = loaded.fingerprint
-    run = None if folder is None else RunFolder(folder, translators.KIND, decided, model=weights, same_content=SAME)
+    decided |= {"weights": loaded.fingerprint}
+    run = None if folder is None else RunFolder(folder, translators.KIND, decided)
     with run or nullcontext() as stored:
         made = translators.translations(model, loaded, settings, full, workers, stored, progress)
     rows = translators.as_rows(spelling, ids, made.translations)
