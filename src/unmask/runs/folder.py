@@ -31,17 +31,7 @@ from types import TracebackType
 from typing import IO, TYPE_CHECKING, Any, Self
 
 from unmask.errors import InputError
-from unmask.runs.files import (
-    TEMPORARY,
-    plain,
-    read_object,
-    read_table,
-    refuse_unmakeable,
-    user_path,
-    write_json,
-    write_table,
-    writing,
-)
+from unmask.runs import files
 from unmask.runs.fingerprint import provenance
 
 if TYPE_CHECKING:
@@ -76,10 +66,10 @@ class RunFolder:
         inside: str = "",
         remedy: str = DELETE_PART,
     ) -> None:
-        self.path = user_path(path, "out")
+        self.path = files.user_path(path, "out")
         self.own = self.path / inside
         self.kind, self.inside, self.remedy = kind, inside, remedy
-        self.settings: dict[str, Any] = plain(settings)
+        self.settings: dict[str, Any] = files.plain(settings)
         self._may_grow = frozenset(may_grow)
         self._lock: IO[bytes] | None = None
         self._made: list[Path] = []
@@ -111,7 +101,7 @@ class RunFolder:
         if name is None:
             numbers = [int(part.stem.rpartition("-")[2]) for part in self.parts("part")]
             name = f"part-{max(numbers, default=-1) + 1:06d}"
-        write_table(self.own / "parts" / f"{name}.parquet", rows, columns, remedy=ANOTHER)
+        files.write_table(self.own / "parts" / f"{name}.parquet", rows, columns, remedy=ANOTHER)
 
     def parts(self, series: str | None = None) -> list[Path]:
         """The parts of one series, or all, in the order of their names."""
@@ -123,7 +113,7 @@ class RunFolder:
 
     def drop(self, part: Path) -> None:
         """Delete a part; its rows will be computed again."""
-        with writing(part):
+        with files.writing(part):
             part.unlink(missing_ok=True)
 
     def _look(self) -> dict[str, Any] | None:
@@ -159,18 +149,18 @@ class RunFolder:
         new = {"kind": self.kind, "format": FORMAT, "begun": provenance()}
         grown = {name: self.settings[name] for name in self._may_grow if name in self.settings}
         settings = {**new, **self.settings} if stored is None else {**stored, **grown}
-        if settings != (read_object(self.own / "settings.json") if stored else None):
-            write_json(self.own / "settings.json", settings, ANOTHER)
-        with writing(self.path, ANOTHER):
+        if settings != (files.read_object(self.own / "settings.json") if stored else None):
+            files.write_json(self.own / "settings.json", settings, ANOTHER)
+        with files.writing(self.path, ANOTHER):
             for folder in {self.path, self.own, self.own / "parts"}:
-                for stale in folder.glob(TEMPORARY):
+                for stale in folder.glob(files.TEMPORARY):
                     stale.unlink(missing_ok=True)
 
     def _take_lock(self) -> None:
         import fcntl
 
         self._made = [folder for folder in (self.own, *self.own.parents) if not os.path.lexists(folder)]
-        with writing(self.own / ".lock", ANOTHER):
+        with files.writing(self.own / ".lock", ANOTHER):
             self.own.mkdir(parents=True, exist_ok=True)
             self._lock = open(self.own / ".lock", "ab")
             try:
@@ -182,10 +172,10 @@ class RunFolder:
 
 def output_folder(out: str | os.PathLike[str]) -> Path:
     """The path of the option `out`, if a folder is there or can be made; its content is not looked at."""
-    path = user_path(out, "out")
+    path = files.user_path(out, "out")
     if path.suffix.lower() in DATA_FILES and not path.exists():
         raise InputError(f"out {str(path)!r} is named like a file, and out is a folder: name it without {path.suffix}")
-    refuse_unmakeable(path, ANOTHER)
+    files.refuse_unmakeable(path, ANOTHER)
     return path
 
 
@@ -199,9 +189,9 @@ def run_output(kind: str, out: str | os.PathLike[str] | None) -> Path | None:
 
 def refuse_foreign(path: Path, kind: str, inside: str = "") -> dict[str, Any] | None:
     """The stored settings of the run in a folder, None where one may begin; a folder of anything else is refused."""
-    refuse_unmakeable(path, ANOTHER)
+    files.refuse_unmakeable(path, ANOTHER)
     settings = path / inside / "settings.json"
-    with writing(path, ANOTHER):
+    with files.writing(path, ANOTHER):
         there, more = settings.is_file(), _other_files(path, settings)
     if not there and more:
         raise InputError(f"folder {str(path)!r} is not empty and holds no run: {ANOTHER}")
@@ -223,7 +213,7 @@ def read_settings(path: Path, kind: str, inside: str = "") -> dict[str, Any]:
     file = path / inside / "settings.json"
     if not file.is_file():
         raise InputError(f"folder {str(path)!r} holds no run: give the --out folder of an `unmask {kind}` run")
-    stored = read_object(file, remedy="start again in another --out folder")
+    stored = files.read_object(file, remedy="start again in another --out folder")
     if (other := stored.get("kind", kind)) != kind:
         raise InputError(f"folder {str(path)!r} holds a run of `unmask {_show(other)}`, not of `unmask {kind}`: {ANOTHER}")
     return stored
@@ -240,7 +230,7 @@ def read_rows(parts: Sequence[Path], columns: pyarrow.Schema, remedy: str = DELE
 
     tables = [columns.empty_table()]
     for part in parts:
-        table = read_table(part, remedy=remedy)
+        table = files.read_table(part, remedy=remedy)
         if not table.schema.equals(columns):
             raise InputError(f"{str(part)!r} is damaged (it has other columns): {remedy}")
         tables.append(table.replace_schema_metadata(columns.metadata))
