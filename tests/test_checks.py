@@ -4,7 +4,7 @@ import pytest
 import torch
 
 import shape_checks
-from unmask.checks import memory, numbers, one_of, real, whole, wholes
+from unmask.checks import memory, numbers, one_of, real, whole
 from unmask.errors import InputError
 
 
@@ -28,13 +28,6 @@ def test_real_takes_the_bounds_and_finite_numbers():
     for value in (-1, float("nan"), float("inf"), "1", True, 11):
         with pytest.raises(InputError, match="temperature"):
             real("temperature", value, 0, 10)
-
-
-def test_wholes_takes_lists_and_arrays():
-    assert wholes("positions", (3, np.int64(4))) == [3, 4] == wholes("positions", np.array([3, 4]))
-    for given in (3, "34", [1.5], ["3"], [True], None):
-        with pytest.raises(InputError, match="positions"):
-            wholes("positions", given)
 
 
 def test_numbers_with_commas():

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import shlex
 
 import pytest
 from bad_models import MODELS
-from refusals import given
 
 LONG = "x" * 5000
 TEXT = "'the [MASK] [MASK] .'"
@@ -179,12 +177,3 @@ def test_a_word_of_20_megabytes_is_refused_at_once(refused, tmp_path, line):
     words = [part.replace("{word}", word).replace("{file}", str(file)) for part in shlex.split(f"{line} --model {{model}}")]
     said = refused(words, seconds=10)
     assert "20,000,0" in said and "shorten" in said and len(said) < 300
-
-
-@pytest.mark.parametrize("words", [1, 100])
-def test_a_text_that_is_too_long_for_a_path_is_a_text(places, words):
-    text = " ".join(["cat" * (300 if words == 1 else 1)] * words)
-    result = given(["score", text, "--model", "{model}", "--json"], places)
-    (row,) = json.loads(result.stdout)["rows"]
-    why = "unknown" if words == 1 else "the model takes"
-    assert row["text"] == text and why in row["reason"] and result.exit_code == 1

@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import json
 import multiprocessing
-import os
 import tempfile
 from pathlib import Path
 
@@ -134,23 +133,6 @@ def test_what_a_kill_left_is_removed_in_ones_own_folder_only(run, tmp_path):
     assert (tmp_path / "strange" / ".draft.tmp").read_text() == "mine"
 
 
-def test_a_file_cut_at_any_byte_opens_right_or_is_refused_in_one_line(run):
-    for path, step in [(run / "settings.json", 1), (run / "parts" / "part-000001.parquet", 3)]:
-        whole = path.read_bytes()
-        for cut in [*range(0, len(whole) - 16, step), *range(max(0, len(whole) - 16), len(whole))]:
-            path.write_bytes(whole[:cut])
-            try:
-                with opened(run) as folder:
-                    assert numbers(folder) == [0, 1, 10, 11, 20, 21]
-            except InputError as error:
-                assert "\n" not in str(error) and path.name in str(error), cut
-                assert "another --out folder" in str(error) or "delete it" in str(error)
-        path.write_bytes(whole)
-    (run / "parts" / "part-000001.parquet").unlink()
-    with opened(run) as folder:
-        assert numbers(folder) == [0, 1, 20, 21]
-
-
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers(-(2**70), 2**70) | st.floats() | st.text(),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
@@ -206,16 +188,6 @@ def test_two_processes_cannot_share_a_folder_and_a_killed_one_gives_it_back(tmp_
     other.join()
     with opened(tmp_path / "run") as folder:
         folder.store([{"n": 1}], COLUMNS)
-
-
-def test_the_subfolder_of_a_result(tmp_path, monkeypatch):
-    monkeypatch.setenv("HOME", str(tmp_path))
-    with opened("~/model", inside="training") as folder:
-        assert folder.path == tmp_path / "model" and folder.own == tmp_path / "model" / "training"
-        folder.store([{"n": 1}], COLUMNS)
-    assert sorted(os.listdir(tmp_path / "model")) == ["training"]
-    with opened("~/model", inside="training") as folder:
-        assert numbers(folder) == [1]
 
 
 @pytest.mark.parametrize("inside", ["", "training"])
