@@ -19,7 +19,7 @@ import numpy as np
 import torch
 from tokenizers import Tokenizer, models
 
-from unmask.training.corpus import Held, Prepared
+from unmask.training.corpus import Prepared
 from unmask.training.objectives import parse_scheme
 from unmask.training.packing import PackedRows
 from unmask.training.settings import TrainSettings
@@ -45,7 +45,7 @@ def made_up_data(vocab: int, segment: int, row: int, batch_tokens: int) -> Prepa
     body[:, :, 0], body[:, :, -1] = 2, 3
     ids[:, : per_row * segment] = body.reshape(rows, -1)
     packed = PackedRows(ids, rows * per_row, rows * per_row * segment)
-    return Prepared(tokenizer, packed, packed, (), (), Held(), "")
+    return Prepared(tokenizer, packed, packed, (), (), "", "")
 
 
 def flops_per_token(layers: int, width: int, vocab: int, segment: int, masked_share: float) -> float:

@@ -5,7 +5,6 @@ from unmask.answers.blanked_text import Completion as Completion
 from unmask.answers.blanked_text import Filling as Filling
 from unmask.answers.checking import Check as Check
 from unmask.answers.comparison import Comparison as Comparison
-from unmask.answers.conditionals import conditionals as conditionals
 from unmask.answers.dependence import Dependence as Dependence
 from unmask.answers.search import Search as Search
 from unmask.cloze import Cloze as Cloze

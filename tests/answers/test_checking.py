@@ -126,15 +126,6 @@ def test_one_position_has_no_standard_error(english):
     assert not any("uniform" in concern for concern in single.concerns)
 
 
-def test_heads_that_logits_do_not_need_are_left_out_without_a_word(tiny_folder, tmp_path):
-    from transformers import BertConfig, BertForPreTraining
-
-    folder = shutil.copytree(tiny_folder, tmp_path / "two heads")
-    BertForPreTraining(BertConfig.from_pretrained(tiny_folder)).save_pretrained(folder)
-    found = unmask.check(folder)
-    assert found.left_out == () and not any("head" in concern and "left out" in concern for concern in found.concerns)
-
-
 def test_texts_longer_than_the_model_and_nothing_around(tiny, tiny_folder, tmp_path):
     found = unmask.check(tiny, data=["the cat sat on the mat . " * 4, "the cat sat"]).on_texts
     assert found.too_long == 1 and found.texts == 2

@@ -68,15 +68,6 @@ def test_the_visible_text_is_the_context():
     assert abs(float(found.information[0, 2]) - information(p[:, :, 1, :].sum(1))) < 1e-10
 
 
-def test_independent_blanks_have_none():
-    generator = torch.Generator().manual_seed(2)
-    factors = [torch.rand(4, generator=generator, dtype=torch.float64) + 0.1 for _ in range(3)]
-    p = torch.einsum("i,j,k->ijk", *factors)
-    model = TabularMLM.from_joint(p / p.sum())
-    for others, cloze in (("masked", blank(model, 0, 1, 2)), ("text", Cloze((4, 4, 4), (0, 1, 2), (1, 0, 2)))):
-        assert float(pair_matrix(model, cloze, 4, others).information.max()) < 1e-10
-
-
 def test_negative_controls():
     """A product joint sees no dependence where there is some, and the mrf joint sees another one than there is."""
     p = joint_of(3, 2, 1)

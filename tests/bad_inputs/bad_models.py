@@ -7,27 +7,27 @@ from collections.abc import Callable
 from pathlib import Path
 
 
-def _config(**changes: object) -> Callable[[Path], None]:
-    def change(folder: Path) -> None:
+def _config(**changes):
+    def change(folder):
         path = folder / "config.json"
         path.write_text(json.dumps({**json.loads(path.read_text()), **changes}))
 
     return change
 
 
-def _instead(name: str, content: bytes) -> Callable[[Path], None]:
-    def change(folder: Path) -> None:
+def _instead(name, content):
+    def change(folder):
         (folder / name).write_bytes(content)
 
     return change
 
 
-def _truncated(folder: Path) -> None:
+def _truncated(folder):
     path = folder / "model.safetensors"
     path.write_bytes(path.read_bytes()[:2000])
 
 
-def _not_finite(folder: Path) -> None:
+def _not_finite(folder):
     from safetensors.torch import load_file, save_file
 
     tensors = load_file(folder / "model.safetensors")

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import gzip
 import shutil
-from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 from bad_models import MODELS
@@ -15,7 +13,7 @@ LINES = ["the cat sat on the mat .", "a dog ran under the tree .", "the dog sat 
 
 
 @pytest.fixture(scope="session")
-def world(tmp_path_factory: pytest.TempPathFactory, tiny_folder: Path) -> Path:
+def world(tmp_path_factory, tiny_folder):
     """The folder; `model` in it is a good model."""
     folder = tmp_path_factory.mktemp("world")
     shutil.copytree(tiny_folder, folder / "model")
@@ -27,10 +25,7 @@ def world(tmp_path_factory: pytest.TempPathFactory, tiny_folder: Path) -> Path:
     (folder / "empty.txt").write_text("")
     (folder / "latin1.txt").write_bytes("the café sat\n".encode("latin-1"))
     (folder / "zeros.txt").write_bytes(b"the \0 sat\n")
-    (folder / "records.jsonl").write_text('{"text": "the cat sat ."}\n')
-    (folder / "table.csv").write_text("id,text\n1,the cat sat .\n")
     (folder / "corrupt.txt.gz").write_bytes(gzip.compress(b"the cat sat\n" * 200)[:30])
-    (folder / "corrupt.txt.xz").write_bytes(b"\xfd7zXZ\0 and then nothing")
     (folder / "deep.jsonl").write_text('{"text": ' + "[" * 100_000 + "]" * 100_000 + "}\n")
     (folder / "digits.jsonl").write_text('{"text": "the cat sat", "block": [' + "1" * 5000 + ", 2]}\n")
     (folder / "surrogate.jsonl").write_text('{"text": "the \\ud800 sat", "block": [1, 3]}\n')
@@ -45,9 +40,7 @@ def world(tmp_path_factory: pytest.TempPathFactory, tiny_folder: Path) -> Path:
 
 
 @pytest.fixture
-def places(
-    world: Path, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
-) -> dict[str, Path]:
+def places(world, tmp_path, tmp_path_factory, monkeypatch):
     """What {world}, {model} and {new} are in a command line; commands are given in an empty folder, with no network."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("HOME", str(tmp_path_factory.getbasetemp()))  # caches may be made there
@@ -56,10 +49,10 @@ def places(
 
 
 @pytest.fixture
-def refused(places: dict[str, Path]) -> Callable[..., str]:
+def refused(places):
     """refused(line): the one line that a command ends in; see `refusals.refusal`."""
 
-    def run(line: str | list[str], text: str | bytes | None = None, seconds: int = SECONDS) -> str:
+    def run(line, text=None, seconds=SECONDS):
         before = trees(places)
         result = given(line, places, text, seconds)
         assert result.exit_code == 2, f"exit code {result.exit_code}: {result.output[-300:]}"

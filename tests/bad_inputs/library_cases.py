@@ -27,18 +27,6 @@ def fill(text=TEXT, **options):
     return unmask.fill(text, **arguments(unmask.fill, {"model": MODEL, **options}))
 
 
-def compare(text=TEXT, **options):
-    return unmask.compare(text, model=MODEL, **options)
-
-
-def mutants(text="the cat sat", **options):
-    return unmask.mutants(text, **{"model": MODEL, "alphabet": ["the", "cat", "dog", "sat"], "positions": [2], **options})
-
-
-def sample(**options):
-    return unmask.sample(**{"model": MODEL, "chains": 2, "sweeps": 1, "length": 3, **options})
-
-
 def tables(candidates, cloze=None, dtype=None):
     model = unmask.MaskedLM.load(MODEL)
     return unmask.unary_tables(model, cloze or model.cloze(TEXT), candidates, dtype)
@@ -58,20 +46,15 @@ def same(*found):
 
 
 CASES = {
-    **{f"fill text={v!r}": (lambda v=v: fill(v), "text") for v in ([], "", " ", "the cat", 5, None, [TEXT, 5], [TEXT, ""])},
-    "fill positions=[]": (lambda: fill("the cat sat", positions=[]), "blank"),
+    **{f"fill text={v!r}": (lambda v=v: fill(v), "text") for v in ([], " ", "the cat", [TEXT, 5], [TEXT, ""])},
     "fill candidates=sets": (lambda: fill(candidates=[[1], [2], [3]]), "candidate sets"),
     "fill allow=text": (lambda: fill(allow="1=the"), "allow '1=the' is not valid: give a valid dictionary"),
     "fill candidates=far": (lambda: fill(candidates=[[6], [10**9]]), "regular token"),
     **{f"fill device={v!r}": (lambda v=v: fill(device=v), "device") for v in (*DEVICES, None, [1], torch.device("meta"))},
     "fill forbid=['']": (lambda: fill(forbid=[""]), "forbid"),
-    "mutants alphabet=one": (lambda: mutants(alphabet=["cat"]), "names one token"),
     "fill model=NUL": (lambda: unmask.fill(TEXT, model="a\0b"), "a\\x00b"),
     "score ~nobody": (lambda: unmask.score(Path("~nobody-here/x"), model=MODEL), "no such home folder"),
-    "fill network": (
-        lambda: unmask.fill(TEXT, nn.Linear(2, 2)),
-        "model Linear is a network without its tokenizer: give unmask.Ma",
-    ),
+    "fill network": (lambda: unmask.fill(TEXT, nn.Linear(2, 2)), "model Linear is a network without its tokenizer: give"),
     "fill candidates=tensor": (lambda: fill(candidates=torch.empty(0)), "0 candidate sets for 2 blanks"),
     "score model": (lambda: unmask.score(["the cat"], unmask.MaskedLM.load(MODEL)), "is a model: give it as model="),
     "log_prob short": (lambda: fill().joint.log_prob([7]), "values [7] are not token ids of 2 blanks: give 2 whole numbers"),
@@ -81,22 +64,13 @@ CASES = {
     "unary_tables far": (lambda: tables([[5, 99], [6]]), "the candidates of blank 1 99 is out of range"),
     "unary_tables ids": (lambda: tables(None, unmask.Cloze((2, 99, 4, 3), (2,))), "token id of the cloze 99 is out of range"),
     "logits far": (lambda: logits([[2, 99, 3]], [[1]]), "token id 99 is out of range"),
-    "MaskedLM tokenizer": (
-        lambda: unmask.MaskedLM(unmask.MaskedLM.load(MODEL).network, 5),
-        "tokenizer 5 is not one of transformers",
-    ),
-    "lab peaked": (
-        lambda: unmask.lab.dictionary(unmask.SpinModel(sites=3, coupling=99), couplings=[0.1], k=1),
-        "use weaker couplings",
-    ),
+    "MaskedLM tokenizer": (lambda: unmask.MaskedLM(unmask.MaskedLM.load(MODEL).network, 5), "tokenizer 5 is not one of"),
 }
 FINE = {
     "NumPy's seed": lambda: same(fill().joint.sample(4, seed=np.int64(1)), fill().joint.sample(4, seed=1)),
     "NumPy's seed of a score": lambda: same(*(scored(seed) for seed in (np.int64(1), torch.tensor(1), 1))),
     "NumPy's count without axes": lambda: same(*(fill(candidates=n).joint.shape for n in (np.array(5), torch.tensor(5), 5))),
-    "torch's candidates": lambda: same(
-        *(fill(candidates=c).joint.shape for c in (torch.tensor([[5, 6], [6, 7]]), [[5, 6], [6, 7]]))
-    ),
+    "torch's candidates": lambda: same(*(fill(candidates=c).joint.shape for c in (torch.tensor([[5, 6]] * 2), [[5, 6]] * 2))),
     "NumPy's integers are integers": lambda: fill(top=np.int64(2), candidates=np.int32(3)).completions,
     "a tuple of texts": lambda: fill((TEXT, "a [MASK]")),
 }

@@ -21,7 +21,7 @@ from pathlib import Path
 from tempfile import mkdtemp
 from typing import Any
 
-import numpy as np
+import numpy as np  # noqa: F401
 import torch
 from torch import nn
 from uvicorn import Server
@@ -33,41 +33,17 @@ from unmask.models import masked_lm
 from unmask.models.tabular import TabularMLM
 from unmask.signature import hints
 
-HOSTILE: dict[str, Any] = {
-    "None": None,
-    "5": 5,
-    "-1": -1,
-    "10**30": 10**30,
-    "True": True,
-    "nan": float("nan"),
-    "0.5": 0.5,
-    "''": "",
-    "b'x'": b"x",
-    "[]": [],
-    "[None]": [None],
-    "[[]]": [[]],
-    "[7]": [7],
-    "[-1]": [-1],
-    "{}": {},
-    "{1: 2}": {1: 2},
-    "np.int64(3)": np.int64(3),
-    "np.float64(nan)": np.float64("nan"),
-    "np.array(5)": np.array(5),
-    "np.array([1.5, 2])": np.array([1.5, 2]),
-    "torch.tensor(3)": torch.tensor(3),
-    "torch.empty(0)": torch.empty(0),
-    "torch.tensor([[99]])": torch.tensor([[99]]),
-    "object()": object(),
-    "a network": nn.Linear(2, 2),
-    "a tabular model": TabularMLM.random(2, 2, 0),
-}
+VALUES = """None; 5; -1; 10**30; True; float("nan"); 0.5; ''; b'x'; []; [None]; [[]]; [7]; [-1]; {}; {1: 2}; np.int64(3);
+object(); np.float64("nan"); np.array(5); np.array([1.5, 2]); torch.tensor(3); torch.empty(0); torch.tensor([[99]])"""
+HOSTILE: dict[str, Any] = {name.strip(): eval(name.strip()) for name in VALUES.split(";")}
+HOSTILE |= {"a network": nn.Linear(2, 2), "a tabular model": TabularMLM.random(2, 2, 0)}
 WORKS_AS = {
     "None": r"None|Optional|Model|Alphabet|Candidates|Any|object",
     "5": r"\bint\b|float|Candidates|Any|object",
     "-1": r"\bint\b|float|Any|object",
     "10**30": r"\bint\b|float|Any|object",
     "True": r"bool|Any|object",
-    "nan": r"Any|object",
+    'float("nan")': r"Any|object",
     "0.5": r"float|Any|object",
     "''": r"\bstr\b|Texts|Given|Name|Model|Alphabet|Any|object",
     "b'x'": r"Any|object",
@@ -113,13 +89,7 @@ def bases(model: str, folder: Path) -> dict[str, tuple[Callable[..., Any], dict[
     gold = [int(c[0]) for c in tables.candidates]
     pairs = {"corpus": None, "parallel": [["the cat", "a dog"] * 20] * 2, "max_length": 32}
     small = {"layers": 1, "width": 16, "heads": 1, "vocab": 80, "max_length": 16}
-    trains = {
-        **small,
-        "corpus": [str(texts)],
-        "batch_tokens": 128,
-        "valid_share": 0.2,
-        "device": "cpu",
-    }
+    trains = {**small, "corpus": [str(texts)], "batch_tokens": 128, "valid_share": 0.2, "device": "cpu"}
     pair_model = flat.train(**{**trains, **pairs, "steps": 1, "out": folder / "pairs"}).out
     translated = unmask.translate(["the cat"], model=pair_model, lengths=1)
     profile = folder / "profile.json"
@@ -133,18 +103,11 @@ def bases(model: str, folder: Path) -> dict[str, tuple[Callable[..., Any], dict[
         "fill.each": (each, {**asks, "text": [two]}),
         "compare": (unmask.compare, {**asks, "joints": "product,chain"}),
         "dependence": (unmask.dependence, asks),
-        "mutants": (
-            unmask.mutants,
-            {"sequence": "the cat sat", "positions": [2], "alphabet": ["cat", "dog"], **work},
-        ),
+        "mutants": (unmask.mutants, {"sequence": "the cat sat", "positions": [2], "alphabet": ["cat", "dog"], **work}),
         "mutants measured": (unmask.mutants, {**against, **work}),
-        "conditionals": (unmask.conditionals, {"text": two, "model": lm}),
-        "check": (unmask.check, {"model": lm, "progress": begun}),
-        "score": (unmask.score, {"texts": ["the cat sat"], "model": lm, "progress": begun}),
-        "score any_order": (
-            unmask.score,
-            {"texts": ["the cat"], "score": "any_order", "model": lm, "orders": 2, "progress": begun},
-        ),
+        "check": (unmask.check, work),
+        "score": (unmask.score, {"texts": ["the cat sat"], **work}),
+        "score any_order": (unmask.score, {"texts": ["the cat"], "score": "any_order", "orders": 2, **work}),
         "score pairs": (unmask.score, {"pairs": [{"sentence_good": "the cat", "sentence_bad": "cat the"}], "model": lm}),
         "sample": (unmask.sample, {"model": lm, "chains": 2, "sweeps": 2, "length": 3, "progress": begun}),
         "diagnose": (unmask.diagnose, {"run": run}),
@@ -158,10 +121,7 @@ def bases(model: str, folder: Path) -> dict[str, tuple[Callable[..., Any], dict[
         "translate": (unmask.translate, {"texts": ["the cat"], "model": pair_model, "progress": begun}),
         "serve": (unmask.serve, {"model": model, "port": 0, "device": "cpu", "ready": begun}),
         "derive": (unmask.derive, {"tables": tables}),
-        "Tables.from_conditionals": (
-            unmask.Tables.from_conditionals,
-            {"first": [[0.5, 0.5], [0.5, 0.5]], "second": [[0.5, 0.5], [0.5, 0.5]]},
-        ),
+        "Tables.from_conditionals": (unmask.Tables.from_conditionals, {"first": [[0.5] * 2] * 2, "second": [[0.5] * 2] * 2}),
         "derive chain": (unmask.derive, {"tables": tables, "construction": "chain"}),
         "derive_all": (unmask.derive_all, {"tables": tables, "constructions": ["product", "chain"]}),
         "block_metrics": (unmask.block_metrics, {"joints": [joint], "gold": gold}),
@@ -279,13 +239,7 @@ def sweep(model: str, folder: Path, only: str) -> dict[str, Any]:
                 if why is not None:
                     wrong[f"{name}({parameter.name}={value})"] = why
     left = sorted(path.name for path in folder.iterdir())
-    return {
-        "wrong": wrong,
-        "tried": tried,
-        "before": before,
-        "left": left,
-        "control": control(),
-    }
+    return {"wrong": wrong, "tried": tried, "before": before, "left": left, "control": control()}
 
 
 if __name__ == "__main__":

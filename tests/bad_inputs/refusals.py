@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import shlex
 import signal
-from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from pathlib import Path
 
-from command_runner import Done as Result
 from command_runner import invoke
 
 SECONDS = 600
@@ -19,9 +16,7 @@ class TooLate(BaseException):
     """Not an `Exception`: the command line would explain it, and refuse."""
 
 
-def given(
-    line: str | Sequence[str], places: Mapping[str, Path], text: str | bytes | None = None, seconds: int = SECONDS
-) -> Result:
+def given(line, places, text=None, seconds=SECONDS):
     """How a command ends; {world} and such in its line, or its words, are `places`. A traceback is raised."""
     words = shlex.split(line) if isinstance(line, str) else list(line)
     for name, place in places.items():
@@ -30,7 +25,7 @@ def given(
         return invoke(words, input=text, catch_exceptions=False)
 
 
-def refusal(result: Result) -> str:
+def refusal(result):
     """The line that a refused command ends in: one on standard error, besides warnings, and nothing on standard output."""
     assert result.stdout == ""
     lines = [line for line in result.stderr.splitlines() if not line.startswith("warning: ")]
@@ -38,17 +33,17 @@ def refusal(result: Result) -> str:
     return lines[0]
 
 
-def trees(places: Mapping[str, Path]) -> dict[str, tuple[int, int]]:
+def trees(places):
     """Every file of the world, and of the folder in which commands are given, with size and date."""
     folders = (places["world"], places["new"].parent)
     return {str(p): (p.lstat().st_size, p.lstat().st_mtime_ns) for folder in folders for p in sorted(folder.rglob("*"))}
 
 
 @contextmanager
-def at_most(seconds: int) -> Iterator[None]:
+def at_most(seconds):
     """Ends what takes longer."""
 
-    def late(*args: object) -> None:
+    def late(*args):
         raise TooLate(f"not ended after {seconds} seconds")
 
     former = signal.signal(signal.SIGALRM, late)

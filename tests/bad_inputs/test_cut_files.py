@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shutil
 import warnings
-from pathlib import Path
 
 import numpy as np
 import pandas
@@ -68,7 +67,7 @@ def test_a_cut_file_is_told_with_what_helps_or_does_not_matter(tiny, tmp_path, n
     assert refused > cuts / 2
 
 
-def help_works(error: InputError, out: Path, path: Path) -> None:
+def help_works(error, out, path):
     """Do what the message says: delete the file, and the group's checkpoint where it names that too."""
     said = str(error)
     assert "\n" not in said and (path.name in said or str(out) in said), said

@@ -7,8 +7,6 @@ import json
 import os
 import shlex
 import shutil
-from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 
@@ -44,7 +42,7 @@ RUNS = {
 }
 
 
-def contents(folder: Path) -> dict[str, str]:
+def contents(folder):
     """Every file below a folder with a hash of its bytes, and every folder and link."""
     found = {}
     for path in sorted(folder.rglob("*")):
@@ -54,7 +52,7 @@ def contents(folder: Path) -> dict[str, str]:
 
 
 @pytest.fixture
-def place(tmp_path: Path, tiny_folder: Path) -> Path:
+def place(tmp_path, tiny_folder):
     """A folder with a model, inputs, a run of every command, and a project of somebody."""
     shutil.copytree(tiny_folder, tmp_path / "model")
     for kind, file in RUNS.items():
@@ -70,13 +68,13 @@ def place(tmp_path: Path, tiny_folder: Path) -> Path:
 
 
 @pytest.fixture
-def refused(place: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., str]:
+def refused(place, monkeypatch):
     """refused(line, ...): the one line of a command that ends with exit code 2 and changes no byte."""
     monkeypatch.chdir(place)
     monkeypatch.setenv("HOME", str(place.parent))
     monkeypatch.setenv("XDG_CACHE_HOME", str(place.parent / "cache"))
 
-    def run(line: str, to: Path, given: Path) -> str:
+    def run(line, to, given):
         names = {"input": given, "words": place / "words.txt", "model": place / "model", "to": to, "new": place / "new"}
         before = contents(place)
         done = invoke([word.format(**names) for word in shlex.split(line)])
@@ -89,13 +87,13 @@ def refused(place: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., str]:
     return run
 
 
-def an_input(place: Path, ending: str) -> Path:
+def an_input(place, ending):
     path = place / f"input{ending}"
     path.write_text("the [MASK] [MASK]\n")
     return path
 
 
-def linked(way: str, place: Path, target: Path, ending: str) -> Path:
+def linked(way, place, target, ending):
     """The file itself, or another name of it."""
     if way == "itself":
         return target
@@ -106,7 +104,7 @@ def linked(way: str, place: Path, target: Path, ending: str) -> Path:
 
 @pytest.mark.parametrize("way", ["itself", "symlink", "hard link"])
 @pytest.mark.parametrize("option", FILES)
-def test_no_file_that_is_read_is_written(place: Path, refused: Callable[..., str], option: str, way: str) -> None:
+def test_no_file_that_is_read_is_written(place, refused, option, way):
     line, ending = FILES[option]
     given = an_input(place, ending)
     assert "read by this very command" in refused(line, linked(way, place, given, ending), given)
@@ -114,7 +112,7 @@ def test_no_file_that_is_read_is_written(place: Path, refused: Callable[..., str
 
 
 @pytest.mark.parametrize("option", FILES)
-def test_a_file_of_somebody_is_not_replaced(place: Path, refused: Callable[..., str], option: str) -> None:
+def test_a_file_of_somebody_is_not_replaced(place, refused, option):
     line, ending = FILES[option]
     theirs = place / "project" / f"notes{ending}"
     theirs.write_text("years of work")
@@ -125,12 +123,9 @@ PLACES = ["model", *(f"run-{kind}" for kind in RUNS), "project", ".", "input"]
 
 
 @pytest.mark.parametrize(
-    ("option", "folder"),
-    [(option, folder) for option in FOLDERS for folder in PLACES if folder != f"run-{option.split()[0]}"],
+    ("option", "folder"), [(option, folder) for option in FOLDERS for folder in PLACES if folder != f"run-{option.split()[0]}"]
 )
-def test_no_run_goes_into_a_model_a_project_another_run_or_a_file(
-    place: Path, refused: Callable[..., str], option: str, folder: str
-) -> None:
+def test_no_run_goes_into_a_model_a_project_another_run_or_a_file(place, refused, option, folder):
     given = an_input(place, ".jsonl" if "pairs" in option else ".txt")
     to = given if folder == "input" else place / folder
     refused(FOLDERS[option], to, given)
@@ -138,7 +133,7 @@ def test_no_run_goes_into_a_model_a_project_another_run_or_a_file(
     refused(FOLDERS[option], place / "alias", given)
 
 
-def test_own_files_are_replaced(place: Path, tiny_folder: Path) -> None:
+def test_own_files_are_replaced(place, tiny_folder):
     """What stays allowed: a file that the command wrote itself, in a folder with other files, also through a link."""
     options = {"alphabet": "cat,dog,sat", "model": tiny_folder}
     for name in ("effects.parquet", "effects.png"):

@@ -125,9 +125,9 @@ def test_fill_by_chain_from_three_blanks_on(tiny, model):
 
 
 def test_fill_answers_and_constraints(tiny, model):
-    options = ("--answers", "cat sat, dog ran", "--allow", "1=cat,dog,mat", "--match", "2=.*a.*", "--forbid", "mat", "--top", 4)
+    options = ("--answers", "cat sat, dog ran", "--allow", "1=cat,dog,mat", "--forbid", "mat", "--top", 4)
     said = json.loads(run("fill", "the [MASK] [MASK] .", *model, *options, "--json").stdout)
-    constraints = {"allow": {1: ["cat", "dog", "mat"]}, "match": {2: ".*a.*"}, "forbid": ["mat"]}
+    constraints = {"allow": {1: ["cat", "dog", "mat"]}, "forbid": ["mat"]}
     found = unmask.fill(
         "the [MASK] [MASK] .", model=tiny, top=4, search=unmask.Search(answers=["cat sat", "dog ran"], **constraints)
     )

@@ -65,7 +65,6 @@ MISTAKES = [
     (["paralel"], 'Did you mean "parallel"'),
     (["parallel", "--sites", "20"], "--sites 20 is out of range: give a number less than or equal to 10"),
     (["dependence", "--couplings", "0:1:1000000000"], "couplings '0:1:1000000000'"),
-    (["dictionary", "--k", "some"], "k 'some' is not understood"),
     (["schedule", "--graph", "pat"], "graph 'pat' is unknown: did you mean path"),
     (["masking", "--fits", "1"], "fits 1 is out of range"),
     (["stutter", "--sites", "3"], "--sites"),

@@ -1,6 +1,6 @@
-"""Results 8 and 9, and orders that look at the values drawn."""
+"""Results 8 and 9, orders that look at the values drawn, and rules: KL(p || law) is the expected total correlation."""
 
-from itertools import permutations
+from itertools import combinations, permutations
 
 import numpy as np
 import pytest
@@ -10,14 +10,21 @@ from random_models import random_tables
 from scipy.special import entr
 
 from unmask.lab.dynamics import product_conditional, total_variation
-from unmask.lab.model import curie_weiss, ising
+from unmask.lab.model import ising
 from unmask.lab.schedules import (
     Entropies,
+    agreement,
     contiguous,
+    decoded,
+    entropy_bound,
+    even_parity,
     even_sizes,
+    every,
     extreme_schedule,
     greedy_law,
     kl,
+    least_dependent,
+    lowest_entropy,
     mask_predict_law,
     masked_cross_entropy,
     schedule_cost,
@@ -40,14 +47,6 @@ def test_cost_of_a_schedule_is_its_total_correlation(model, data):
     costs = schedule_cost(Entropies(model), schedule)
     assert min(costs) > -1e-12
     assert kl(model.p, law) == pytest.approx(sum(costs), abs=1e-12)
-
-
-def test_the_wrong_context_is_not_the_cost():
-    """Negative control: total correlations that forget what was drawn before miss the divergence."""
-    model = curie_weiss(4, 0.5)
-    schedule = ((0, 1), (2, 3))
-    forgetful = sum(schedule_cost(Entropies(model), schedule)[:1]) * 2
-    assert abs(kl(model.p, unmasking_law(model, schedule)) - forgetful) > 0.05
 
 
 @settings(max_examples=40, deadline=None)
@@ -120,3 +119,52 @@ def test_keeping_the_surest_of_two_independent_tokens_by_hand():
                     expected[redrawn, b] += first[a] * second[b] * first[redrawn]
     np.testing.assert_allclose(greedy_law(model, 2, "sure token").reshape(2, 2), expected, atol=1e-14)
     assert total_variation(expected.ravel(), model.p) > 0.05
+
+
+RULES = {
+    "one pass": every(1),
+    "interleaved": every(2),
+    "two lowest": lowest_entropy(2),
+    "entropy bound": entropy_bound(0.4),
+    "least dependent": least_dependent(0.1),
+    "one by one": lowest_entropy(1),
+}
+
+
+@settings(max_examples=40, deadline=None)
+@given(random_tables(2.5), st.sampled_from(sorted(RULES)))
+def test_the_divergence_is_the_expected_total_correlation(model, name):
+    """To 1e-12, for sets that depend on the values revealed; the bound by entropies holds."""
+    walk = decoded(model, RULES[name])
+    assert walk.law.sum() == pytest.approx(1, abs=1e-12)
+    assert kl(model.p, walk.law) == pytest.approx(walk.cost, abs=1e-12)
+    assert -1e-12 < walk.cost <= walk.bound + 1e-12
+    assert 1 - 1e-9 < walk.passes < model.space.sites + 1e-9
+
+
+def test_known_cases():
+    model = ising(0.6, np.array([0.3, -0.2, 0.1, 0.4]), "path")
+    product = decoded(model, every(1))
+    assert product.law == pytest.approx(product_conditional(model.space, model.p, (0, 1, 2, 3)), abs=1e-14)
+    assert product.passes == pytest.approx(1) and product.cost == pytest.approx(
+        Entropies(model).total_correlation(range(4)), abs=1e-12
+    )
+    single = decoded(model, lowest_entropy(1))
+    assert single.passes == pytest.approx(4) and single.law == pytest.approx(model.p, abs=1e-12)
+    independent = ising(0.0, np.array([0.3, -0.2, 0.1, 0.4]), "path")
+    free = decoded(independent, least_dependent(0.0))
+    assert free.passes == pytest.approx(1) and abs(free.cost) < 1e-12 < 0.1 < free.bound
+
+
+def test_pairs_that_are_independent_with_total_correlation():
+    """Even parity: all pairs are independent. Agreement: all pairs are, given the third. Neither triple is free."""
+    parity, agreeing = Entropies(even_parity()), Entropies(agreement())
+    for a, b in combinations(range(3), 2):
+        assert parity.total_correlation((a, b)) == pytest.approx(0, abs=1e-12)
+        assert agreeing.total_correlation((a, b), {0, 1, 2} - {a, b}) == pytest.approx(0, abs=1e-12)
+    assert parity.total_correlation(range(3)) == pytest.approx(np.log(2), abs=1e-12)
+    assert agreeing.total_correlation(range(3)) == pytest.approx(2 * np.log(2), abs=1e-12)
+    fooled = decoded(even_parity(), least_dependent(0.0))
+    assert fooled.passes == pytest.approx(1) and kl(even_parity().p, fooled.law) == pytest.approx(np.log(2), abs=1e-12)
+    careful = decoded(even_parity(), entropy_bound(0.1))
+    assert careful.passes == pytest.approx(3) and abs(careful.cost) < 1e-12

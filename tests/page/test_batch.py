@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import json
 from io import StringIO
 from pathlib import Path
 
@@ -32,18 +31,13 @@ def table(page):
     return list(csv.DictReader(StringIO(Path(wait.value.path()).read_bytes().decode())))
 
 
-@pytest.mark.parametrize("kind", ["jsonl", "csv"])
-def test_pairs_are_scored_as_the_library_does(page, english, kind):
+def test_pairs_of_a_file_are_scored_as_the_library_does(page, english):
     import unmask
 
-    if kind == "jsonl":
-        text = "".join(json.dumps({"sentence_good": good, "sentence_bad": bad}) + "\n" for good, bad in PAIRS)
-    else:
-        out = StringIO()
-        csv.writer(out).writerows([("sentence_good", "sentence_bad"), *PAIRS])
-        text = out.getvalue()
-    chosen(page, f"pairs.{kind}", text)
-    page.tab.wait_for_selector(f"h2:text-is('pairs.{kind}')")
+    out = StringIO()
+    csv.writer(out).writerows([("sentence_good", "sentence_bad"), *PAIRS])
+    chosen(page, "pairs.csv", out.getvalue())
+    page.tab.wait_for_selector("h2:text-is('pairs.csv')")
     known = [row["pll"] for row in unmask.score([one for pair in PAIRS for one in pair], "pll", model=english).rows]
     right = sum(good > bad for good, bad in zip(known[::2], known[1::2], strict=True))
     assert f"{right / 3:.1%} of 3 pairs right by pll" in page.tab.get_by_label("batch", exact=True).inner_text()

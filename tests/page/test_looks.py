@@ -9,10 +9,7 @@ pytestmark = pytest.mark.page
 FILL = "#/fill?text=A+woman+is+reading+a+book+in+the+park.&blanks=3,5&size=128"
 READY = {
     "fill": (FILL, "svg.heat"),
-    "dependence": (
-        "#/dependence?text=She+drank+hot+coffee+slowly.&candidates=10",
-        "[aria-label='the chosen pair'] svg.heat",
-    ),
+    "dependence": ("#/dependence?text=She+drank+hot+coffee+slowly.&candidates=10", "[aria-label='the chosen pair'] svg.heat"),
     "sample": ("#/sample?chains=2&sweeps=4&speed=240", ".words button"),
     "score": ("#/score", "svg[aria-label^='the first against']"),
     "batch": ("#/batch", "table.data"),

@@ -90,15 +90,6 @@ def test_run_pause_and_scrub_a_chain(page):
     page.shot("sample")
 
 
-def test_a_new_run_stops_the_one_before(page):
-    page.open("#/sample?text=The+old+man+walked+his+dog.&blanks=1,2,3,4,5,6&chains=4&sweeps=400&speed=240")
-    page.tab.wait_for_selector(".chain")
-    page.tab.get_by_label("Chains", exact=True).fill("1")
-    page.tab.get_by_label("Chains", exact=True).press("Tab")
-    page.until("document.querySelectorAll('.chain').length === 1")
-    page.tab.goto(page.address + "#/score")
-
-
 def test_a_bad_request_is_a_readable_line(page, address):
     page.open("#/fill?text=" + "+".join(["word"] * 12) + "&blanks=0,1,2,3,4,5,6,7,8,9&size=64")
     said = page.tab.locator(".error").inner_text()

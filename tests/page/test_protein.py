@@ -75,20 +75,6 @@ def test_mutants_are_for_sequences_only(open_page):
     assert not page.tab.get_by_role("link", name="Mutants").is_visible()
 
 
-def test_a_sequence_is_scored_residue_by_residue_and_the_mutated_one_is_in_sight(page):
-    for width in (1440, 390):
-        page.tab.set_viewport_size({"width": width, "height": 900})
-        page.open("#/score?scores=pll" if width == 390 else "#/score")
-        page.settled("svg.profile")
-        first = page.tab.locator(".scored svg.profile").first
-        assert first.locator(".column").count() == 121 and first.locator("rect.rise").count() == 121
-        assert {"33", "10", "120"} <= set(first.locator(".axis").all_text_contents())
-        mutated = page.tab.locator("svg[aria-label^='the first against'] .differs")
-        assert mutated.locator("text.word").all_text_contents() == ["A", "W"]
-        assert 0 <= mutated.bounding_box()["x"] <= width - 10, "no scrolling to it"
-        assert "A33 / W" in page.tab.locator(".changed").inner_text()
-
-
 def test_fasta_and_small_letters_are_taken(page):
     page.open("#/fill?text=evqlvesggg&blanks=2,4")
     page.settled("svg.heat")

@@ -83,17 +83,6 @@ def run(line, folder):
     return done.stdout
 
 
-def test_a_link_and_both_copies(page, tmp_path):
-    page.context.grant_permissions(["clipboard-read", "clipboard-write"])
-    page.open(TWO + "&joint=balanced")
-    page.settled()
-    assert page.copied("Copy link") == page.tab.url == page.tab.evaluate("navigator.clipboard.readText()")
-    line = page.copied("Copy as command")
-    assert line == "unmask compare 'A man is [MASK] a [MASK].' --joint balanced --candidates 32 --targets riding,horse"
-    python = 'unmask.compare("A man is [MASK] a [MASK].", joint="balanced", candidates=32, targets=["riding", "horse"])'
-    assert page.copied("Copy as Python").endswith(f"print({python}.to_frame().to_string())")
-
-
 RUNS = {
     "three blanks": "#/fill?text=A+man+is+riding+a+horse.&blanks=1,3,5w",
     "dependence": "#/dependence?text=She+drank+tea.&candidates=8",

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-import unmask.answers
+import unmask.serving
 
 pytestmark = pytest.mark.page
 TWO = "#/fill?text=A+man+is+riding+a+horse.&blanks=3,5&size=64"
@@ -66,7 +66,7 @@ def test_the_construction_box_shows_what_is_used(page):
 
 
 def test_small_probabilities_are_written_for_people(browser):
-    drawing = Path(unmask.answers.__file__).parent / "drawing"
+    drawing = Path(unmask.serving.__file__).parent / "page" / "drawing"
     tab = browser.new_page()
     written = tab.evaluate(
         "async (source) => [0.5, 0.02, 0.0005, 0.00002, 4e-15, 0].map((await import(URL.createObjectURL(new Blob([source],"
@@ -75,17 +75,6 @@ def test_small_probabilities_are_written_for_people(browser):
     )
     tab.close()
     assert written == ["50 %", "2.0 %", "0.05 %", "0.002 %", "4·10⁻¹⁵", "0 %"]
-
-
-@pytest.mark.parametrize(("width", "height", "rows"), [(1440, 900, 14), (1024, 768, 8), (390, 844, 6)])
-def test_the_map_is_above_the_fold_and_whole(page, width, height, rows):
-    page.tab.set_viewport_size({"width": width, "height": height})
-    page.open(TWO.replace("&size=64", "&size=128"))
-    page.settled()
-    box = page.tab.locator("svg.heat .cell[role=button]").nth(14 * rows - 1).bounding_box()
-    assert box["y"] + box["height"] <= height, f"{rows} rows of the map are seen at once"
-    clipped = "(() => { const s = document.querySelector('.map .figure'); return s.scrollWidth - s.clientWidth; })()"
-    assert page.tab.evaluate(clipped) <= 0
 
 
 def test_the_map_says_what_its_axes_and_colours_are(page):
@@ -141,49 +130,6 @@ def test_nothing_is_silent(page):
     page.console[:] = [line for line in page.console if "422" not in line]
 
 
-@pytest.mark.parametrize("view", ["fill", "dependence", "sample", "score", "batch"])
-def test_no_card_is_empty(page, view):
-    page.open(f"#/{view}?text=")
-    page.tab.wait_for_selector("main h1")
-    page.tab.wait_for_selector(".empty, table.data")
-    cards = page.tab.locator(".card:visible").all()
-    assert all(card.inner_text().strip() for card in cards)
-
-
-@pytest.mark.parametrize("width", [1280, 390])
-def test_the_status_line_does_not_move_the_page(page, width):
-    page.tab.set_viewport_size({"width": width, "height": 900})
-    page.open(TWO)
-    page.settled()
-    before = page.tab.locator(".columns").bounding_box()["y"]
-    page.tab.evaluate(
-        "() => { window.tops = []; new MutationObserver(() => window.tops.push(document.querySelector('.columns')"
-        ".getBoundingClientRect().y + scrollY)).observe(document.querySelector('.status'), {subtree: true, childList: true}); }"
-    )
-    page.tab.get_by_label("Words considered", exact=True).select_option("128")
-    page.until("window.tops.length > 1")
-    page.settled()
-    assert {round(y) for y in page.tab.evaluate("window.tops")} == {round(before)}
-
-
-def test_a_job_can_be_stopped_and_leaves_what_was_there(page):
-    page.open(TWO)
-    page.settled()
-    page.tab.get_by_label("Words considered", exact=True).select_option("exact")
-    page.tab.wait_for_selector(".status progress:not([hidden])")
-    assert re.search(r"[\d,]+ of [\d,]+ passes", page.tab.locator(".status").inner_text())
-    page.tab.get_by_role("button", name="Stop").click()
-    assert page.tab.locator(".status .said").inner_text() == "Stopped."
-    assert page.tab.locator("svg.heat").count() == 1
-    page.tab.get_by_label("Words considered", exact=True).select_option("64")
-    page.settled()
-    page.open("#/sample?text=The+old+man+slept.&blanks=1,2&chains=4&sweeps=400&speed=240")
-    page.tab.wait_for_selector(".chain")
-    page.tab.get_by_role("button", name="Stop").click()
-    page.until("/^\\d+ of 400 sweeps/.test(document.querySelector('.part')?.textContent)")
-    assert page.tab.locator(".chain").count() == 4
-
-
 def test_a_stopped_search_shows_what_it_found(page):
     page.open("#/fill?text=The+[MASK]+[MASK]+in+the+[MASK]+[MASK].")
     page.until("/[2-9]\\d\\d of 1,000 passes/.test(document.querySelector('.status')?.innerText ?? '')")
@@ -227,22 +173,6 @@ def test_focus_stays_where_it_was(page):
     page.tab.keyboard.press("ArrowDown")
     page.until("location.hash.includes('kernel=')")
     assert focused(page) == "select:Kernel or decoder"
-
-
-def test_the_map_is_one_stop(page):
-    page.open(TWO)
-    page.settled()
-    page.tab.locator("[data-key='colour:difference']").focus()
-    page.tab.keyboard.press("Tab")
-    page.tab.keyboard.press("Tab")
-    assert focused(page).startswith("cell:"), "after the card's files comes the map"
-    page.tab.keyboard.press("ArrowUp")
-    assert focused(page).startswith("head:1:"), "words to pin are reached by arrows"
-    page.tab.keyboard.press("ArrowDown")
-    page.tab.keyboard.press("ArrowLeft")
-    assert focused(page).startswith("head:0:")
-    page.tab.keyboard.press("Tab")
-    assert page.tab.evaluate("!document.activeElement.closest('svg.heat')")
 
 
 def test_a_script_from_right_to_left(page):

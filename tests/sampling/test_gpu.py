@@ -129,7 +129,7 @@ def test_chains_do_not_depend_on_how_many_run_at_once(tiny_on_gpu):
 )
 def test_runs_of_every_kernel_do_not_depend_on_it_either(tiny_folder, kernel, options):
     model = MaskedLM.load(tiny_folder, device="cuda", dtype="float16")
-    settings = settings_of(kernel=kernel, chains=10, sweeps=2, length=(5,), candidates=3, passes=3, **options)
+    settings = settings_of(kernel=kernel, chains=10, sweeps=2, length=(5,), passes=3, **options)
     pandas.testing.assert_frame_equal(
         draw_samples(settings, model).samples, draw_samples(settings, model, chains_at_once=7).samples
     )

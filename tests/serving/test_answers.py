@@ -48,48 +48,20 @@ def test_the_page_is_told_what_did_not_converge(client, monkeypatch):
     assert found["warning"].startswith("arnold_gokhale, balanced, pseudo_gibbs, restarted did not converge")
 
 
-@pytest.mark.parametrize("joint", [None, "chain"])
-def test_fill_of_three_blanks_is_the_search_over_the_vocabulary(client, tiny, joint):
-    text = "the [MASK] [MASK] on the [MASK] ."
-    found, best = asked(client, "fill", text=text, joint=joint, top=3), unmask.fill(text, tiny, joint=joint, top=3)
-    assert found["joint"] == "chain" and found["mass"] == pytest.approx(best.mass, abs=1e-5)
-    assert (found["certain"], found["passes"], found["stopped"]) == (best.certain, best.passes, best.stopped)
-    assert [c["text"] for c in found["completions"]] == [c.text for c in best.completions]
-
-
 def test_joint_is_the_comparison_and_its_map_sums_to_one(client, tiny):
     found = asked(client, "fill", text=TWO, joint="balanced", cells=12)
     compared = unmask.compare(TWO, tiny)
     assert found["compatibility"] == pytest.approx(compared.compatibility, rel=1e-4)
     for row in found["constructions"]:
         assert row["total_correlation"] == pytest.approx(compared.descriptions[row["name"]].total_correlation, abs=1e-4)
+    (rows, columns), best = found["map"]["axes"], found["map"]["joint"][0][0]
     for name in ("joint", "product"):
         assert np.sum(found["map"][name]) == pytest.approx(1, abs=1e-5)
-    cells = np.array(found["map"]["joint"])
-    first, second = found["map"]["axes"]
-    assert cells.sum(1) == pytest.approx(first["marginal"], abs=1e-5) and cells.sum(0) == pytest.approx(
-        second["marginal"], abs=1e-5
-    )
-    assert np.outer(first["product"], second["product"]) == pytest.approx(np.array(found["map"]["product"]), abs=1e-5)
-    assert not np.allclose(np.outer(first["marginal"], second["marginal"]), cells, atol=1e-3)
-    best = compared.joints["balanced"].log_prob([first["ids"][0], second["ids"][0]])
-    assert cells[0, 0] == pytest.approx(exp(float(best)), abs=1e-6)
-
-
-@pytest.mark.parametrize("blank", [0, 1])
-def test_a_pinned_word_changes_the_other_blank(client, tiny, blank):
-    plain = asked(client, "fill", text=TWO, joint="balanced", cells=12)["map"]
-    token = plain["axes"][blank]["ids"][2]
-    given = asked(client, "fill", text=TWO, joint="balanced", cells=12, pin={"blank": blank, "token": token})["map"]["given"]
-    joint = unmask.compare(TWO, tiny).joints["balanced"]
-    other = 1 - blank
-    expected = dict(zip(joint.tables.candidates[other].tolist(), joint.conditional(other, [token]).tolist(), strict=True))
-    assert given["given"] == pytest.approx([expected[i] for i in given["ids"]], abs=1e-5)
-    assert sum(given["given"]) == pytest.approx(1, abs=1e-5) == sum(given["model"])
-    assert max(abs(np.array(given["given"]) - given["marginal"])) > 0.01
-    row = np.array(plain["joint"]) if blank == 0 else np.array(plain["joint"]).T
-    at = plain["axes"][other]["ids"].index(given["ids"][0])
-    assert given["given"][0] == pytest.approx(row[2, at] / row[2].sum(), abs=1e-5)
+    assert best == pytest.approx(exp(float(compared.joints["balanced"].log_prob([rows["ids"][0], columns["ids"][0]]))), abs=1e-6)
+    pin = {"blank": 0, "token": rows["ids"][2]}
+    given = asked(client, "fill", text=TWO, joint="balanced", cells=12, pin=pin)["map"]["given"]
+    row = np.array(found["map"]["joint"])[2]
+    assert given["given"][0] == pytest.approx(row[columns["ids"].index(given["ids"][0])] / row.sum(), abs=1e-5)
 
 
 def test_joint_as_events(client, events):

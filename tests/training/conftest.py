@@ -2,41 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
-
 import pytest
 from made_up import made_up_lines
-from tokenizers import Tokenizer
 
 from unmask.models.text.vocabulary import train_tokenizer
 from unmask.training.packing import Vocabulary
 
 
 @pytest.fixture(scope="session", autouse=True)
-def own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+def own_cache(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
         yield
 
 
 @pytest.fixture(scope="session")
-def lines() -> list[str]:
+def lines():
     return made_up_lines(600)
 
 
 @pytest.fixture(scope="session")
-def tokenizer(lines: list[str]) -> Tokenizer:
+def tokenizer(lines):
     return train_tokenizer(lambda: lines, 160)
 
 
 @pytest.fixture(scope="session")
-def vocabulary(tokenizer: Tokenizer) -> Vocabulary:
+def vocabulary(tokenizer):
     return Vocabulary.of(tokenizer)
 
 
 @pytest.fixture
-def corpus(tmp_path: Path, lines: list[str]) -> Path:
+def corpus(tmp_path, lines):
     path = tmp_path / "corpus.txt"
     path.write_text("\n".join(lines) + "\n")
     return path

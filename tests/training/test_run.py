@@ -12,7 +12,6 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +21,6 @@ from made_up import made_up_lines
 from safetensors.torch import load_file, save_file
 
 import flat
-import unmask
 from command_runner import signals_heard
 from unmask.errors import InputError, UnmaskError, UnmaskWarning
 from unmask.training.run import CheckpointFolder
@@ -34,7 +32,7 @@ SMALL: dict[str, Any] = {
 
 
 @pytest.fixture(autouse=True)
-def one_thread() -> Iterator[None]:
+def one_thread():
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     yield
@@ -42,42 +40,42 @@ def one_thread() -> Iterator[None]:
 
 
 @pytest.fixture(scope="module")
-def shared(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def shared(tmp_path_factory):
     folder = tmp_path_factory.mktemp("shared")
     (folder / "corpus.txt").write_text("\n".join(made_up_lines(600)) + "\n")
     (folder / "valid.txt").write_text("\n".join(made_up_lines(120, seed=1)) + "\n")
     return folder
 
 
-def go(shared: Path, out: Path, **options: Any) -> unmask.TrainingRun:
+def go(shared, out, **options):
     given = {"valid": shared / "valid.txt", **SMALL, **options}
     return flat.train(shared / "corpus.txt", out=out, **given)
 
 
 @pytest.fixture(scope="module")
-def uninterrupted(shared: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, torch.Tensor]:
+def uninterrupted(shared, tmp_path_factory):
     torch.set_num_threads(1)
     out = tmp_path_factory.mktemp("whole") / "model"
     assert go(shared, out).finished
     return load_file(out / "model.safetensors")
 
 
-def same(a: dict[str, torch.Tensor], b: dict[str, torch.Tensor]) -> bool:
+def same(a, b):
     return a.keys() == b.keys() and all(torch.equal(a[k], b[k]) for k in a)
 
 
-def weights(out: Path) -> dict[str, torch.Tensor]:
+def weights(out):
     return load_file(out / "model.safetensors")
 
 
-def checkpoints_of(out: Path) -> CheckpointFolder:
+def checkpoints_of(out):
     return CheckpointFolder(out / "training" / "checkpoints")
 
 
 @pytest.mark.parametrize(
     "change", [{}, {"optimiser": "muon"}, {"loss": "block", "masking": "k:3"}], ids=["adamw", "muon", "block"]
 )
-def test_a_model_learns_far_below_the_unigram_entropy(shared: Path, tmp_path: Path, change: dict[str, str]) -> None:
+def test_a_model_learns_far_below_the_unigram_entropy(shared, tmp_path, change):
     steps = 120 if change else 300
     out = tmp_path / "model"
     made = go(shared, out, steps=steps, **change)
@@ -106,9 +104,7 @@ def test_a_model_learns_far_below_the_unigram_entropy(shared: Path, tmp_path: Pa
     assert f"finished at step {steps}" in made._repr_html_()
 
 
-def test_texts_in_memory_train_the_model_of_their_file(
-    shared: Path, tmp_path: Path, uninterrupted: dict[str, torch.Tensor]
-) -> None:
+def test_texts_in_memory_train_the_model_of_their_file(shared, tmp_path, uninterrupted):
     given = {**SMALL, "out": tmp_path / "model"}
     made = flat.train(made_up_lines(600), valid=made_up_lines(120, seed=1), **given)
     assert made.finished and same(weights(tmp_path / "model"), uninterrupted)
@@ -116,16 +112,12 @@ def test_texts_in_memory_train_the_model_of_their_file(
     assert "| 600 texts | " in card
 
 
-def test_another_process_with_another_hash_seed_and_no_cache_gives_the_same_bits(
-    shared: Path, tmp_path: Path, uninterrupted: dict[str, torch.Tensor]
-) -> None:
+def test_another_process_with_another_hash_seed_and_no_cache_gives_the_same_bits(shared, tmp_path, uninterrupted):
     run_apart(shared, tmp_path / "model", {}, PYTHONHASHSEED="77", XDG_CACHE_HOME=str(tmp_path)).wait()
     assert same(weights(tmp_path / "model"), uninterrupted)
 
 
-def run_apart(
-    shared: Path, out: Path, options: dict[str, Any], hold: bool = False, **environment: str
-) -> subprocess.Popen[bytes]:
+def run_apart(shared, out, options, hold=False, **environment):
     program = """if True:
         import json, sys, time
         from pathlib import Path
@@ -143,9 +135,7 @@ def run_apart(
     return subprocess.Popen([sys.executable, "-c", *arguments], env=environment)
 
 
-def test_kill_minus_9_and_resume_give_the_uninterrupted_weights(
-    shared: Path, tmp_path: Path, uninterrupted: dict[str, torch.Tensor]
-) -> None:
+def test_kill_minus_9_and_resume_give_the_uninterrupted_weights(shared, tmp_path, uninterrupted):
     out = tmp_path / "model"
     child = run_apart(shared, out, {}, hold=True)
     while not checkpoints_of(out).paths() and child.poll() is None:
@@ -161,26 +151,18 @@ def test_kill_minus_9_and_resume_give_the_uninterrupted_weights(
     assert steps.is_monotonic_increasing and steps.iloc[-1] == 24
 
 
-def test_two_runs_into_one_folder_are_not_mixed(shared: Path, tmp_path: Path, uninterrupted: dict[str, torch.Tensor]) -> None:
-    """Both begin while the folder is empty; one of them finishes, the other ends in one line."""
-    out = tmp_path / "model"
-    children = [run_apart(shared, out, {}) for _ in range(2)]
-    assert sorted(child.wait() for child in children) == [0, 1]
-    assert same(weights(out), uninterrupted)
-
-
 @pytest.mark.filterwarnings("ignore:.*has not learned")
-def test_the_callers_random_numbers_are_left_alone(shared: Path, tmp_path: Path) -> None:
+def test_the_callers_random_numbers_are_left_alone(shared, tmp_path):
     before = torch.get_rng_state()
     go(shared, tmp_path / "model", dropout=0.1, steps=2)
     assert torch.equal(before, torch.get_rng_state())
 
 
-def interrupt_at(step: int, number: int = signal.SIGINT) -> Callable[..., None]:
+def interrupt_at(step, number=signal.SIGINT):
     """A progress callback that sends this process one signal."""
     sent: list[int] = []
 
-    def report(done: int, total: int, what: str = "") -> None:
+    def report(done, total, what=""):
         if total and done >= step and not sent:
             sent.append(done)
             os.kill(os.getpid(), number)
@@ -189,9 +171,7 @@ def interrupt_at(step: int, number: int = signal.SIGINT) -> Callable[..., None]:
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_an_interrupt_leaves_a_model_and_a_checkpoint_that_resumes_exactly(
-    shared: Path, tmp_path: Path, uninterrupted: dict[str, torch.Tensor], number: int
-) -> None:
+def test_an_interrupt_leaves_a_model_and_a_checkpoint_that_resumes_exactly(shared, tmp_path, uninterrupted, number):
     out = tmp_path / "model"
     with signals_heard():
         made = go(shared, out, progress=interrupt_at(7, number))
@@ -202,7 +182,7 @@ def test_an_interrupt_leaves_a_model_and_a_checkpoint_that_resumes_exactly(
     assert same(weights(out), uninterrupted)
 
 
-def test_numbers_that_are_not_finite_stop_the_run_in_one_line(shared: Path, tmp_path: Path) -> None:
+def test_numbers_that_are_not_finite_stop_the_run_in_one_line(shared, tmp_path):
     go(shared, tmp_path / "first", steps=1)
     spoiled = tmp_path / "spoiled"
     (tmp_path / "first").rename(spoiled)
@@ -218,7 +198,7 @@ def test_numbers_that_are_not_finite_stop_the_run_in_one_line(shared: Path, tmp_
     assert not (tmp_path / "model" / "model.safetensors").exists()
 
 
-def test_only_finite_numbers_make_a_checkpoint(tmp_path: Path) -> None:
+def test_only_finite_numbers_make_a_checkpoint(tmp_path):
     folder = CheckpointFolder(tmp_path)
     folder.save(1, {"model": {"w": torch.ones(3)}})
     for bad in (math.nan, math.inf, -math.inf):
@@ -229,39 +209,22 @@ def test_only_finite_numbers_make_a_checkpoint(tmp_path: Path) -> None:
     assert [p.name for p in folder.paths()] == ["step-00000001.pt"]
 
 
-def test_a_full_memory_does_not_make_a_checkpoint_a_damaged_one(tmp_path: Path) -> None:
+def test_a_full_memory_does_not_make_a_checkpoint_a_damaged_one(tmp_path):
     folder = CheckpointFolder(tmp_path)
     folder.save(1, {"model": {"w": torch.ones(3)}})
 
-    def load(state: dict[str, Any]) -> None:
+    def load(state):
         raise torch.OutOfMemoryError("no room")
 
     with pytest.raises(torch.OutOfMemoryError, match="no room"):
         folder.restore(load)
 
 
-def test_a_checkpoint_cut_at_any_byte_is_passed_over(tmp_path: Path) -> None:
-    folder, taken = CheckpointFolder(tmp_path), []
-    for step in (1, 2):
-        folder.save(step, {"model": {"w": torch.full((3,), float(step))}})
-    older, newest = folder.paths()
-    whole = newest.read_bytes()
-    for cut in [*range(0, len(whole), 7), len(whole) - 1]:
-        newest.write_bytes(whole[:cut])
-        with pytest.warns(UserWarning, match="step-00000002.pt' is damaged .*continuing from step 1"):
-            assert folder.restore(taken.append) == 1
-    assert all(torch.equal(state["model"]["w"], torch.ones(3)) for state in taken)
-    newest.write_bytes(whole)
-    assert folder.restore(taken.append) == 2 and torch.equal(taken[-1]["model"]["w"], torch.full((3,), 2.0))
-
-
-def test_a_full_disk_keeps_the_last_good_checkpoint(
-    shared: Path, tmp_path: Path, uninterrupted: dict[str, torch.Tensor], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_full_disk_keeps_the_last_good_checkpoint(shared, tmp_path, uninterrupted, monkeypatch):
     out = tmp_path / "model"
     write = Path.write_bytes
 
-    def full(self: Path, data: bytes) -> int:
+    def full(self, data):
         if "00000015" not in self.name:
             return write(self, data)
         write(self, bytes(data)[:100])
@@ -276,7 +239,7 @@ def test_a_full_disk_keeps_the_last_good_checkpoint(
     assert same(weights(out), uninterrupted)
 
 
-def damage(path: Path, how: str) -> None:
+def damage(path, how):
     if how == "torn":
         path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
     else:
@@ -293,7 +256,7 @@ def damage(path: Path, how: str) -> None:
 
 
 @pytest.fixture(scope="module")
-def stopped_at_11(shared: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def stopped_at_11(shared, tmp_path_factory):
     out = tmp_path_factory.mktemp("stopped") / "model"
     go(shared, out, progress=interrupt_at(11))
     return out
@@ -301,8 +264,8 @@ def stopped_at_11(shared: Path, tmp_path_factory: pytest.TempPathFactory) -> Pat
 
 @pytest.mark.parametrize("how", ["torn", "keys", "shape", "moments", "other"])
 def test_a_damaged_checkpoint_is_passed_over_or_refused_and_deleting_it_helps(
-    shared: Path, tmp_path: Path, uninterrupted: dict[str, torch.Tensor], stopped_at_11: Path, how: str
-) -> None:
+    shared, tmp_path, uninterrupted, stopped_at_11, how
+):
     out = shutil.copytree(stopped_at_11, tmp_path / "model")
     older, newest = checkpoints_of(out).paths()
     damage(newest, how)
@@ -320,19 +283,7 @@ def test_a_damaged_checkpoint_is_passed_over_or_refused_and_deleting_it_helps(
     assert same(weights(out), uninterrupted)
 
 
-@pytest.mark.parametrize("content", [b"", b"{", b"[]", b"\xff", b"[" * 100_000, b'{"kind": "sample"}', b"{}"])
-def test_damaged_settings_are_refused_in_one_line(shared: Path, tmp_path: Path, content: bytes) -> None:
-    out = tmp_path / "model"
-    go(shared, out, max_minutes=0.0)
-    (out / "training" / "settings.json").write_bytes(content)
-    before = {p: p.read_bytes() for p in out.rglob("*") if p.is_file()}
-    with pytest.raises(InputError) as told:
-        go(shared, out, resume=True)
-    assert "\n" not in str(told.value) and "another --out folder" in str(told.value)
-    assert {p: p.read_bytes() for p in out.rglob("*") if p.is_file()} == before
-
-
-def test_folders_that_must_not_be_overwritten(shared: Path, tmp_path: Path) -> None:
+def test_folders_that_must_not_be_overwritten(shared, tmp_path):
     out = tmp_path / "model"
     out.mkdir()
     (out / "notes.txt").write_text("mine")
@@ -345,23 +296,17 @@ def test_folders_that_must_not_be_overwritten(shared: Path, tmp_path: Path) -> N
     assert [p.name for p in out.iterdir()] == ["notes.txt"]
 
 
-def test_resuming_with_other_settings_names_them(shared: Path, tmp_path: Path) -> None:
+def test_a_run_of_another_corpus_or_a_finished_one_is_not_resumed(shared, tmp_path):
     out = tmp_path / "model"
     go(shared, out, max_minutes=0.0)
-    with pytest.raises(InputError, match="holds a run with masking uniform:0.15-0.5, not k:2"):
-        go(shared, out, masking="k:2", resume=True)
-    other = shared.parent / f"{shared.name}-other"
-    other.mkdir(exist_ok=True)
-    (other / "corpus.txt").write_text("\n".join(made_up_lines(500, seed=9)) + "\n")
-    (other / "valid.txt").write_text((shared / "valid.txt").read_text())
     with pytest.raises(InputError, match="holds a run with corpus .*, not "):
-        go(other, out, resume=True)
+        flat.train(made_up_lines(500, seed=9), out=out, valid=shared / "valid.txt", **SMALL, resume=True)
     assert go(shared, out, resume=True).finished
     with pytest.raises(InputError, match="is finished"):
         go(shared, out, resume=True)
 
 
-def test_an_empty_or_short_corpus_leaves_no_folder(shared: Path, tmp_path: Path) -> None:
+def test_an_empty_or_short_corpus_leaves_no_folder(shared, tmp_path):
     short = ["The old baker kneads dough on Friday."] * 3
     given = {**SMALL, "out": tmp_path / "model"}
     for empty in ([], ["", "  \n"]):
@@ -379,35 +324,23 @@ def test_an_empty_or_short_corpus_leaves_no_folder(shared: Path, tmp_path: Path)
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"layers": 2.5}, "layers 2.5 is not valid"),
         ({"width": 30, "heads": 4}, "not a multiple of 4 heads"),
         ({"width": 1 << 16, "heads": 2, "layers": 1000}, "take at least .* GB to train, and cpu has .* GB: give smaller"),
         ({"vocab": 10}, "vocab 10 is out of range: give a whole number, at least 64"),
         ({"max_length": 30}, "max_length 30 is not a multiple of 8: give one, for example 32"),
-        ({"loss": "hinge"}, "loss 'hinge' is unknown: use one of factorised, block"),
         ({"masking": "all"}, "masking 'all' is unknown"),
-        ({"lr": 0.0}, "lr 0.0 is out of range: give a number greater than 0"),
-        ({"steps": 0}, "steps 0 is out of range"),
-        ({"batch_tokens": 16}, "shorter than one batch"),
-        ({"valid_share": 0, "valid": None}, "valid_share 0 is out of range: give a number greater than 0"),
-        ({"weight": [0.0]}, "weight .0.0. is out of range"),
-        ({"weight": [1, 2]}, "2 weights for 1 corpus files: give one --weight per file"),
-        ({"device": "abacus"}, "device 'abacus' is not known"),
         ({"tokenizer": "/nowhere"}, "no tokenizer at /nowhere"),
         ({"init": "/nowhere"}, "init '/nowhere' has no tokenizer.json"),
         ({"valid": "/nowhere.txt"}, "valid '/nowhere.txt' is not a file"),
-        ({"out": ""}, "out '' names no file"),
-        ({"out": "/dev/full"}, "'/dev/full' cannot be written"),
     ],
 )
-def test_options_that_cannot_be(shared: Path, tmp_path: Path, change: dict[str, Any], message: str) -> None:
-    given = {"out": tmp_path / "model", **change}
+def test_options_that_cannot_be(shared, tmp_path, change, message):
     with pytest.raises(UnmaskError, match=message) as told:
-        go(shared, **given)
+        go(shared, tmp_path / "model", **change)
     assert "\n" not in str(told.value) and not (tmp_path / "model").exists()
 
 
-def test_a_run_goes_on_from_a_model_folder(shared: Path, tmp_path: Path) -> None:
+def test_a_run_goes_on_from_a_model_folder(shared, tmp_path):
     first, second = tmp_path / "first", tmp_path / "second"
     go(shared, first, steps=60)
     shape = {"layers": None, "width": None, "heads": None, "vocab": None}
@@ -427,7 +360,7 @@ def test_a_run_goes_on_from_a_model_folder(shared: Path, tmp_path: Path) -> None
         go(shared, tmp_path / "on", init=second, steps=3, resume=True, **shape)
 
 
-def test_a_model_of_few_tokens_is_one_to_start_from(tmp_path: Path) -> None:
+def test_a_model_of_few_tokens_is_one_to_start_from(tmp_path):
     texts = ["a b ab.", "b a ba."] * 100
     options = {**SMALL, "valid": texts, "steps": 1}
     first = flat.train(texts, out=tmp_path / "first", **options).out

@@ -6,9 +6,7 @@ import multiprocessing
 import os
 import sys
 import time
-from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from pathlib import Path
 from typing import NamedTuple
 
 from torch.distributed import TCPStore
@@ -27,7 +25,7 @@ class Ended(NamedTuple):
     told: list[str]
 
     @property
-    def lines(self) -> list[str]:
+    def lines(self):
         """All lines on standard error."""
         return [line for text in self.told for line in text.splitlines()]
 
@@ -35,7 +33,7 @@ class Ended(NamedTuple):
 class Started:
     """Processes that run; `end` waits for them."""
 
-    def __init__(self, commands: Sequence[Sequence[object]], folder: Path, places: Sequence[Path] = ()) -> None:
+    def __init__(self, commands, folder, places=()):
         folder.mkdir(exist_ok=True)
         self.store = TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)
         size = len(commands)
@@ -52,7 +50,7 @@ class Started:
             self.processes.append(_CONTEXT.Process(target=_command, args=given))
             self.processes[-1].start()
 
-    def end(self) -> Ended:
+    def end(self):
         """What came of them; one that is still there after SECONDS is an error."""
         deadline = time.monotonic() + SECONDS
         for process in self.processes:
@@ -63,7 +61,7 @@ class Started:
 
 
 @contextmanager
-def started(commands: Sequence[Sequence[object]], folder: Path, places: Sequence[Path] = ()) -> Iterator[Started]:
+def started(commands, folder, places=()):
     """One process for each command, in a working directory each if `places` names them; none is left behind."""
     run = Started(commands, folder, places)
     try:
@@ -74,13 +72,13 @@ def started(commands: Sequence[Sequence[object]], folder: Path, places: Sequence
             process.join()
 
 
-def together(commands: Sequence[Sequence[object]], folder: Path, places: Sequence[Path] = ()) -> Ended:
+def together(commands, folder, places=()):
     """Run one process for each command, and wait for them."""
     with started(commands, folder, places) as run:
         return run.end()
 
 
-def _command(environment: dict[str, str], words: list[str], out: str, err: str, place: str) -> None:
+def _command(environment, words, out, err, place):
     """`unmask` with these words, or a program after `-c`, in a process of its own."""
     os.chdir(place)
     os.environ.update(environment)

@@ -27,7 +27,7 @@ from unmask.translation.beam_search import CausalPairs, beam_search
 from unmask.translation.pairs import PairLayout
 
 LAYOUT = PairLayout(source_length=8, max_length=16, start=2, end=3, pad=0, mask=4)
-VOCABULARY = Vocabulary(12, 2, 0, 4, torch.arange(12) < 5, torch.zeros(12, dtype=torch.bool), end=3, target=8)
+VOCABULARY = Vocabulary(12, 2, 0, 4, torch.arange(12) < 5, end=3, target=8)
 SOURCES, TARGETS = ([5, 6, 7], [8]), ([9, 10], [11, 5, 6])
 
 
@@ -45,7 +45,7 @@ def test_a_translation_has_positions_from_the_end_of_the_sources_room_on() -> No
     assert text.position[0, :14].tolist() == [0, 1, 2, 3, 4, 8, 9, 10, 0, 1, 2, 8, 9, 10]
     assert text.given[0].nonzero().squeeze(1).tolist() == [0, 1, 2, 3, 4, 8, 9, 10]
     assert text.maskable[0].nonzero().squeeze(1).tolist() == [5, 6, 11, 12, 13]
-    plain = PackedText.of(text.ids, Vocabulary(12, 2, 0, 4, torch.arange(12) < 5, torch.zeros(12, dtype=torch.bool)))
+    plain = PackedText.of(text.ids, Vocabulary(12, 2, 0, 4, torch.arange(12) < 5))
     assert not plain.given.any() and int(plain.position.max()) == 7
 
 

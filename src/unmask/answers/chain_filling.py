@@ -17,13 +17,12 @@ An answer that a user names is read in tokens: one part per blank, split as the 
 
 A [MASK] whose word has several tokens is scored with as many masks. A [WORD] or [GAP] takes what its lengths allow.
 
-Constraints are allowed and forbidden words, and a pattern (`FilledBlanks`). They only leave
-fillings out: those that remain keep their probability over the whole vocabulary. A named answer that they leave out is refused.
+Constraints are allowed and forbidden words (`FilledBlanks`). They only leave fillings out: those that remain keep their
+probability over the whole vocabulary. A named answer that they leave out is refused.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -60,7 +59,7 @@ def searches(model: MaskedLM, text: str, construction: str | None, grid: Grid, s
     needed = [
         (has_several_lengths(text), "[WORD] or [GAP]"),
         (bool(search.answers), "answers"),
-        (search.constrained, "allow, forbid or match"),
+        (search.constrained, "allow or forbid"),
         (search.passes is not None or search.mass is not None, "passes or mass"),
     ]
     why = next((name for needs, name in needed if needs), None)
@@ -151,6 +150,8 @@ class SearchedText:
             else _wider(conditionals, self.model, self.text, answer, weight)
             for answer in self.given
         ]
+        scored.sort(key=lambda answer: -answer.log_prob)
+        most = scored[0].log_prob if scored else 0.0
         seen = [
             ReadingSeen(reading.lengths, weight, found.mass_of([f for f in found.fillings if f.variant == n]))
             for n, reading in enumerate(readings)
@@ -163,7 +164,7 @@ class SearchedText:
             construction=SEARCHED,
             top=self.top,
             best=completions,
-            answers=with_odds(scored) if scored else [],
+            answers=[replace(one, odds=1.0 if one.log_prob == most else exp(one.log_prob - most)) for one in scored],
             readings=seen,
             mass=found.mass,
             bound=found.bound,
@@ -355,13 +356,6 @@ def rank_bounds(mine: Known, others: Sequence[Known], bound: float, left: float,
     return first, min(last, fillings)
 
 
-def with_odds(answers: Sequence[ScoredAnswer]) -> list[ScoredAnswer]:
-    """The answers, best first, with their odds against the best."""
-    ranked = sorted(answers, key=lambda answer: -answer.log_prob)
-    best = ranked[0].log_prob
-    return [replace(answer, odds=1.0 if answer.log_prob == best else exp(answer.log_prob - best)) for answer in ranked]
-
-
 class FilledBlanks:
     """The blanks of a text under constraints: what their tokens spell, which tokens they may take, which fillings pass."""
 
@@ -370,15 +364,10 @@ class FilledBlanks:
         if not all(word.strip() for word in search.forbid or ()):
             raise InputError(f"forbid {list(search.forbid or ())} has an empty word: name the words, or leave it out")
         self.forbidden = {word.strip().casefold() for word in search.forbid or ()}
-        allow, match = search.allow or {}, {0: search.match} if isinstance(search.match, str) else search.match or {}
-        for name, numbers in (("allow", allow), ("match", [n for n in match if n != 0])):
-            for number in numbers:
-                if not 1 <= number <= len(blanks):
-                    raise InputError(f"{name} names blank {number}, and the text has {len(blanks)}: number them from 1")
-        every = {b: match[0] for b in range(len(blanks)) if 0 in match}
-        named = {b - 1: pattern for b, pattern in match.items() if b != 0}
-        self.patterns = {b: _compiled(pattern) for b, pattern in (every | named).items()}
-        self.allowed_ids = {b - 1: self._allowed_ids(b - 1, words) for b, words in allow.items()}
+        for number in search.allow or ():
+            if not 1 <= number <= len(blanks):
+                raise InputError(f"allow names blank {number}, and the text has {len(blanks)}: number them from 1")
+        self.allowed_ids = {b - 1: self._allowed_ids(b - 1, words) for b, words in (search.allow or {}).items()}
 
     @cached_property
     def marks(self) -> WordMarks:
@@ -435,17 +424,11 @@ class FilledBlanks:
         blank = self.blanks[b]
         if b in self.allowed_ids and ids not in self.allowed_ids[b]:
             return "allow does not name"
-        if why := self._misspelled(b, self.spelled(b, ids)):
-            return why
+        if self.spelled(b, ids).casefold() in self.forbidden:
+            return "forbid leaves out"
         if blank.kind == "word" and not self.marks.is_canonical(ids, blank.at_start, blank.after_space):
             return "is not a whole word of this tokenizer"
         return ""
-
-    def _misspelled(self, b: int, text: str) -> str:
-        if text.casefold() in self.forbidden:
-            return "forbid leaves out"
-        pattern = self.patterns.get(b)
-        return "" if pattern is None or pattern.fullmatch(text) else f"does not match {pattern.pattern!r}"
 
     def _mask(self, b: int, length: int, piece: int) -> Bool[Tensor, " V"] | None:
         blank = self.blanks[b]
@@ -456,34 +439,22 @@ class FilledBlanks:
             named = torch.zeros(self.model.vocab_size, dtype=torch.bool)
             named[[ids[piece] for ids in self.allowed_ids[b] if len(ids) == length]] = True
             mask = named if mask is None else mask & named
-        if length == 1 and (self.forbidden or b in self.patterns):
+        if length == 1 and self.forbidden:
             passing = torch.zeros(self.model.vocab_size, dtype=torch.bool)
-            passing[[i for i in self.model.regular_ids if not self._misspelled(b, self.spelled(b, [i]))]] = True
+            passing[[i for i in self.model.regular_ids if self.spelled(b, [i]).casefold() not in self.forbidden]] = True
             mask = passing if mask is None else mask & passing
             if blank.most == 1 and not bool(mask.any()):
-                raise InputError(
-                    f"no token of the model passes the constraints at blank {b + 1}"
-                    + (f" (match {self.patterns[b].pattern!r})" if b in self.patterns else "")
-                    + ": loosen them"
-                )
+                raise InputError(f"no token of the model passes the constraints at blank {b + 1}: loosen them")
         return mask
 
     def _allowed_ids(self, b: int, words: Sequence[str]) -> set[tuple[int, ...]]:
         blank = self.blanks[b]
-        found = {tuple(self.model.words.encode_word(word, blank.at_start, blank.after_space)) for word in words}
-        fitting = {ids for ids in found if blank.least <= len(ids) <= blank.most}
         if not words:
             raise InputError(f"allow at blank {b + 1} names no word: name one or more")
-        for ids in sorted(found - fitting):
+        spelled = {tuple(self.model.words.encode_word(word, blank.at_start, blank.after_space)) for word in words}
+        for ids in sorted(ids for ids in spelled if not blank.least <= len(ids) <= blank.most):
             raise InputError(
                 f"allow at blank {b + 1}: {self.model.decode(ids)} is {len(ids)} tokens, and the blank takes "
                 f"{blank.least} to {blank.most}: use [WORD] or [GAP], or more pieces"
             )
-        return found
-
-
-def _compiled(pattern: str) -> re.Pattern[str]:
-    try:
-        return re.compile(pattern)
-    except (re.error, ValueError, OverflowError, RecursionError) as error:
-        raise InputError(f"match {pattern!r} is not a regular expression ({error}): correct it") from None
+        return spelled

@@ -64,29 +64,16 @@ _seen: WeakSet[MaskedLM] = WeakSet()
 class Check(Result):
     """A model as it was understood, and `concerns`: what looks wrong; empty if nothing does.
 
-    model          its name or folder
-    architecture   its kind and shape
-    network        the class that computes it
-    parameters     how many it has
-    dtype          the number format that it runs in
-    device         where it runs
-    tokenizer      the kind of its tokens
-    cased          whether upper and lower case differ
-    tokens         the size of the tokenizer's vocabulary
-    regular        how many of these can stand in a text
-    examples       eight of them
-    special        the others that have names
-    mask           the mask token
-    mask_id        its number
-    around         the tokens put before and after a text
-    outputs        logits per position
-    unused         those that are not tokens
-    longest        the most tokens of a text, those around it included; None if there is no limit
-    head           whether logits are computed at all positions or only at those asked for
-    passes_per_second   for texts of 16 tokens
-    left_out       tensors of other heads in the folder, which logits do not need
-    on_texts       figures on the user's texts, if any were given
-    concerns       what looks wrong
+    model, architecture, network   its name or folder; its kind and shape; the class that computes it
+    parameters, dtype, device      how many it has; the number format that it runs in, and where
+    tokenizer, cased, tokens       the kind of its tokens; whether upper and lower case differ; how many it knows
+    regular, examples, special     how many tokens can stand in a text; eight of them; the others that have names
+    mask, mask_id, around          the mask token; its number; the tokens put before and after a text
+    outputs, unused                logits per position; those that are not tokens
+    longest                        the most tokens of a text, those around it included; None if there is no limit
+    head, passes_per_second        whether logits are computed at all positions; speed for texts of 16 tokens
+    left_out                       tensors of other heads in the folder, which logits do not need
+    on_texts, concerns             figures on the user's texts, if any were given; what looks wrong
 
     >>> found = unmask.check()
     >>> found.mask, found.cased, found.tokens

@@ -35,7 +35,7 @@ from itertools import combinations
 from math import exp, isnan
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -90,13 +90,10 @@ FEWEST_PAIRS, ENOUGH = 20, 100
 TEXTS_AT_ONCE = 32
 
 
-@dataclass(frozen=True)
-class PairMatrix:
-    """Symmetric k x k tensors over the block of a cloze, in float64, zero on the diagonal.
+class PairMatrix(NamedTuple):
+    """Mutual information of each pair in nats, NaN where the model raised `Enough` before; mass in the candidate sets; passes.
 
-    information   mutual information of each pair, in nats; NaN for pairs left when the model raised `Enough`
-    mass          share of the pair's product joint that lies in its candidate sets
-    passes        passes of the model that it took
+    Both are symmetric, in float64, and zero on the diagonal.
     """
 
     information: Float[Tensor, "k k"]
@@ -346,41 +343,30 @@ def _rows(matrix: Tensor) -> list[list[float | None]]:
 class Sums:
     """Sums over pairs by distance, from 0 on: informations, smaller entropies, pairs; and the mass of the tokens tried."""
 
-    information: Float[Tensor, " D"]
-    entropy: Float[Tensor, " D"]
-    pairs: Float[Tensor, " D"]
+    totals: Float[Tensor, "3 D"]
     mass: float = 0.0
     texts: int = 0
 
-    @classmethod
-    def empty(cls, distances: int) -> Sums:
-        """Of no pair."""
-        information, entropy, pairs = torch.zeros((3, distances), dtype=torch.float64)
-        return cls(information, entropy, pairs)
-
     def add(self, distance: Int[Tensor, " m"], information: Float[Tensor, " m"], entropy: Float[Tensor, " m"]) -> None:
         """Pairs at these distances."""
-        for sums, values in ((self.information, information), (self.entropy, entropy), (self.pairs, torch.ones_like(entropy))):
-            sums.index_add_(0, distance.cpu(), values.double().cpu())
+        values = torch.stack([information.double(), entropy.double(), torch.ones_like(entropy, dtype=torch.float64)])
+        self.totals.index_add_(1, distance.cpu(), values.cpu())
 
     @property
     def longest(self) -> int:
         """The largest distance that has a pair."""
-        return int(self.pairs.nonzero().max()) if bool(self.pairs.any()) else 0
+        return int(self.totals[2].nonzero().max()) if bool(self.totals[2].any()) else 0
 
     def by_distance(self) -> tuple[float, ...]:
         """f from distance 1 to the largest; a distance with few pairs takes in the nearest, until there are enough."""
         ratios = []
         for distance in range(1, self.longest + 1):
-            width = 0
-            while self._around(self.pairs, distance, width) < ENOUGH and width < self.longest:
-                width += 1
-            information, entropy = (self._around(sums, distance, width) for sums in (self.information, self.entropy))
+            for width in range(self.longest + 1):
+                information, entropy, pairs = self.totals[:, max(1, distance - width) : distance + width + 1].sum(1).tolist()
+                if pairs >= ENOUGH:
+                    break
             ratios.append(round(max(0.0, information / max(entropy, 1e-12)), 6))
         return tuple(ratios)
-
-    def _around(self, sums: Float[Tensor, " D"], distance: int, width: int) -> float:
-        return float(sums[max(1, distance - width) : distance + width + 1].sum())
 
 
 def written_profile(
@@ -421,7 +407,7 @@ def profile_of(
     if candidates == 1:
         raise InputError("candidates 1 lets no token vary, so that a profile would be 0 everywhere: give 2 or more")
     tried = min(candidates or USUAL_CANDIDATES, len(model.regular_ids))
-    sums = Sums.empty(max(len(ids) for ids, _ in rows))
+    sums = Sums(torch.zeros((3, max(len(ids) for ids, _ in rows)), dtype=torch.float64))
     draw = torch.Generator().manual_seed(seed)
     most = min(TEXTS_AT_ONCE, logit_rows(model, tried * MOST_OTHERS))
     if progress:
@@ -432,9 +418,10 @@ def profile_of(
         measure(model, ids, *hidden_sites(ids, free, draw), tried, sums)
         if progress:
             progress(sums.texts, len(rows), "texts")
-    if sums.pairs[1] < FEWEST_PAIRS:
+    if sums.totals[2, 1] < FEWEST_PAIRS:
         raise InputError(f"{len(rows):,} texts of {name} have fewer than {FEWEST_PAIRS} pairs of hidden neighbours: give more")
-    inside = slice(1, sums.longest + 1)
+    *means, pairs = sums.totals[:, 1 : sums.longest + 1]
+    information, entropy = ([round(x, 6) for x in (mean / pairs.clamp(min=1)).tolist()] for mean in means)
     about = {
         "measured": datetime.now(UTC).date().isoformat(),
         "unmask": __version__,
@@ -444,9 +431,9 @@ def profile_of(
         "seed": seed,
         "skipped_texts": skipped,
         "mass_of_candidates": round(sums.mass / sums.texts, 4),
-        "pairs": [int(n) for n in sums.pairs[inside].tolist()],
-        "information": [round(x, 6) for x in (sums.information / sums.pairs.clamp(min=1))[inside].tolist()],
-        "smaller_entropy": [round(x, 6) for x in (sums.entropy / sums.pairs.clamp(min=1))[inside].tolist()],
+        "pairs": [int(n) for n in pairs.tolist()],
+        "information": information,
+        "smaller_entropy": entropy,
     }
     return Profile(sums.by_distance(), model.fingerprint, len(rows), about)
 

@@ -97,27 +97,35 @@ def dependence_map(dependence: Dependence) -> Figure:
     """Heat map of the mutual information of every pair of positions; numbers that round to 0.00 are not written."""
     from matplotlib.colors import PowerNorm
 
-    from unmask.figures import Figure
-
     names, k = dependence.names(), len(dependence.tokens)
     side = min(14.0, max(4.6, 2.2 + 0.46 * k))
-    figure = Figure(figsize=(side + 0.8, side), layout="constrained")
-    panel = figure.subplots()
-    values = dependence.matrix.clone().fill_diagonal_(torch.nan)
+    values = dependence.matrix.clone().fill_diagonal_(torch.nan).numpy()
     most = max(float(dependence.matrix.nan_to_num().max()), 1e-12)
-    image = panel.imshow(values.numpy(), cmap="Blues", norm=PowerNorm(0.5, 0, most))
-    panel.set_facecolor("0.92")
-    panel.set_xticks(range(k), names, rotation=60, ha="right", parse_math=False)
-    panel.set_yticks(range(k), names, parse_math=False)
-    if k <= 16:
-        for i, j, value in [pair for pair in dependence.pairs() if pair[2] >= 0.005]:
-            for row, column in ((i, j), (j, i)):
-                colour = "white" if value > most / 3 else "black"
-                panel.text(column, row, f"{value:.2f}", ha="center", va="center", fontsize=7, color=colour)
     beside = "the other positions masked" if dependence.others == "masked" else "the other tokens as they stand"
-    shown = around_blanks(dependence.text, int(11 * side))
-    panel.set_title(f"{shown}\n{dependence.construction} joint of each pair, {beside}", fontsize=10, parse_math=False)
-    figure.colorbar(image, ax=panel, label="mutual information (nats)", shrink=0.8)
+    title = f"{around_blanks(dependence.text, int(11 * side))}\n{dependence.construction} joint of each pair, {beside}"
+    colours = {"cmap": "Blues", "norm": PowerNorm(0.5, 0, most)}
+    figure = heat_map(values, names, names, title, "mutual information (nats)", (side + 0.8, side), **colours)
+    for i, j, value in [pair for pair in dependence.pairs() if pair[2] >= 0.005] if k <= 16 else []:
+        for row, column in ((i, j), (j, i)):
+            colour = "white" if value > most / 3 else "black"
+            figure.axes[0].text(column, row, f"{value:.2f}", ha="center", va="center", fontsize=7, color=colour)
+    return figure
+
+
+def heat_map(
+    values: Any, rows: Sequence[str], columns: Sequence[str], title: str, label: str, size: tuple[float, float], **colours: Any
+) -> Figure:
+    """One panel of coloured cells; those that are NaN are grey."""
+    from unmask.figures import Figure
+
+    figure = Figure(figsize=size, layout="constrained")
+    panel = figure.subplots()
+    image = panel.imshow(values, aspect="auto", **colours)
+    panel.set_facecolor("0.88")
+    panel.set_xticks(range(len(columns)), columns, rotation=60, ha="right", fontsize=8, parse_math=False)
+    panel.set_yticks(range(len(rows)), rows, fontsize=8, parse_math=False)
+    panel.set_title(title, fontsize=10, parse_math=False)
+    figure.colorbar(image, ax=panel, label=label, shrink=0.8)
     return figure
 
 

@@ -19,7 +19,6 @@ class Search:
         pieces: The most tokens of a [WORD].
         allow: The only words of a blank, such as 2=red,green.
         forbid: Words that no blank may take, whatever their case.
-        match: What a blank's filling must match as a whole, such as 2=.*ing; without a number, at every blank.
         passes: The most passes of the search [default: 1,000].
         mass: Search until this much probability is found, such as 0.5.
     """
@@ -28,11 +27,10 @@ class Search:
     pieces: Annotated[int, Interval(ge=1, le=8)] = 3
     allow: Annotated[Mapping[int, Sequence[str]] | None, Written("BLANK=WORDS")] = None
     forbid: Sequence[str] | None = None
-    match: Annotated[str | Mapping[int, str] | None, Written("BLANK=REGEX")] = None
     passes: Annotated[int, Interval(ge=1, le=10**7)] | None = None
     mass: Annotated[float, Interval(gt=0, le=1)] | None = None
 
     @property
     def constrained(self) -> bool:
         """Whether some fillings are left out, however probable."""
-        return bool(self.allow or self.forbid or self.match)
+        return bool(self.allow or self.forbid)

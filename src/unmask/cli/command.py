@@ -141,10 +141,7 @@ def value(option: Option, typed: Any) -> Any:
         return words
     kinds = _kinds(option)
     if isinstance(words, list):
-        mapping = next((kind for kind in kinds if _is(kind, Mapping)), None)
-        key, _, text = words[0].partition("=")
-        one_text = str in kinds and len(words) == 1 and not (text and key.strip().isdecimal())
-        return words if mapping is None else words[0] if one_text else _mapping(option, mapping, words)
+        return _mapping(option, words) if any(_is(kind, Mapping) for kind in kinds) else words
     for kind in kinds:
         if kind in NUMBERS and (number := _read(kind, words)) is not words:
             return number
@@ -167,20 +164,15 @@ def _read(kind: Any, word: str) -> Any:
         return word
 
 
-def _mapping(option: Option, kind: Any, words: Iterable[str]) -> dict[Any, Any]:
-    """KEY=VALUE words with whole numbers as keys; values that are lists of texts have commas."""
-    values: dict[Any, Any] = {}
+def _mapping(option: Option, words: Iterable[str]) -> dict[int, list[str]]:
+    """NUMBER=A,B words as a mapping; words with the same number add up."""
+    values: dict[int, list[str]] = {}
     for word in words:
         key, equals, text = word.partition("=")
-        place = _read(int, key.strip())
-        if not equals or not isinstance(place, int):
-            raise InputError(f"{option.name} {word!r} is not understood: give {option.written.metavar or 'KEY=VALUE'}")
-        if bare(get_args(kind)[1]) is not str:
-            values.setdefault(place, []).extend(part.strip() for part in text.split(",") if part.strip())
-        elif place in values:
-            raise InputError(f"{option.name} names {key!r} twice: name each once")
-        else:
-            values[place] = text.strip()
+        number = _read(int, key.strip())
+        if not equals or not isinstance(number, int):
+            raise InputError(f"{option.name} {word!r} is not understood: give {option.written.metavar or 'NUMBER=A,B'}")
+        values.setdefault(number, []).extend(part.strip() for part in text.split(",") if part.strip())
     return values
 
 

@@ -43,7 +43,8 @@ def _run(name: str, options: dict[str, Any]) -> None:
         screen = terminal.console()
         for study in getattr(result, "studies", [result]):
             terminal.print_heading(screen, study.title)
-            for table in study.tables if name != "all" else ():
+            if name != "all":
+                table = study.table
                 screen.print(table.title)
                 terminal.print_table(screen, table.columns[1:], table.cells(), first=table.columns[0])
                 screen.print(*([table.note] if table.note else []))

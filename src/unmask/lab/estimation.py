@@ -28,7 +28,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Literal, NamedTuple
+from typing import Literal
 
 import numpy as np
 from jaxtyping import Float, Int, Num
@@ -47,6 +47,8 @@ _SINGULAR = 1e-11
 """Relative size below which an eigenvalue of the mean Hessian counts as zero: its direction is not identified."""
 Evaluation = tuple[float, Theta, Float[np.ndarray, "d d"]]
 """Loss per sample, gradient, curvature."""
+Members = Int[np.ndarray, "contexts width"]
+"""The states of each context."""
 Loss = Literal["block", "factorised"]
 TOLERANCE = 1e-7
 """Of the norm of a fit's gradient."""
@@ -164,14 +166,6 @@ def _second_moment(weight: Vector, f: Scores) -> Matrix:
     return np.asarray((weight[:, None] * f).T @ f)
 
 
-@dataclass(frozen=True)
-class Groups:
-    """States grouped by context: `members` (contexts, width) and `context` (S,), the context of each state."""
-
-    members: Int[np.ndarray, "contexts width"]
-    context: Int[np.ndarray, " S"]
-
-
 class MaskedLoss:
     """The losses of `family` under `law`; data come in as counts n[K, x], (masks, S)."""
 
@@ -181,30 +175,36 @@ class MaskedLoss:
             self.log_given = np.log(law.given)
 
     @cached_property
-    def groups(self) -> list[Groups]:
-        """The grouping of each mask."""
-        return [_groups(self.family, mask) for mask in self.law.masks]
+    def groups(self) -> list[Members]:
+        """For every mask, the states of each context."""
+        return [self.family.space.siblings(mask) for mask in self.law.masks]
 
     @cached_property
-    def single_groups(self) -> list[list[Groups]]:
-        """For every mask, the groupings by (x_i, x_{-K}) for i in K."""
-        return [[_groups(self.family, tuple(j for j in mask if j != i)) for i in mask] for mask in self.law.masks]
+    def single_groups(self) -> list[list[tuple[Members, Int[np.ndarray, " parts"]]]]:
+        """For every mask K and i in K, the states of each value of (x_i, x_{-K}), and the context of each value."""
+        singles = []
+        for mask, members in zip(self.law.masks, self.groups, strict=True):
+            context = np.empty(self.family.space.states, dtype=np.intp)
+            context[members] = np.arange(len(members))[:, None]
+            parts = [self.family.space.siblings(tuple(j for j in mask if j != i)) for i in mask]
+            singles.append([(part, context[part[:, 0]]) for part in parts])
+        return singles
 
     def block(self, theta: Theta, counts: Num[np.ndarray, "K S"]) -> Evaluation:
         """The block loss at theta."""
         features, log_weight = self.family.features, self.family.log_p_at(theta)
         loss, gradient = 0.0, np.zeros(features.shape[1])
         curvature = np.zeros((features.shape[1],) * 2)
-        for groups, seen, log_given in zip(self.groups, counts, self.log_given, strict=True):
+        for members, seen, log_given in zip(self.groups, counts, self.log_given, strict=True):
             log_joint = log_weight + log_given
-            cell = log_joint[groups.members]
+            cell = log_joint[members]
             peak = cell.max(1, keepdims=True)
             weight = np.exp(cell - peak)
             total = weight.sum(1, keepdims=True)
             weight /= total
-            inside = features[groups.members]
+            inside = features[members]
             mean = np.einsum("cw,cwd->cd", weight, inside)
-            contexts = seen[groups.members].sum(1)
+            contexts = seen[members].sum(1)
             loss -= float(seen @ np.where(seen > 0, log_joint, 0.0) - contexts @ (peak + np.log(total))[:, 0])
             gradient += contexts @ mean - seen @ features
             deviation = inside - mean[:, None]
@@ -219,13 +219,12 @@ class MaskedLoss:
         weighted = p[:, None] * features
         loss, gradient = 0.0, np.zeros(features.shape[1])
         curvature = np.zeros((features.shape[1],) * 2)
-        for groups, singles, seen in zip(self.groups, self.single_groups, counts, strict=True):
-            mass, mean = _means(groups, p, weighted)
-            contexts = seen[groups.members].sum(1)
-            for single in singles:
+        for members, singles, seen in zip(self.groups, self.single_groups, counts, strict=True):
+            mass, mean = _means(members, p, weighted)
+            contexts = seen[members].sum(1)
+            for single, above in singles:
                 part, part_mean = _means(single, p, weighted)
-                seen_part = seen[single.members].sum(1)
-                above = groups.context[single.members[:, 0]]
+                seen_part = seen[single].sum(1)
                 chance = part / mass[above]
                 deviation = part_mean - mean[above]
                 loss -= float(seen_part @ np.log(chance))
@@ -235,25 +234,11 @@ class MaskedLoss:
         return loss / n, gradient / n, curvature / n
 
 
-def _groups(family: LabModel, mask: tuple[int, ...]) -> Groups:
-    members = family.space.siblings(mask)
-    context = np.empty(family.space.states, dtype=np.intp)
-    context[members] = np.arange(len(members))[:, None]
-    return Groups(members, context)
-
-
 def _means(
-    groups: Groups, p: Vector, weighted: Float[np.ndarray, "S d"]
+    members: Members, p: Vector, weighted: Float[np.ndarray, "S d"]
 ) -> tuple[Float[np.ndarray, " contexts"], Float[np.ndarray, "contexts d"]]:
-    mass = p[groups.members].sum(1)
-    return mass, weighted[groups.members].sum(1) / mass[:, None]
-
-
-class Fit(NamedTuple):
-    """Parameters that minimise a masked loss, and whether the gradient vanished."""
-
-    theta: Theta
-    converged: bool
+    mass = p[members].sum(1)
+    return mass, weighted[members].sum(1) / mass[:, None]
 
 
 @dataclass(frozen=True)
@@ -272,8 +257,8 @@ def draw_counts(model: LabModel, law: MaskLaw, n: int, generator: np.random.Gene
     return generator.multinomial(n, joint.ravel() / joint.sum()).reshape(joint.shape)
 
 
-def fit(losses: MaskedLoss, counts: Num[np.ndarray, "K S"], loss: Loss = "block") -> Fit:
-    """Minimise a masked loss by a trust-region Newton method (scipy's trust-exact), from zero."""
+def fit(losses: MaskedLoss, counts: Num[np.ndarray, "K S"], loss: Loss = "block") -> tuple[Theta, bool]:
+    """Parameters that minimise a masked loss, by a trust-region Newton method from zero, and whether the gradient vanished."""
     evaluate: Callable[[Theta, np.ndarray], Evaluation] = getattr(losses, loss)
     last: list[tuple[Theta, Evaluation]] = []
 
@@ -290,20 +275,19 @@ def fit(losses: MaskedLoss, counts: Num[np.ndarray, "K S"], loss: Loss = "block"
         method="trust-exact",
         options={"gtol": TOLERANCE, "maxiter": 200},
     )
-    return Fit(minimum.x, bool(np.linalg.norm(at(minimum.x)[1]) < 10 * TOLERANCE))
+    return minimum.x, bool(np.linalg.norm(at(minimum.x)[1]) < 10 * TOLERANCE)
 
 
 def learn(model: LabModel, law: MaskLaw, loss: Loss, n: int, fits: int, seed: int) -> Learning:
     """Fit `fits` independent samples of size n. Fits that do not converge are counted and left out of the mean."""
     generator = np.random.default_rng(seed)
     losses = MaskedLoss(model, law)
-    errors, failed = [], 0
+    errors: list[float] = []
+    failed = 0
     for _ in range(fits):
-        result = fit(losses, draw_counts(model, law, n, generator), loss)
-        if result.converged:
-            errors.append(n * float(((result.theta - model.theta) ** 2).sum()))
-        else:
-            failed += 1
+        theta, converged = fit(losses, draw_counts(model, law, n, generator), loss)
+        failed += not converged
+        errors += [n * float(((theta - model.theta) ** 2).sum())] if converged else []
     if len(errors) < 2:
         raise InputError(f"{failed} of {fits} fits did not converge on {n} samples: use more samples or weaker couplings")
     return Learning(float(np.mean(errors)), float(np.std(errors, ddof=1) / np.sqrt(len(errors))), fits, failed)

@@ -59,12 +59,7 @@ class Space:
 
     def __post_init__(self) -> None:
         if self.states > MAX_STATES:
-            size = max(self.sizes)
-            fit = max(n for n in range(1, MAX_STATES.bit_length()) if size**n <= MAX_STATES or n == 1)
-            raise InputError(
-                f"{self.sites} sites of {size} values make {self.states:,} states and the lab enumerates at most {MAX_STATES:,}: "
-                f"{fit} sites of {size} values would fit ({size**fit:,} states)"
-            )
+            raise InputError(f"{self.sites} sites make {self.states:,} states, and the lab enumerates {MAX_STATES:,}: use fewer")
 
     @property
     def sites(self) -> int:

@@ -209,7 +209,7 @@ class Study(Result):
     title: str
     claim: str
     findings: Sequence[str]
-    tables: Sequence[Table]
+    table: Table
     draw: Callable[[], Figure]
     numbers: dict[str, Any]
 
@@ -218,8 +218,8 @@ class Study(Result):
         return dict(plain({"study": self.name, "title": self.title, **self.numbers}))
 
     def to_frame(self) -> pandas.DataFrame:
-        """The first table, which is the study's main one; `tables` has all."""
-        return self.tables[0].to_frame()
+        """The table."""
+        return self.table.to_frame()
 
     @property
     def headline(self) -> str:
@@ -265,15 +265,12 @@ class Report(Result):
     def markdown(self) -> str:
         """The report, with links to the figures beside it."""
         contents = "\n".join(f"{number}. [{s.title}](#{s.name})" for number, s in enumerate(self.studies, 1))
-        parts = [
-            INTRODUCTION,
-            f"Made by `{self.command}`; each figure's numbers are in the JSON file beside it.\n",
-            contents + "\n",
-        ]
+        made = f"Made by `{self.command}`; each figure's numbers are in the JSON file beside it.\n"
+        parts = [INTRODUCTION, made, contents + "\n"]
         for s in self.studies:
             findings = "\n".join(f"- {finding}" for finding in s.findings)
             parts.append(f'<a id="{s.name}"></a>\n\n## {s.title}\n\n{s.claim}\n\n{findings}\n')
-            parts += [f"![{s.title}]({s.name}.png)\n", *(table.markdown() for table in s.tables)]
+            parts += [f"![{s.title}]({s.name}.png)\n", s.table.markdown()]
         return "\n".join(parts) + "\n"
 
 
@@ -366,12 +363,7 @@ def shades(count: int) -> list[Any]:
 
 @study
 def dictionary(
-    model: SpinModel = CURIE_WEISS,
-    *,
-    k: Sizes = "all",
-    couplings: Numbers = "0:0.5:11",
-    out: Out = None,
-    progress: Watch = None,
+    model: SpinModel = CURIE_WEISS, *, k: Sizes = "all", couplings: Numbers = "0:0.5:11", out: Out = None, progress: Watch = None
 ) -> Study:
     """Theorem 1: samples needed and mixing time are one quantity."""
     import numpy as np
@@ -408,16 +400,14 @@ def dictionary(
             f"the chain then keeps p exactly (off by {change:.0e}). With the plain p(x_K | x_-K) it settles on another law, "
             f"{naive_tv:.3f} away in total variation.",
         ],
-        [
-            Table(
-                f"{model.describe()}: sampling (left) and learning (right) with the same masks",
-                ("masks", "gap", "1/gap", "t_mix", "samples, worst direction", "samples, mean direction", "AT constant ≥"),
-                [["-" if number is None else number for number in list(row.values())[:-1]] for row in rows],
-                "t_mix: steps until the sampler is within 1/4 of its law in total variation, from any start. Samples: multiples "
-                "of what maximum likelihood needs; in the worst direction at most 1/gap. AT: approximate tensorisation of "
-                "entropy, 1/gap for errors of any size; the largest ratio of a search. Adaptive masks prefer improbable tokens.",
-            )
-        ],
+        Table(
+            f"{model.describe()}: sampling (left) and learning (right) with the same masks",
+            ("masks", "gap", "1/gap", "t_mix", "samples, worst direction", "samples, mean direction", "AT constant ≥"),
+            [["-" if number is None else number for number in list(row.values())[:-1]] for row in rows],
+            "t_mix: steps until the sampler is within 1/4 of its law in total variation, from any start. Samples: multiples "
+            "of what maximum likelihood needs; in the worst direction at most 1/gap. AT: approximate tensorisation of "
+            "entropy, 1/gap for errors of any size; the largest ratio of a search. Adaptive masks prefer improbable tokens.",
+        ),
         lambda: _draw_dictionary(rows[:-1], sizes, sweep),
         {
             "options": model.options(k=k, couplings=couplings),
@@ -459,10 +449,9 @@ def _draw_dictionary(rows: Points, sizes: Sequence[int], sweep: Points) -> Figur
     for k, colour in zip(sizes, shades(len(sizes)), strict=True):
         series(left, [p for p in sweep if p["k"] == k], "relaxation", "worst_cost", "o-", color=colour, label=f"k = {k}")
     left.set(xscale="log", yscale="log", xlim=(0.8, top), ylim=(0.8, top))
-    names = ("1 / gap (bound)", "samples, worst direction", "samples, mean direction", "mixing time (steps)")
-    for name, key, colour in zip(
-        names, ("relaxation", "worst_cost", "mean_cost", "mixing_time"), (GREY, BLUE, GREEN, ORANGE), strict=True
-    ):
+    curves = {"relaxation": "1 / gap (bound)", "worst_cost": "samples, worst direction"}
+    curves |= {"mean_cost": "samples, mean direction", "mixing_time": "mixing time (steps)"}
+    for (key, name), colour in zip(curves.items(), (GREY, BLUE, GREEN, ORANGE), strict=True):
         series(right, rows, "k", key, "o-", color=colour, label=name)
     right.set(yscale="log", xticks=sizes)
     plain_numbers(left.xaxis, left.yaxis, right.yaxis)
@@ -524,15 +513,13 @@ def masking(model: SpinModel = TILT, *, fits: Fits = 300, out: Out = None, progr
             f"**Fits check the closed forms**: of {len(distances)} means over {fits} fits to {SAMPLES:,} samples, "
             f"{sum(z < 2 for z in distances)} are within two standard errors, the farthest is {max(distances):.1f} away.",
         ],
-        [
-            Table(
-                f"{model.describe()}: trace of Γ_k, and the least eigenvalue of Γ_k - Γ_k+1",
-                ("k", "joint block", "factorised head", "all masks averaged", "least eig., block", "factorised", "averaged"),
-                [(k, *row) for k, row in enumerate(zip(*traces.values(), *shown, strict=True), 1)],
-                "Every coupling and every field is a parameter. A negative least eigenvalue means that some direction got worse "
-                "with more masking.",
-            ),
-        ],
+        Table(
+            f"{model.describe()}: trace of Γ_k, and the least eigenvalue of Γ_k - Γ_k+1",
+            ("k", "joint block", "factorised head", "all masks averaged", "least eig., block", "factorised", "averaged"),
+            [(k, *row) for k, row in enumerate(zip(*traces.values(), *shown, strict=True), 1)],
+            "Every coupling and every field is a parameter. A negative least eigenvalue means that some direction got worse "
+            "with more masking.",
+        ),
         lambda: _draw_masking(traces, one, averaged, cells),
         {
             "options": model.options(fits=fits, slow=SLOW.describe(), learned=LEARNED.describe()),
@@ -576,8 +563,8 @@ def _draw_masking(traces: dict[str, list[float]], one: list[float], averaged: li
     return figure
 
 
-SWEEP, SHOWN = "0:0.6:13", (0.3, 0.6)
-"""Couplings of `dependence`, and those of the default that its table has."""
+SWEEP, SHOWN, APART = "0:0.6:13", (0.3, 0.6), "0,0.1,0.2,0.3,0.4"
+"""Couplings of `dependence`, those of the default that its table has, and couplings of `parallel`."""
 
 
 @study
@@ -621,14 +608,12 @@ def dependence(
         "Li et al. (2024): “Strong dependencies among target positions cause slow generation (multimodal) and slow training (via "
         "theorem 1).”",
         findings,
-        [
-            Table(
-                f"{model.describe().split(', coupling')[0]}, fields {model.fields}, by coupling",
-                ("coupling", "k", "mutual information of two sites, nats", "gap", "t_mix", "samples, worst direction"),
-                [(f"{p['coupling']:g}", *(p[name] for name in columns)) for p in points if p["coupling"] in shown],
-                "t_mix: steps until within 1/4 of the law, from any start. Samples: multiples of what maximum likelihood needs.",
-            )
-        ],
+        Table(
+            f"{model.describe().split(', coupling')[0]}, fields {model.fields}, by coupling",
+            ("coupling", "k", "mutual information of two sites, nats", "gap", "t_mix", "samples, worst direction"),
+            [(f"{p['coupling']:g}", *(p[name] for name in columns)) for p in points if p["coupling"] in shown],
+            "t_mix: steps until within 1/4 of the law, from any start. Samples: multiples of what maximum likelihood needs.",
+        ),
         lambda: _draw_dependence(points, sizes, {coupling: laws[coupling] for coupling in shown}),
         {
             "options": model.options(k=k, couplings=couplings),
@@ -666,12 +651,7 @@ def _agreement_bars(axis: Axes, laws: dict[str, Counts]) -> None:
 
 @study
 def parallel(
-    model: SpinModel = FIVE_SITES,
-    *,
-    k: Sizes = "all",
-    couplings: Numbers = "0,0.1,0.2,0.3,0.4",
-    out: Out = None,
-    progress: Watch = None,
+    model: SpinModel = FIVE_SITES, *, k: Sizes = "all", couplings: Numbers = APART, out: Out = None, progress: Watch = None
 ) -> Study:
     """Theorem 3: one parallel forward pass is not a Gibbs step."""
     from unmask.lab.dynamics import gibbs, parallel_step, stationary_law, total_variation, uniform_masks
@@ -680,10 +660,8 @@ def parallel(
 
     spins = model.build()
     sizes, own = read_sizes(k, model.sites), model.coupling
-    everything, laws = (
-        sorted({*read_numbers("couplings", couplings).tolist(), own}),
-        {"p, and the Gibbs step": agreement_law(spins)},
-    )
+    everything = sorted({*read_numbers("couplings", couplings).tolist(), own})
+    laws = {"p, and the Gibbs step": agreement_law(spins)}
     points: Points = []
     for coupling in counted(progress, everything, "couplings"):
         other = spins if coupling == own else model.at(coupling)
@@ -712,17 +690,12 @@ def parallel(
             "**The error is the dependence inside the block**: it grows with the conditional total correlation of what is "
             "masked. Sites that should agree are drawn apart, so the parallel law spreads over mixtures that p hardly allows.",
         ],
-        [
-            Table(
-                model.describe(),
-                ("k", "TV(parallel law, p)", "TV(Gibbs law, p)", "E TC(x_K | x_-K), nats"),
-                [
-                    (p["k"], *map(without_rounding, (p["tv"], e, p["total_correlation"])))
-                    for p, e in zip(mine, exact, strict=True)
-                ],
-                "TV: total variation, from 0 (the same law) to 1.",
-            )
-        ],
+        Table(
+            model.describe(),
+            ("k", "TV(parallel law, p)", "TV(Gibbs law, p)", "E TC(x_K | x_-K), nats"),
+            [(p["k"], *map(without_rounding, (p["tv"], e, p["total_correlation"]))) for p, e in zip(mine, exact, strict=True)],
+            "TV: total variation, from 0 (the same law) to 1.",
+        ),
         lambda: _draw_parallel(points, everything, sizes, laws),
         {"options": model.options(k=k, couplings=couplings), "points": points, "gibbs_tv": exact},
     )
@@ -798,13 +771,11 @@ def stutter(*, out: Out = None, progress: Watch = None) -> Study:
             f"**Refinement one blank at a time repairs the stutter**: {halved} steps halve it. But it hardly ever moves the word "
             f"to another slot: its mixing time is {long_run[0]['mixing_time']:,.0f} steps. Drawing pairs jointly does both.",
         ],
-        [
-            Table(
-                "One word, N slots: what a parallel draw of all slots gives",
-                ("slots", "repeated", "missing", "once (right)", "TC, nats"),
-                [[row[name] for name in ("slots", "repeated", "missing", "once", "total_correlation")] for row in by_slots],
-            ),
-        ],
+        Table(
+            "One word, N slots: what a parallel draw of all slots gives",
+            ("slots", "repeated", "missing", "once (right)", "TC, nats"),
+            [[row[name] for name in ("slots", "repeated", "missing", "once", "total_correlation")] for row in by_slots],
+        ),
         lambda: _draw_stutter(pair.p, product, by_slots, repair),
         {
             "options": {},
@@ -891,21 +862,14 @@ def schedule(model: SpinModel = PATH, *, out: Out = None, progress: Watch = None
             f"**The average over all masks is the entropy**: Σ_k (1/k) E[masked cross-entropy] = {average:.6f} nats, H(p) = "
             f"{entropy:.6f} nats.",
         ],
-        [
-            Table(
-                f"{model.describe()}: KL(p‖sampler) in nats, by number of parallel steps",
-                ("steps", *FIXED, "worst possible"),
-                [(row["steps"], *(without_rounding(row[name]) for name in (*FIXED, "worst possible"))) for row in rows],
-                f"Exact conditionals at every step; even groups. Random order: mean of {ORDERS}.",
-            ),
-        ],
+        Table(
+            f"{model.describe()}: KL(p‖sampler) in nats, by number of parallel steps",
+            ("steps", *FIXED, "worst possible"),
+            [(row["steps"], *(without_rounding(row[name]) for name in (*FIXED, "worst possible"))) for row in rows],
+            f"Exact conditionals at every step; even groups. Random order: mean of {ORDERS}.",
+        ),
         lambda: _draw_schedule(rows, sites, entropy),
-        {
-            "options": model.options(),
-            "entropy": entropy,
-            "sum_of_masked_cross_entropies": average,
-            "rows": rows,
-        },
+        {"options": model.options(), "entropy": entropy, "sum_of_masked_cross_entropies": average, "rows": rows},
     )
 
 
@@ -1001,15 +965,13 @@ def decoding(model: SpinModel = TILTED_PATH, *, out: Out = None, progress: Watch
             f"loses {lost:.4f} nats (ln 2 = {math.log(2):.4f}). Three bits that agree are independent in pairs given the third, "
             f"with a total correlation of {equal.total_correlation(range(3)):.4f} nats (2 ln 2).",
         ],
-        [
-            Table(
-                model.describe(),
-                ("rule", "setting", "passes", "KL(p || law)", "sum of E TC", "bound by entropies"),
-                [[v if isinstance(v, str) else without_rounding(v) for v in point.values()] for point in points],
-                "Setting: distance between sites (interleaved), sites per pass (lowest-entropy), or gamma in nats. Passes are "
-                "expected under p. Informations of least-dependent are exact.",
-            )
-        ],
+        Table(
+            model.describe(),
+            ("rule", "setting", "passes", "KL(p || law)", "sum of E TC", "bound by entropies"),
+            [[v if isinstance(v, str) else without_rounding(v) for v in point.values()] for point in points],
+            "Setting: distance between sites (interleaved), sites per pass (lowest-entropy), or gamma in nats. Passes are "
+            "expected under p. Informations of least-dependent are exact.",
+        ),
         lambda: _draw_decoding(points),
         {"options": model.options(), "points": points},
     )

@@ -2,25 +2,23 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import fields
-from hashlib import sha256
-from importlib.resources import files
 from inspect import signature
 from json import loads
-from os.path import dirname, normpath
 from pathlib import Path
 from typing import Annotated, Any
 
 from fastapi import FastAPI, Request
 from fastapi import Path as PathParameter
 from fastapi.exceptions import RequestValidationError
-from fastapi.responses import JSONResponse, Response, StreamingResponse
+from fastapi.responses import FileResponse, JSONResponse, Response, StreamingResponse
+from fastapi.staticfiles import StaticFiles
 from starlette.exceptions import HTTPException
 
 from unmask import __version__
+from unmask.checks import shown
 from unmask.errors import InputError, UnmaskError
 from unmask.joints.registry import CONSTRUCTIONS
 from unmask.models.load import model_name
@@ -33,17 +31,14 @@ from unmask.sampling.registry import KERNELS
 from unmask.sampling.run.advance import watch
 from unmask.scoring.registry import SCORES
 from unmask.serving import limits
-from unmask.serving.copies import Copies
 from unmask.serving.jobs import ENDING, Busy, Cancelled, Emit, Jobs
 from unmask.serving.limits import QUESTIONS
-from unmask.serving.questions import EXTENTS, KINDS, Answer, Questions
+from unmask.serving.questions import EXTENTS, KINDS, Answer, Copies, Questions
 from unmask.signature import description, summary
 
 BUNDLED, SAMPLE = model_name(None), "sample"
 COPIED = ("fill", "dependence", "mutants", "score", SAMPLE)
-PAGE = files("unmask.serving") / "page"
-DRAWING = files("unmask.answers") / "drawing"
-
+PAGE = Path(__file__).parent / "page"
 
 LINE = {"type": "object", "properties": {"error": {"type": "string"}}, "required": ["error"]}
 REFUSED = "4xx: the line says what was given, what is wrong with it, and what to do. 503: the server is ending."
@@ -59,7 +54,6 @@ LINES = {
 EVENTS: dict[int | str, dict[str, Any]] = {
     200: {"content": {"text/event-stream": {}}, "description": "Server-sent events, each with a JSON value."}
 }
-BOUNDS = {"le": "at most", "ge": "at least", "gt": "more than"}
 EXAMPLES: list[dict[str, dict[str, str]]] = loads((PAGE / "examples.json").read_text(encoding="utf-8"))
 """Of each view a text, the words to blank, and a second text to compare it with: in English, and of a protein."""
 JobName = Annotated[str, PathParameter(min_length=1, max_length=40, description="the id of the event `job`")]
@@ -74,8 +68,8 @@ def create_app(
 ) -> FastAPI:
     """The application; a `Guard` stands in front of it.
 
-    `name` is the model's on the command line, `options` those of its loading that are not the default.
-    `others` are the applications of further models, which the page shows in its place or beside it; they are under /models/1 ...
+    `name` is the model's on the command line, `options` those of its loading that are not the default. `others` are applications
+    of further models, which the page shows in its place or beside it; they are under /models/1 ...
     """
     questions = Questions(model)
     app = FastAPI(title="unmask", version=__version__, docs_url=None, redoc_url=None, responses=REFUSALS)
@@ -106,57 +100,33 @@ def create_app(
         stopped.stopping = True
         return {"id": job, "stopping": True}
 
-    _add_page(app)
+    app.mount("/page", StaticFiles(directory=str(PAGE)))
+    for path, file in {"/": "index.html", "/api": "api.html"}.items():
+        app.router.add_route(path, lambda request, file=file: FileResponse(PAGE / file), include_in_schema=False)
     for number, other in enumerate(others, 1):
         app.mount(f"/models/{number}", other)
     app.router.redirect_slashes = False
     return app
 
 
-def _add_page(app: FastAPI) -> None:
-    """The page and its files: few, whose address has the hash of their contents, so that a browser keeps them."""
-    styles = [DRAWING / "palette.css", PAGE / "style.css", DRAWING / "figures.css"]
-    made = {
-        "page.css": ("\n".join(style.read_text(encoding="utf-8") for style in styles), "text/css"),
-        "icon.svg": ((PAGE / "icon.svg").read_text(encoding="utf-8"), "image/svg+xml"),
-        **{name: (_bundle(name), "text/javascript") for name in ("main.js", "interface.js")},
-    }
-    version = sha256("".join(content for content, _ in made.values()).encode()).hexdigest()[:12]
-    pages = {f"/{version}/{name}": (*one, "public, max-age=31536000, immutable") for name, one in made.items()}
-    for path, name in {"/": "index.html", "/api": "api.html"}.items():
-        source = (PAGE / name).read_text(encoding="utf-8").replace("VERSION", version)
-        pages[path] = source, "text/html", "no-cache"
-
-    async def file(request: Request) -> Response:
-        content, kind, kept = pages[request.url.path.removeprefix(request.scope.get("root_path", ""))]
-        return Response(content, media_type=kind, headers={"cache-control": kept})
-
-    for path in pages:
-        app.get(path, include_in_schema=False)(file)
-
-
-def _bundle(name: str, known: dict[str, str] | None = None) -> str:
-    """A module and all that it imports as one: each is a function that returns its exports, those imported first."""
-    modules: dict[str, str] = {} if known is None else known
-    path = PAGE / name if not name.startswith("drawing/") else DRAWING / name.removeprefix("drawing/")
-    source = path.read_text(encoding="utf-8")
-    for line, wanted, where in re.findall(r'^(import (.+) from "(.+)";)$', source, re.MULTILINE):
-        other = normpath(f"{dirname(name)}/{where}").lstrip("/")
-        if other not in modules:
-            _bundle(other, modules)
-        source = source.replace(line, f'const {wanted.removeprefix("* as ")} = modules["{other}"];')
-    exported = re.findall(r"^export (?:async )?(?:const|function|class) (\w+)", source, re.MULTILINE)
-    source = re.sub(r"^export ", "", source, flags=re.MULTILINE)
-    modules[name] = f'modules["{name}"] = await (async () => {{\n{source}\nreturn {{ {", ".join(exported)} }};\n}})();'
-    return "const modules = {};\n" + "\n".join(modules.values())
-
-
 def _add_answers(app: FastAPI, jobs: Jobs, questions: Questions, copies: Copies) -> None:
     for name in QUESTIONS:
         if name != SAMPLE:
             _add_question(app, jobs, name, getattr(questions, name))
+
+    def copying(name: str) -> Callable[..., Any]:
+        async def copy(asked: Any) -> dict[str, str]:
+            """The same question as a line of Python and as a command, which print its answer."""
+            values = asked.model_dump()
+            if name == "fill" and questions.tabled(values):
+                return copies.of("compare", {**values, "top": None})
+            return copies.of(name, questions.measured(values) if name == "dependence" else values)
+
+        copy.__annotations__["asked"], copy.__name__ = limits.request(name), f"{name}_copy"
+        return copy
+
     for name in COPIED:
-        _add_copy(app, name, questions, copies)
+        app.post(f"/api/{name}/copy")(copying(name))
 
     async def sample(asked: Any, request: Request) -> StreamingResponse:
         """Chains as they run: events `job`, `begun`, `stepped` (every step of every chain), `swept`, then `end` or `error`."""
@@ -181,7 +151,8 @@ def _add_question(app: FastAPI, jobs: Jobs, name: str, method: Callable[..., Ans
     """The route of a question; one that reports progress is answered by events, too."""
 
     async def route(asked: Any, request: Request) -> Response:
-        return _json(await jobs.answer(request, lambda: method(asked.model_dump())))
+        answer = await jobs.answer(request, lambda: method(asked.model_dump()))
+        return Response(as_json(answer, indent=None), media_type="application/json")
 
     async def events(asked: Any) -> StreamingResponse:
         """The same as events: `job` (id), `progress` (done, total, what), then `answer` or `error`."""
@@ -203,22 +174,6 @@ def _add_question(app: FastAPI, jobs: Jobs, name: str, method: Callable[..., Ans
         app.post(f"/api/{name}/events", responses=EVENTS, response_class=StreamingResponse)(events)
 
 
-def _add_copy(app: FastAPI, name: str, questions: Questions, copies: Copies) -> None:
-    async def copy(asked: Any) -> dict[str, str]:
-        """The same question as a line of Python and as a command, which print its answer."""
-        values = asked.model_dump()
-        if name == "fill" and questions.tabled(values):
-            return copies.of("compare", {**values, "top": None})
-        return copies.of(name, questions.measured(values) if name == "dependence" else values)
-
-    copy.__annotations__["asked"], copy.__name__ = limits.request(name), f"{name}_copy"
-    app.post(f"/api/{name}/copy")(copy)
-
-
-def _json(answer: Any) -> Response:
-    return Response(as_json(answer, indent=None), media_type="application/json")
-
-
 def _add_refusals(app: FastAPI) -> None:
     """Errors that the user can correct are one line of JSON."""
     busy = f"{limits.MOST_JOBS} requests are under way: wait for one of them, and ask again"
@@ -238,20 +193,10 @@ def _add_refusals(app: FastAPI) -> None:
 
 
 def _invalid(first: Any) -> str:
-    """Where a request does not fit its schema, and how."""
-    path = [] if first["type"] == "json_invalid" else [str(part) for part in first["loc"] if part != "body"]
-    what, bounds = ".".join(path) or "the request", first.get("ctx", {})
-    bound = next((f"{BOUNDS[name]} {bounds[name]:,}" for name in BOUNDS if name in bounds), "")
-    line = {
-        "string_too_long": "the {what} has {n:,} characters, and the page takes {most:,}: shorten it",
-        "string_too_short": "the {what} is empty: give one",
-        "too_short": "the {what} are missing: give one or more",
-        "too_long": "{what} has {n} entries: give at most {most}",
-        "extra_forbidden": "{what} is not a field of this request: leave it out",
-    }.get(first["type"], "{what} {value} is out of range: give {bound}" if bound else "{what}: {message}")
-    value, message, most = first["input"], first["msg"], bounds.get("max_length", 0)
-    sized = len(value) if isinstance(value, str | list) else 0
-    return line.format(what=what, n=sized, most=most, value=value, bound=bound, message=message)
+    """Where a request does not fit its schema, what is there, and what should be."""
+    path = ".".join(str(part) for part in first["loc"] if part != "body")
+    where = "the request" if first["type"] == "json_invalid" or not path else f"{path} {shown(first['input'])}"
+    return f"{where}: {first['msg']}"
 
 
 def _refusal(status: int, line: str, headers: Any = None) -> JSONResponse:
@@ -260,6 +205,9 @@ def _refusal(status: int, line: str, headers: Any = None) -> JSONResponse:
 
 
 def _about(model: MaskedLM, name: str) -> dict[str, Any]:
+    whole_words = False
+    with suppress(InputError):  # of a tokenizer that does not mark where a word begins
+        whole_words = bool(WordMarks(model.words, model.words.size))
     return {
         "version": __version__,
         "model": "the bundled English model" if name == BUNDLED else Path(name).name or name,
@@ -267,7 +215,7 @@ def _about(model: MaskedLM, name: str) -> dict[str, Any]:
         "vocabulary": len(model.regular_ids),
         "longest": model.max_length,
         "by_character": model.words.by_character,
-        "whole_words": marks_words(model.words),
+        "whole_words": whole_words,
         "examples": examples_for(model.words),
         "kinds": [{"name": kind, "sign": sign, "text": text, "extent": EXTENTS[kind]} for kind, sign, text in KINDS],
         "constructions": [_facts(one, "name", "label", "meaning") for one in CONSTRUCTIONS.values()],
@@ -296,10 +244,3 @@ def examples_for(words: TextTokenizer) -> dict[str, dict[str, str]]:
             if all(words.unknown_id not in words.tokens_of(text).ids for text in texts):
                 return examples
     return {}
-
-
-def marks_words(words: TextTokenizer) -> bool:
-    """Whether the tokenizer marks where a word begins, so that a blank can be a whole word."""
-    with suppress(InputError):
-        return bool(WordMarks(words, words.size))
-    return False

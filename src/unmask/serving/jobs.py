@@ -56,11 +56,7 @@ class Cancelled(Exception):
 
 @dataclass(eq=False)
 class Job:
-    """A request under way.
-
-    cancelled   its next batch raises `Cancelled`
-    stopping    its next batch raises `Enough`
-    """
+    """A request under way: its next batch raises `Cancelled` if it is cancelled, `Enough` if it is stopping."""
 
     cancelled: bool = False
     stopping: bool = False

@@ -24,16 +24,12 @@ MOST_BYTES, MOST_BATCH_BYTES = 64 * 1024, 1_000_000
 LONGEST_TEXT, MOST_TEXTS, MOST_ROWS = 2_000, 4, 2_000
 """Characters of a text; texts that are scored; texts, or minimal pairs, of a batch."""
 MOST_BLANKS, MOST_CANDIDATES, MOST_COMPLETIONS, MOST_SCORES = 8, 1_024, 100, 6
-MOST_CELLS = 40
-"""Along each edge of a heat map."""
 MOST_CHAINS, MOST_SWEEPS, MOST_STEPS = 16, 500, 200_000
 """Steps of a chain's run: chains x sweeps x free tokens."""
 MOST_PASSES, MOST_MUTANTS = 70_000, 20_000
 """Passes of a joint, or of dependence: an exact pair of a vocabulary of 30,000 tokens."""
-MOST_JOBS = 48
-"""At once; more are answered with 429."""
-MOST_EXACT_TOKENS = 10
-"""Of a text whose orders are enumerated; the orders of longer ones are sampled: a page waits for seconds."""
+MOST_JOBS, MOST_CELLS, MOST_EXACT_TOKENS = 48, 40, 10
+"""At once, more are answered with 429; along each edge of a heat map; of a text whose orders are enumerated, not sampled."""
 
 Text = Annotated[str, Len(1, LONGEST_TEXT)]
 Content = Annotated[str, Len(1, MOST_BATCH_BYTES)]
@@ -58,11 +54,9 @@ class Pin(BaseModel):
 
 @dataclass(frozen=True)
 class Question:
-    """A question of the page.
+    """A question of the page: the verb whose options it takes, if any, and an example for the documentation.
 
-    verb       whose options it takes; empty for one of the page alone
     types      the options that it takes, each with its type within the limits; None: the type that the signature has
-    example    a request, for the documentation
     defaults   of options that have another one here; NEEDED for those that have none
     more       fields of the page alone, as pydantic declares them
     """

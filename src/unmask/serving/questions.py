@@ -1,16 +1,19 @@
 """From a request to its answer: the verbs of the command line, on the one model that is served.
 
 An answer is the JSON of the verb's result, and what the page draws beside it: every number, map and sentence of a card is of one
-answer. The docstrings of the public methods are those of the JSON interface where a question is not a verb.
+answer. The docstrings of the public methods are those of the JSON interface where a question is not a verb. `Copies` writes a
+question as Python and as a command, which print its answer outside of the browser.
 """
 
 from __future__ import annotations
 
 import re
+import shlex
 import threading
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from json import dumps
 from math import comb, prod
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -33,12 +36,13 @@ from unmask.joints.registry import CONSTRUCTIONS, DEFAULT, INDEPENDENT, SEARCHED
 from unmask.models.masked_lm import MaskedLM
 from unmask.models.text.blanks import read_blanks
 from unmask.runs.progress import Progress
+from unmask.sampling.registry import entry_of
 from unmask.sampling.settings import SampleSettings
 from unmask.scoring.registry import SCORES
 from unmask.scoring.texts import PAIRS, items_of, pairs_of, spaced_words
 from unmask.serving import limits
 from unmask.serving.jobs import FairLock, shared
-from unmask.signature import arguments, fitted, hints
+from unmask.signature import arguments, fitted, hints, options
 from unmask.tables.candidates import plan_candidates
 from unmask.tables.unary import pass_count
 
@@ -50,7 +54,7 @@ SIZES, PAIR_SIZES, QUICK = (64, 128, 256), (8, 16, 32, 64, 128, 256), 48
 """Candidates per blank that the page offers, for a joint and for the pairs of a text; and those of its first look."""
 DRAWN, PAIR_CELLS, SMALL = 40, 7, 40
 """Strongest pairs that come with their map, tokens along its edges, and the vocabulary that is shown whole."""
-COMMAND = "use the command line"
+COMMAND, OF_THE_PAGE = "use the command line", ("cells", "pin")
 Values = Mapping[str, Any]
 Answer = dict[str, Any]
 
@@ -212,7 +216,7 @@ class Questions:
         compared: Comparison = self._result("compare", values, progress=progress)
         with self._lock:
             self._cache[key] = compared
-            while sum(map(_cells, self._cache.values())) > CACHED_CELLS:
+            while sum(len(one.cloze.block) * prod(one.joints[INDEPENDENT].shape) for one in self._cache.values()) > CACHED_CELLS:
                 self._cache.popitem(last=False)
         return compared
 
@@ -254,13 +258,13 @@ class Questions:
 
         if progress:
             progress(0, 0, "choosing candidates")
-        options = (places, asked["joint"], values["others"], size, None, None, True, progress, look)
-        (found,) = dependences([text], self.model, *options)
-        stands = [ids[position] for position in found.positions] if self.model.mask_id not in ids else []
-        pairs = [self._pair(found, i, j, value, joints.get((i, j)), stands) for i, j, value in found.pairs()]
+        grid = (size, None, None, True)
+        (matrix,) = dependences([text], self.model, places, asked["joint"], values["others"], *grid, progress, look)
+        stands = [ids[position] for position in matrix.positions] if self.model.mask_id not in ids else []
+        pairs = [self._pair(matrix, i, j, value, joints.get((i, j)), stands) for i, j, value in matrix.pairs()]
         sizes = [n for n in PAIR_SIZES if count * pass_count([n] * 2) <= limits.MOST_PASSES]
-        counts = {"measured": len(pairs), "count": count, "note": self._held(found, pairs, count), "sizes": sizes}
-        return {**found.to_dict(), "pieces": self._pieces(text, found.positions), "pairs": pairs, **counts}
+        counts = {"measured": len(pairs), "count": count, "note": self._held(matrix, pairs, count), "sizes": sizes}
+        return {**matrix.to_dict(), "pieces": self._pieces(text, matrix.positions), "pairs": pairs, **counts}
 
     def _pieces(self, text: str, positions: Sequence[int]) -> list[Answer]:
         """Of each token that was measured: its letters in the text, the first token of its word, and its name in lists."""
@@ -277,8 +281,8 @@ class Questions:
             pieces.append({"text": piece, "word": own[0], "name": piece if len(own) == 1 else f"{word} ({piece})"})
         return pieces
 
-    def _pair(self, found: Any, i: int, j: int, value: float, joint: Joint | None, stands: list[int]) -> Answer:
-        mass, whole = float(found.mass[i, j]), len(self.model.regular_ids)
+    def _pair(self, matrix: Any, i: int, j: int, value: float, joint: Joint | None, stands: list[int]) -> Answer:
+        mass, whole = float(matrix.mass[i, j]), len(self.model.regular_ids)
         pair = {"i": i, "j": j, "value": value, "mass": mass, "held": percent_at_least(mass)}
         if joint is None:
             return pair
@@ -286,17 +290,17 @@ class Questions:
         shown = pair_map(joint, derive(joint.tables, INDEPENDENT), whole if whole <= SMALL else PAIR_CELLS, gold=gold)
         return {**pair, "summary": dependence_in_words(joint, apart), "compatibility": apart, "map": shown}
 
-    def _held(self, found: Any, pairs: list[Answer], count: int) -> str:
+    def _held(self, matrix: Any, pairs: list[Answer], count: int) -> str:
         """How many pairs were measured, and how much of their mass the candidates hold, in words."""
         some = "" if len(pairs) == count else f"Stopped: {len(pairs):,} of {count:,} pairs were measured. "
-        passes = f"{found.passes:,} passes of the model."
-        if found.candidates >= len(self.model.regular_ids):
+        passes = f"{matrix.passes:,} passes of the model."
+        if matrix.candidates >= len(self.model.regular_ids):
             return f"{some}Every token was considered; {passes}"
         least, most = (one(pairs, key=lambda pair: pair["mass"]) for one in (min, max))
         share = least["held"] if len(pairs) == 1 else f"from {least['held']} to {most['held']}"
         doubt = f" Where they hold little, a number is about these {self.noun}s only: consider more." * (least["mass"] < FEW)
         held = f"They hold {share} of the mass of a pair’s independent blanks.{doubt}"
-        return f"{some}{found.candidates} {self.noun}s of each place were considered. {held} {passes}"
+        return f"{some}{matrix.candidates} {self.noun}s of each place were considered. {held} {passes}"
 
     def mutants(self, asked: Values, progress: Progress | None = None) -> Answer:
         residues, changes = len(set(asked["positions"])), asked["changes"]
@@ -349,8 +353,9 @@ class Questions:
         return _table(rows, [f"{len(rows):,} texts."])
 
     def _filled(self, text: str) -> Answer:
+        masked = self._typed.sub(lambda typed: typed[0] if typed[0].startswith(("[WORD", "[GAP")) else "[MASK]", text)
         try:
-            best = self._result("fill", {"text": self._typed.sub(_as_mask, text), "top": 1}).completions[0]
+            best = self._result("fill", {"text": masked, "top": 1}).completions[0]
         except InputError as error:
             return {"text": text, "best": None, "log_prob": None, "reason": str(error)}
         return {"text": text, "best": best.text, "log_prob": best.log_prob, "reason": None}
@@ -373,11 +378,6 @@ KINDS = [("token", "", "[MASK]"), ("word", "w", "[WORD]"), ("gap", "g", "[GAP:1-
 """Kinds of blanks: name, the letter in the page's address, and how a text has it."""
 
 
-def _cells(compared: Comparison) -> int:
-    shape = next(iter(compared.joints.values())).shape
-    return len(shape) * prod(shape)
-
-
 def _filling(compared: Comparison, name: str, top: int) -> Filling:
     joints = compared.joints
     return Filling(compared.text, compared.model, name, top, compared.cloze, (joints[name], joints[INDEPENDENT]))
@@ -394,10 +394,6 @@ def _by_word(tokens: Any) -> list[list[int]]:
 
 def _given(values: Values) -> Answer:
     return {name: value for name, value in values.items() if value is not None}
-
-
-def _as_mask(typed: re.Match[str]) -> str:
-    return typed[0] if typed[0].startswith(("[WORD", "[GAP")) else "[MASK]"
 
 
 def _table(rows: list[Answer], lines: list[str]) -> Answer:
@@ -429,3 +425,60 @@ def _file(name: str, content: str) -> Iterator[Path]:
 def _completions(filling: Filling) -> list[Answer]:
     """The completions, with the place of each token in the text."""
     return [{**one.to_dict(), "spans": one.spans} for one in filling.completions]
+
+
+class Code(str):
+    """Python that is written as it is."""
+
+
+class Copies:
+    """Copies of questions about the model that was given by `name` (None: the bundled one), loaded with `loaded` options."""
+
+    def __init__(self, name: str | None, loaded: Values) -> None:
+        self.name, self.loaded = name, loaded
+
+    def of(self, verb: str, values: Values) -> dict[str, str]:
+        """The question with these values, as {python, command}."""
+        values = {name: value for name, value in values.items() if value is not None and name not in OF_THE_PAGE}
+        python, shown, before = dict(values), ".to_frame()", ""
+        if verb == "mutants" and values["changes"] == 1:
+            python["positions"] = values["positions"] = "all"
+        elif verb == "score":
+            python["rows"] = "nested"
+        elif verb == "sample":
+            shown, own = ".last", {name: python.pop(name) for name in ("temperature",) if name in python}
+            python["kernel"] = Code(_call(entry_of(values["kernel"]).__name__, (), own)) if own else values["kernel"]
+            if text := python.pop("init", None):
+                python["start"] = Code(_call("Start", (), {"init": [text]}))
+                values["init"], before = "-", f"printf '%s\\n' {shlex.quote(text)} | "
+        first, named = _parts(verb, python)
+        model = Code(_call("load", (self.name,) if self.name else (), self.loaded)) if self.loaded else self.name
+        line = _call(verb, first, named if model is None else {**named, "model": model})
+        return {"python": f"import unmask\n\nprint({line}{shown}.to_string())", "command": before + self._line(verb, values)}
+
+    def _line(self, verb: str, values: Values) -> str:
+        first, named = _parts(verb, values)
+        words = ["unmask", verb, *(str(one) for part in first for one in (part if isinstance(part, list) else [part]))]
+        for name, value in {**named, **({"model": self.name} if self.name else {}), **self.loaded}.items():
+            words.append(f"--{name.replace('_', '-')}")
+            words += [] if value is True else [",".join(map(str, value)) if isinstance(value, list) else str(value)]
+        return shlex.join(words)
+
+
+def _parts(verb: str, values: Values) -> tuple[list[Any], dict[str, Any]]:
+    """The values that have a place, and those with a name; defaults are left out."""
+    known = {option.name: option for option in options(getattr(unmask, verb))}
+    place = [name for name, option in known.items() if option.positional and name in values]
+    named = {name: value for name, value in values.items() if name not in place and value is not False}
+    changed = {name: value for name, value in named.items() if name not in known or value != known[name].default}
+    return [values[name] for name in place], changed
+
+
+def _call(name: str, first: Any, named: Values) -> str:
+    return f"unmask.{name}({', '.join([*map(_python, first), *(f'{key}={_python(value)}' for key, value in named.items())])})"
+
+
+def _python(value: Any) -> str:
+    if isinstance(value, list):
+        return f"[{', '.join(map(_python, value))}]"
+    return dumps(value, ensure_ascii=False) if isinstance(value, str) and not isinstance(value, Code) else str(value)

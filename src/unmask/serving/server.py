@@ -8,13 +8,12 @@ security policy lets the page load only its own files.
 
 from __future__ import annotations
 
-import errno
 import re
 import sys
 from collections.abc import Awaitable, Callable, MutableMapping, Sequence
 from functools import partial
 from os import PathLike
-from socket import SO_REUSEADDR, SOCK_STREAM, SOL_SOCKET, getaddrinfo, socket
+from socket import SOCK_STREAM, create_server, getaddrinfo, socket
 from typing import Any
 
 import uvicorn
@@ -43,17 +42,13 @@ HEADERS = {
         "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
         "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
     ),
+    "cache-control": "no-cache",
     "x-content-type-options": "nosniff",
     "referrer-policy": "no-referrer",
     "cross-origin-opener-policy": "same-origin",
     "cross-origin-resource-policy": "same-origin",
 }
 HOST_NAME = re.compile(r"\*|(\*\.)?[\w.-]+|\[[0-9a-fA-F:.]+\]")
-WHY = {
-    errno.EADDRINUSE: "another program listens there: give another --port, or 0 for a free one",
-    errno.EACCES: "this user may not listen there: give a --port above 1023",
-    errno.EADDRNOTAVAIL: "this machine has no such address: give another --host",
-}
 
 
 class Guard:
@@ -147,16 +142,11 @@ def listening_socket(host: str, port: int) -> socket:
         family, _, _, _, where = getaddrinfo(host, port, type=SOCK_STREAM)[0]
     except (OSError, UnicodeError):
         raise InputError(f"host {host!r} is not known: give an address of this machine, such as 127.0.0.1") from None
-    listening = socket(family, SOCK_STREAM)
-    listening.setsockopt(SOL_SOCKET, SO_REUSEADDR, 1)
     try:
-        listening.bind(where)
-        listening.listen()
+        return create_server(where[:2], family=family)
     except OSError as error:
-        listening.close()
-        why = WHY.get(error.errno or 0, "give another --host or --port")
-        raise InputError(f"{host} port {port} cannot be had ({error.strerror or error}): {why}") from None
-    return listening
+        why = error.strerror or error
+        raise InputError(f"{host} port {port} cannot be had ({why}): give another --port (0: a free one) or --host") from None
 
 
 def address_of(host: str, port: int) -> str:

@@ -32,12 +32,12 @@ import numpy as np
 from tokenizers import Tokenizer
 
 from unmask.errors import InputError, UnmaskWarning
-from unmask.models.text.vocabulary import load_word_pieces, special_id, train_tokenizer
+from unmask.models.text.vocabulary import CONTINUES, load_word_pieces, special_id, train_tokenizer
 from unmask.runs.files import parse_json, user_path, write_atomically, writing
 from unmask.runs.fingerprint import content_hash, file_hash, fingerprint
 from unmask.runs.lines import numbered_lines, text_lines
 from unmask.runs.progress import Progress
-from unmask.training.packing import PackedRows, TokenPart, continuing_pieces, pack, validation_rows
+from unmask.training.packing import PackedRows, TokenPart, pack, validation_rows
 from unmask.training.recipe import Corpus, Side
 from unmask.training.settings import TrainSettings
 from unmask.translation.pairs import SHORTEST, SPECIAL, PairLayout
@@ -106,15 +106,14 @@ class TextSource:
 
 
 def _text_field(line: str, where: str) -> str:
-    usage = 'give lines like {"text": "..."}'
     try:
         value = parse_json(line)
+        problem = 'no text under "text"'
     except ValueError as error:
-        raise InputError(f"{where}: {error}; {usage}") from None
-    text = value.get("text") if isinstance(value, dict) else None
-    if not isinstance(text, str):
-        raise InputError(f'{where}: no text under "text"; {usage}')
-    return " ".join(text.split())
+        value, problem = None, str(error)
+    if not isinstance(value, dict) or not isinstance(value.get("text"), str):
+        raise InputError(f'{where}: {problem}; give lines like {{"text": "..."}}')
+    return " ".join(value["text"].split())
 
 
 @dataclass(frozen=True)
@@ -155,7 +154,7 @@ class Segmenter:
         self.tokenizer = tokenizer
         self.settings = settings
         self.start, self.end = special_id(tokenizer, "[CLS]"), special_id(tokenizer, "[SEP]")
-        self.continues = continuing_pieces(tokenizer)
+        self.continues = {i for piece, i in tokenizer.get_vocab().items() if piece.startswith(CONTINUES)}
 
     def __call__(self, lines: Sequence[str]) -> list[list[int]]:
         """Segments of all lines, in order."""
@@ -175,7 +174,7 @@ class Segmenter:
     def _cut(self, ids: list[int]) -> list[list[int]]:
         room, pieces = self.settings.max_length - 2, []
         while len(ids) > room:
-            end = next((place for place in range(room, 0, -1) if not self.continues[ids[place]]), room)
+            end = next((place for place in range(room, 0, -1) if ids[place] not in self.continues), room)
             pieces.append(ids[:end])
             ids = ids[end:]
         return [*pieces, ids] if ids else pieces
@@ -222,15 +221,14 @@ def tokenise(
         segmenter, dtype, lines, done = Segmenter(tokenizer, cut), id_type(tokenizer), source.lines(), 0
         parts = {name: [joined([], dtype)] for name in ("train", "valid")}
         while some := list(itertools.islice(lines, _LINES_AT_ONCE)):
-            held = [cut.holds_out(line) for line in some]
-            parts["train"].append(joined(segmenter([line for line, out in zip(some, held, strict=True) if not out]), dtype))
-            parts["valid"].append(joined(segmenter([line for line, out in zip(some, held, strict=True) if out]), dtype))
+            for name, out in (("train", False), ("valid", True)):
+                parts[name].append(joined(segmenter([line for line in some if cut.holds_out(line) == out]), dtype))
             done += len(some)
             if progress:
                 progress(done, 0, f"lines of {source.name} tokenised")
         for name, several in parts.items():
-            np.save(folder / f"{name}.ids.npy", np.concatenate([part.ids for part in several]))
-            np.save(folder / f"{name}.lengths.npy", np.concatenate([part.lengths for part in several]))
+            for what in ("ids", "lengths"):
+                np.save(folder / f"{name}.{what}.npy", np.concatenate([getattr(part, what) for part in several]))
 
     folder = cached("tokens", inputs, make)
     train, valid = (
@@ -262,6 +260,16 @@ def sources(corpus: Corpus, weights: Sequence[float] | None = None, name: str = 
     return [TextSource(f"{len(items):,} texts", None, tuple(map(str, items)), weights[0])]
 
 
+def one_source(valid: Corpus | None) -> TextSource | None:
+    """Held-out texts, if there are any: one file, or a list of texts."""
+    if valid is None:
+        return None
+    source, *others = sources(valid, name="valid")
+    if others:
+        raise InputError(f"valid names {1 + len(others)} files: give one")
+    return source
+
+
 def _looks_like_a_file(text: str) -> bool:
     if text.endswith(SUFFIXES):
         return True
@@ -269,24 +277,6 @@ def _looks_like_a_file(text: str) -> bool:
         return bool(text.strip()) and Path(text).expanduser().exists()
     except (OSError, RuntimeError, ValueError):
         return False
-
-
-@dataclass(frozen=True)
-class Held:
-    """Validation data: a separate source, or a share of the corpus' lines."""
-
-    source: TextSource | None = None
-    share: float = 0.02
-
-    @classmethod
-    def of(cls, valid: Corpus | None, share: float) -> Held:
-        """One file or list of texts, or the share."""
-        if valid is None:
-            return cls(None, share)
-        source, *others = sources(valid, name="valid")
-        if others:
-            raise InputError(f"valid names {1 + len(others)} files: give one")
-        return cls(source, share)
 
 
 @dataclass(frozen=True)
@@ -300,14 +290,18 @@ class PairTokens:
 
 @dataclass(frozen=True)
 class Prepared:
-    """Everything a run needs of its data; `corpus` is the fingerprint of texts, weights and cut, or of the pairs' tokens."""
+    """Everything a run needs of its data.
+
+    held     the held-out texts, in words
+    corpus   the fingerprint of texts, weights and cut, or of the pairs' tokens
+    """
 
     tokenizer: Tokenizer
     packed: PackedRows
     valid: PackedRows
     sources: tuple[TextSource, ...]
     source_tokens: tuple[int, ...]
-    held: Held
+    held: str
     corpus: str
     pairs: PairTokens | None = None
 
@@ -315,12 +309,13 @@ class Prepared:
 def prepare(
     sources: Sequence[TextSource],
     settings: TrainSettings,
-    held: Held,
+    share: float,
+    valid: TextSource | None = None,
     tokenizer_path: Path | None = None,
     progress: Progress | None = None,
 ) -> Prepared:
-    """Tokenise and pack the sources, from the cache if possible."""
-    cut = Segmentation(settings.segment_lengths, settings.max_length, 0.0 if held.source else held.share)
+    """Tokenise and pack the sources, from the cache if possible; validation uses `valid`, else this share of the lines."""
+    cut = Segmentation(settings.segment_lengths, settings.max_length, 0.0 if valid else share)
     tokenizer = _tokenizer(tokenizer_path, sources, settings.vocab, cut, progress)
     train, parts, fingerprints = zip(*(tokenise(source, tokenizer, cut, progress) for source in sources), strict=True)
     if not any(part.tokens for part in train):
@@ -328,13 +323,17 @@ def prepare(
     _warn_of_unknown(train, tokenizer)
     pad, weights = special_id(tokenizer, "[PAD]"), [source.weight for source in sources]
     packed = pack(train, weights, settings.max_length, pad, settings.seed)
-    advice = "give a --valid file or a larger --valid-share"
-    if held.source:
-        parts = tokenise(held.source, tokenizer, Segmentation((settings.max_length,), settings.max_length), progress)[:1]
-        advice = f"--valid {held.source.name} has no text, give another file, or omit it"
-    valid = validation_rows(parts, settings.max_length, pad, advice)
+    advice, held = "give a --valid file or a larger --valid-share", _share_in_words(share)
+    if valid:
+        parts = tokenise(valid, tokenizer, Segmentation((settings.max_length,), settings.max_length), progress)[:1]
+        advice, held = f"--valid {valid.name} has no text, give another file, or omit it", valid.name
+    rows = validation_rows(parts, settings.max_length, pad, advice)
     corpus = content_hash(repr([[*fingerprints], weights]))
-    return Prepared(tokenizer, packed, valid, tuple(sources), tuple(part.tokens for part in train), held, corpus)
+    return Prepared(tokenizer, packed, rows, tuple(sources), tuple(part.tokens for part in train), held, corpus)
+
+
+def _share_in_words(share: float) -> str:
+    return f"{share:.3g} of the corpus' lines, by a hash of the line"
 
 
 def _warn_of_unknown(parts: Sequence[TokenPart], tokenizer: Tokenizer) -> None:
@@ -380,50 +379,39 @@ def _no_text(sources: Sequence[TextSource]) -> InputError:
     return InputError(f"the corpus is empty: no text in {', '.join(str(s.path or s.name) for s in sources)}")
 
 
-@dataclass(frozen=True)
-class Parallel:
-    """Both sides of a parallel corpus."""
+def parallel_sides(sides: Sequence[Side]) -> tuple[TextSource, TextSource]:
+    """Both sides of a parallel corpus: two files, or two lists of texts."""
+    if isinstance(sides, str | os.PathLike) or len(sides) != 2:
+        raise InputError("parallel takes two files, or two lists of texts: the sources and their translations")
+    return _side(sides[0], "source"), _side(sides[1], "target")
 
-    sides: tuple[TextSource, TextSource]
 
-    @classmethod
-    def of(cls, sides: Sequence[Side]) -> Parallel:
-        """Two files or two lists of texts."""
-        if isinstance(sides, str | os.PathLike) or len(sides) != 2:
-            raise InputError("parallel takes two files, or two lists of texts: the sources and their translations")
-        both = [_side(side, name) for side, name in zip(sides, ("source", "target"), strict=True)]
-        return cls((both[0], both[1]))
-
-    def pairs(self) -> list[tuple[str, str]]:
-        """The pairs with two sides, in order; both must have the same number of lines, empty ones included."""
-        source, target = ([" ".join(text.split()) for text in side.every_line()] for side in self.sides)
-        if len(source) != len(target):
-            names = [side.path or side.name for side in self.sides]
-            raise InputError(
-                f"{names[0]} has {len(source):,} lines and {names[1]} {len(target):,}: "
-                "give two files of which each line of the second translates the same line of the first"
-            )
-        return [(s, t) for s, t in zip(source, target, strict=True) if s and t]
+def _pairs(sides: tuple[TextSource, TextSource]) -> list[tuple[str, str]]:
+    """The pairs with two sides, in order; both must have the same number of lines, empty ones included."""
+    source, target = ([" ".join(text.split()) for text in side.every_line()] for side in sides)
+    if len(source) != len(target):
+        names = [side.path or side.name for side in sides]
+        raise InputError(
+            f"{names[0]} has {len(source):,} lines and {names[1]} {len(target):,}: "
+            "give two files of which each line of the second translates the same line of the first"
+        )
+    return [(s, t) for s, t in zip(source, target, strict=True) if s and t]
 
 
 def prepare_parallel(
-    corpus: Parallel,
+    sides: tuple[TextSource, TextSource],
     settings: TrainSettings,
-    held: Held,
+    share: float,
     tokenizer_path: Path | None = None,
     progress: Progress | None = None,
 ) -> Prepared:
-    """Tokenise and pack the pairs."""
-    sides = corpus.sides
+    """Tokenise and pack the pairs, of which this share is held out."""
     tokenizer = _tokenizer(tokenizer_path, sides, settings.vocab, Segmentation(), progress)
     if settings.source_length < SHORTEST:
         raise InputError(f"max_length {settings.max_length} leaves {settings.source_length} tokens for a source: give 8 or more")
     layout = PairLayout(settings.source_length, settings.max_length, *(special_id(tokenizer, token) for token in SPECIAL))
-    cut = Segmentation(holdout=held.share)
-    train: list[Pair] = []
-    valid: list[Pair] = []
-    for source, pair in _fitting(tokenizer, corpus.pairs(), layout):
-        (valid if cut.holds_out(source) else train).append(pair)
+    fitting, cut = _fitting(tokenizer, _pairs(sides), layout), Segmentation(holdout=share)
+    train, valid = ([pair for source, pair in fitting if cut.holds_out(source) == out] for out in (False, True))
     if not train:
         raise InputError(f"no pair to train on in {sides[0].name} and {sides[1].name}: give more, or longer, texts")
     pairs = PairTokens(layout, [source for source, _ in train], [target for _, target in train])
@@ -432,15 +420,12 @@ def prepare_parallel(
     packed = pack([part], [1.0], settings.max_length, layout.pad, settings.seed)
     rows = validation_rows([held_part], layout.max_length, layout.pad, "give more pairs or a larger --valid-share")
     tokens = tuple(sum(map(len, side)) for side in (pairs.sources, pairs.targets))
-    return Prepared(tokenizer, packed, rows, sides, tokens, held, fingerprint(vars(part)), pairs)
+    return Prepared(tokenizer, packed, rows, sides, tokens, _share_in_words(share), fingerprint(vars(part)), pairs)
 
 
 def _side(side: Side, name: str) -> TextSource:
     if not isinstance(side, str | os.PathLike):
-        source = TextSource(f"{len(side):,} {name} texts", None, tuple(map(str, side)))
-        for _ in source.lines():  # raises for what is not text
-            pass
-        return source
+        return TextSource(f"{len(side):,} {name} texts", None, tuple(map(str, side)))
     path = user_path(side, name)
     if not path.is_file():
         raise InputError(f"{name} {str(path)!r} is not a file: give one with a text per line")

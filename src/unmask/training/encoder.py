@@ -100,13 +100,9 @@ class Start:
     @property
     def shape(self) -> dict[str, int]:
         """The settings that this model fixes."""
-        config = self.network.config
-        return {
-            "layers": config.num_hidden_layers,
-            "width": config.hidden_size,
-            "heads": config.num_attention_heads,
-            "vocab": config.vocab_size,
-        }
+        c = self.network.config
+        values = (c.num_hidden_layers, c.hidden_size, c.num_attention_heads, c.vocab_size)
+        return dict(zip(("layers", "width", "heads", "vocab"), values, strict=True))
 
     def refuse_other_sizes(self, max_length: int, vocab_size: int) -> None:
         """Raise InputError if texts or tokens would have no embeddings."""
@@ -301,14 +297,8 @@ class PackedBert:
 
     def __init__(self, model: Any, dtype: torch.dtype = torch.float32, compile: bool = False, causal: bool = False) -> None:
         """`causal`: no position sees those after it, except a source, which every position of its pair sees."""
-        self.model = model
-        self.causal = causal
-        self.dtype = dtype
-        self.compiled = compile
-        self.heads = int(model.config.num_attention_heads)
-        self.eps = float(model.config.layer_norm_eps)
-        if model.config.hidden_act != "gelu" or model.config.type_vocab_size < 1:
-            raise ValueError("PackedBert covers BERT with gelu and a type embedding")
+        self.model, self.dtype, self.compiled, self.causal = model, dtype, compile, causal
+        self.heads, self.eps = int(model.config.num_attention_heads), float(model.config.layer_norm_eps)
         wrap: Callable[[Any], Any] = torch.compile(dynamic=False, options=compile_options()) if compile else lambda f: f
         self._embed, self._layer = wrap(embed), wrap(encoder_layer)
         self._head, self._head_loss = wrap(head), wrap(head_loss)

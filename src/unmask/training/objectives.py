@@ -12,7 +12,6 @@ Masking schemes are laws of the set K, drawn again for every segment; special to
     fixed:R        each position with probability R, independently
     uniform:A-B    a rate ~ U(A, B) for the segment, then as fixed
     k:N            exactly N positions, every subset equally likely (all of them if the segment has fewer): L_k of k-MPLE
-    words:R        each whole word, all of its pieces together, with probability R, independently
 
 A masked position always shows the mask token, so that the conditionals a model learns are those of the text, not of a corrupted
 one. The loss of a masked model, per position of K with k = |K|, is one of
@@ -51,14 +50,6 @@ if TYPE_CHECKING:
     from unmask.training.settings import TrainSettings
 
 
-class Moments(NamedTuple):
-    """Mean share of masked tokens, variance of a segment's rate, and number of tokens that are masked together."""
-
-    mean: float
-    rate_variance: float = 0.0
-    clump: float = 1.0
-
-
 def noise(text: PackedText, generator: Generator) -> Float[Tensor, "R L"]:
     """Independent U(0, 1), one per token."""
     return torch.rand(text.ids.shape, generator=generator, device=text.ids.device)
@@ -73,8 +64,8 @@ class FixedRate:
     def draw(self, text: PackedText, generator: Generator) -> Bool[Tensor, "R L"]:
         return (noise(text, generator) < self.rate) & text.maskable
 
-    def moments(self, tokens_per_segment: float) -> Moments:
-        return Moments(self.rate)
+    def moments(self, tokens_per_segment: float) -> tuple[float, float]:
+        return self.rate, 0.0
 
 
 @dataclass(frozen=True)
@@ -88,8 +79,8 @@ class UniformRate:
         rate = self.low + (self.high - self.low) * noise(text, generator).gather(1, text.start)
         return (noise(text, generator) < rate) & text.maskable
 
-    def moments(self, tokens_per_segment: float) -> Moments:
-        return Moments((self.low + self.high) / 2, (self.high - self.low) ** 2 / 12)
+    def moments(self, tokens_per_segment: float) -> tuple[float, float]:
+        return (self.low + self.high) / 2, (self.high - self.low) ** 2 / 12
 
 
 @dataclass(frozen=True)
@@ -101,35 +92,22 @@ class ExactlyK:
     def draw(self, text: PackedText, generator: Generator) -> Bool[Tensor, "R L"]:
         return (text.rank(noise(text, generator), text.maskable) < self.k) & text.maskable
 
-    def moments(self, tokens_per_segment: float) -> Moments:
+    def moments(self, tokens_per_segment: float) -> tuple[float, float]:
         mean = min(self.k / tokens_per_segment, self.k / (self.k + 2))
-        return Moments(mean, mean**2)
+        return mean, mean**2
 
 
-@dataclass(frozen=True)
-class WholeWords:
-    """Each word, all of its pieces together, with probability `rate`."""
-
-    rate: float = 0.15
-
-    def draw(self, text: PackedText, generator: Generator) -> Bool[Tensor, "R L"]:
-        return (noise(text, generator).gather(1, text.word) < self.rate) & text.maskable
-
-    def moments(self, tokens_per_segment: float) -> Moments:
-        return Moments(self.rate, clump=8.0)
-
-
-MaskingScheme = FixedRate | UniformRate | ExactlyK | WholeWords
-"""A law of masks. `draw` gives a mask for every segment of the rows, without special tokens; from the mask's `moments` follows
-`capacity`, the number of positions that the head computes."""
+MaskingScheme = FixedRate | UniformRate | ExactlyK
+"""A law of masks. `draw` gives a mask for every segment of the rows, without special tokens; from its `moments`, the mean share
+of masked tokens and the variance of a segment's rate, follows `capacity`, the number of positions that the head computes."""
 
 
 def capacity(scheme: MaskingScheme, rows: int, length: int, tokens_per_segment: float) -> int:
     """A static upper bound on the masked positions of `rows` x `length` tokens: the mean and six deviations."""
     n = rows * length
-    moments = scheme.moments(tokens_per_segment)
-    deviation = sqrt(n * (moments.mean * (1 - moments.mean) * moments.clump + length * moments.rate_variance))
-    return min(n, 64 * ceil((moments.mean * n + 6 * deviation) / 64))
+    mean, rate_variance = scheme.moments(tokens_per_segment)
+    deviation = sqrt(n * (mean * (1 - mean) + length * rate_variance))
+    return min(n, 64 * ceil((mean * n + 6 * deviation) / 64))
 
 
 def parse_scheme(spec: str) -> MaskingScheme:
@@ -141,12 +119,11 @@ def parse_scheme(spec: str) -> MaskingScheme:
             return UniformRate(low, high)
         if kind == "k" and 1 <= low <= MOST_TOKENS and low == int(low):
             return ExactlyK(int(low))
-        if kind in ("fixed", "words") and 0 < low <= 1:
-            return FixedRate(low) if kind == "fixed" else WholeWords(low)
+        if kind == "fixed" and 0 < low <= 1:
+            return FixedRate(low)
     except ValueError:
         pass
-    known = "fixed:RATE, uniform:LOW-HIGH, k:NUMBER or words:RATE, rates up to 1"
-    raise InputError(f"masking {as_shown(spec)} is unknown: give {known}")
+    raise InputError(f"masking {as_shown(spec)} is unknown: give fixed:RATE, uniform:LOW-HIGH or k:NUMBER, rates up to 1")
 
 
 class Task(NamedTuple):

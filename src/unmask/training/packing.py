@@ -25,7 +25,7 @@ from tokenizers import Tokenizer
 from torch import Tensor
 
 from unmask.errors import InputError
-from unmask.models.text.vocabulary import CONTINUES, special_id
+from unmask.models.text.vocabulary import special_id
 
 _SEGMENTS_PER_COPY = 200_000
 
@@ -167,17 +167,9 @@ class BatchPlan:
         return np.random.default_rng(seed_for(self.seed, epoch, 1)).permutation(batches)
 
 
-def continuing_pieces(tokenizer: Tokenizer) -> Bool[np.ndarray, " V"]:
-    """Which ids are pieces that continue a word: those that start with ##."""
-    vocabulary = tokenizer.get_vocab()
-    continues = np.zeros(max(vocabulary.values()) + 1, dtype=bool)
-    continues[[i for word, i in vocabulary.items() if word.startswith(CONTINUES)]] = True
-    return continues
-
-
 @dataclass(frozen=True)
 class Vocabulary:
-    """Ids of special tokens, and word pieces that continue a word.
+    """Ids of special tokens.
 
     target   of a parallel corpus: the position at which translations begin; 0 for plain text
     """
@@ -187,18 +179,16 @@ class Vocabulary:
     pad: int
     mask: int
     special: Bool[Tensor, " V"]
-    continues: Bool[Tensor, " V"]
     end: int = -1
     target: int = 0
 
     @classmethod
     def of(cls, tokenizer: Tokenizer, device: torch.device | str = "cpu", target: int = 0) -> Vocabulary:
         """The vocabulary of a WordPiece tokenizer."""
-        continues = torch.from_numpy(continuing_pieces(tokenizer))
-        special = torch.zeros_like(continues)
+        special = torch.zeros(max(tokenizer.get_vocab().values()) + 1, dtype=torch.bool)
         special[[i for i, t in tokenizer.get_added_tokens_decoder().items() if t.special]] = True
         start, end, pad, mask = (special_id(tokenizer, t) for t in ("[CLS]", "[SEP]", "[PAD]", "[MASK]"))
-        return cls(len(continues), start, pad, mask, special.to(device), continues.to(device), end, target)
+        return cls(len(special), start, pad, mask, special.to(device), end, target)
 
 
 @dataclass(frozen=True)
@@ -211,7 +201,6 @@ class PackedText:
     given       tokens of a source and its end token, which a translation is conditioned on
     same        same[r, i, j]: i and j are in one segment; where attention may look
     maskable    every token that is neither special nor given
-    word        index in the row of the first piece of the token's word
     """
 
     ids: Int[Tensor, "R L"]
@@ -221,7 +210,6 @@ class PackedText:
     given: Bool[Tensor, "R L"]
     same: Bool[Tensor, "R L L"]
     maskable: Bool[Tensor, "R L"]
-    word: Int[Tensor, "R L"]
 
     @classmethod
     def of(cls, ids: Int[Tensor, "R L"], vocabulary: Vocabulary) -> PackedText:
@@ -233,10 +221,8 @@ class PackedText:
         position, given = place - start, torch.zeros_like(begins)
         if vocabulary.target:
             position, given = _in_pairs(ids, place, start, segment > 0, vocabulary)
-        special = vocabulary.special[ids]
-        word = torch.where(vocabulary.continues[ids] & ~special, 0, place).cummax(1).values
         same = segment.unsqueeze(2) == segment.unsqueeze(1)
-        return cls(ids, segment, start, position, given, same, ~special & ~given, word)
+        return cls(ids, segment, start, position, given, same, ~vocabulary.special[ids] & ~given)
 
     def part(self, first: int, stop: int) -> PackedText:
         """The layout of some rows."""

@@ -57,7 +57,7 @@ class Masked:
     """Predict hidden tokens from the others.
 
     Parameters:
-        masking: fixed:R, uniform:A-B, k:N or words:R [default: uniform:0.05-0.45, of translations uniform:0-1].
+        masking: fixed:R, uniform:A-B or k:N [default: uniform:0.05-0.45, of translations uniform:0-1].
         loss: factorised, or block (chain rule inside the masked block).
         mask_source: With parallel: rate at which source tokens are masked, too [default: 0.1; 0 with steps or init].
         refinement: With parallel: weight of learning to correct one's own one-step output.

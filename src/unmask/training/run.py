@@ -8,7 +8,6 @@ numbers of the right shapes. A resumed run starts from the newest good one. `Aut
 
 from __future__ import annotations
 
-import datetime
 import io
 import json
 import math
@@ -18,6 +17,7 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, fields
+from datetime import date
 from pathlib import Path
 from threading import current_thread, main_thread
 from typing import TYPE_CHECKING, Any, Literal
@@ -31,7 +31,7 @@ from unmask.models.encoder.bert import BertMaskedLM, BertShape
 from unmask.models.source import as_safetensors, first_line
 from unmask.models.text.vocabulary import config_to_save, load_word_pieces, special_id, vocabulary_hash
 from unmask.results import Result
-from unmask.runs.files import as_json, read_bytes, read_object, reading, user_path, write_atomically, write_json, writing
+from unmask.runs.files import as_json, read_bytes, reading, user_path, write_atomically, write_json, writing
 from unmask.runs.progress import Progress
 from unmask.training.corpus import Prepared
 from unmask.training.encoder import INITIAL_DEVIATION, Start
@@ -46,24 +46,19 @@ if TYPE_CHECKING:
 
 Status = Literal["finished", "interrupted", "paused"]
 MORE = "give more --epochs or more text"
-_FLUSH_STEPS = 50
-_FLUSH_SECONDS = 2.0
-VALIDATIONS, CHECKPOINTS = 10, 20
-"""Of a run."""
-KEPT = 2
+_FLUSH_STEPS, _FLUSH_SECONDS = 50, 2.0
+VALIDATIONS, CHECKPOINTS, KEPT = 10, 20, 2
+"""Of a run; and checkpoints that stay."""
 
 
 @dataclass(frozen=True)
 class TrainingRun(Result):
     """A run that finished, was interrupted or paused, and the model folder `out` that it left.
 
-    out          the folder of the model
-    status       "finished", "interrupted" or "paused"
+    out, status  the folder of the model; "finished", "interrupted" or "paused"
     step         steps done, of `steps`
     validation   loss in nats, accuracy and positions: with 15 % of held-out tokens masked, or of the next token (causal)
-    parameters   of the model
-    tokens       in an epoch
-    epochs       of all steps
+    parameters   of the model; `tokens` in an epoch, and `epochs` of all steps
     settings     what decided the weights, those that were chosen for the data included
     learned      whether the validation loss is better than that of the tokens' frequencies (`validation.unigram`)
     """
@@ -140,26 +135,22 @@ def write_model(run: TrainingRun, model: BertMaskedLM, prepared: Prepared, card:
 
 def config_json(network: BertMaskedLM, tokenizer: Tokenizer, causal: bool) -> dict[str, Any]:
     """The content of config.json; a causal network is a decoder."""
-    start, end = special_id(tokenizer, "[CLS]"), special_id(tokenizer, "[SEP]")
+    start, end, pad = (special_id(tokenizer, token) for token in ("[CLS]", "[SEP]", "[PAD]"))
     kind = {"is_decoder": True, "bos_token_id": start, "eos_token_id": end} if causal else {}
     return {
         **{field.name: getattr(network.config, field.name) for field in fields(BertShape)},
         **kind,
         "architectures": ["BertLMHeadModel" if causal else "BertForMaskedLM"],
-        "attention_probs_dropout_prob": 0.0,
-        "dtype": "float32",
-        "hidden_dropout_prob": 0.0,
-        "initializer_range": INITIAL_DEVIATION,
-        "pad_token_id": special_id(tokenizer, "[PAD]"),
+        **{"attention_probs_dropout_prob": 0.0, "dtype": "float32", "hidden_dropout_prob": 0.0},
+        **{"initializer_range": INITIAL_DEVIATION, "pad_token_id": pad},
     }
 
 
 def model_card(run: TrainingRun, prepared: Prepared, device: torch.device, processes: int = 1) -> str:
     """The text of the model card."""
-    settings, held, figures, causal = run.settings, prepared.held, run.validation, run.settings.objective == "causal"
+    settings, figures, causal = run.settings, run.validation, run.settings.objective == "causal"
     tokens = zip(prepared.sources, prepared.source_tokens, strict=True)
     rows = "\n".join(f"| {source.name} | {count:,} | {source.weight:g} |" for source, count in tokens)
-    valid = held.source.name if held.source else f"{held.share:.3g} of the corpus' lines, by a hash of the line"
     unfinished = "" if run.finished else f"\n\nThe run was {run.status} at step {run.step:,} of {settings.steps:,}.\n"
     unlearned = f"\n\nThis model {figures.doubt}.\n" if figures.doubt else ""
     pairs = ", of translations given their sources (`unmask translate`)" if settings.parallel else ""
@@ -167,7 +158,6 @@ def model_card(run: TrainingRun, prepared: Prepared, device: torch.device, proce
     listed = "\n".join(f"    {name}: {value}" for name, value in settings.to_dict().items())
     where = torch.cuda.get_device_name(device) if device.type == "cuda" else f"CPU, {torch.get_num_threads()} threads"
     where += f", {processes} processes" if processes > 1 else ""
-    today = datetime.date.today().isoformat()
     return f"""---
 pipeline_tag: {"text-generation" if causal else "fill-mask"}
 library_name: transformers
@@ -176,14 +166,14 @@ library_name: transformers
 # {run.out.resolve().name}
 
 A {settings.objective} language model of the BERT architecture{pairs}: {run.parameters:,} parameters, a cased WordPiece
-vocabulary of {prepared.tokenizer.get_vocab_size():,} tokens. Trained by `unmask train` on {today} ({where}):
+vocabulary of {prepared.tokenizer.get_vocab_size():,} tokens. Trained by `unmask train` on {date.today()} ({where}):
 {run.step:,} steps, {seen:,} tokens in all ({seen / max(1, run.tokens):.1f} epochs).{unfinished}
 
 | file | tokens | weight |
 | --- | --- | --- |
 {rows}
 
-Validation on {valid}, {"the next token" if causal else "15 % of the tokens masked"} ({figures.positions:,} positions):
+Validation on {prepared.held}, {"the next token" if causal else "15 % of the tokens masked"} ({figures.positions:,} positions):
 loss {figures.loss:.4f} nats, accuracy {figures.accuracy:.2%}.
 The tokens' frequencies alone have a loss of {figures.unigram:.4f} nats.{unlearned}
 
@@ -201,11 +191,8 @@ def refuse_folder(out: Path, resume: bool) -> None:
         raise InputError(f"{str(out)!r} exists and is not empty: name another --out, or add --resume to go on with the run in it")
     if resume and not (out / "training" / "settings.json").exists():
         raise InputError(f"no run to resume in {str(out)!r}: leave out --resume, or name the --out folder of an earlier run")
-    if resume and (finished := out / "training" / "finished.json").exists():
-        stored = read_object(finished, ("loss", "accuracy", "positions"), "name another --out")
-        doubt = Validation(*(stored.get(field.name) for field in fields(Validation))).doubt  # type: ignore[arg-type]
-        more = f", and its model {doubt}; {MORE}" if doubt else ""
-        raise InputError(f"the run in {str(out)!r} is finished{more}: name another --out to train again")
+    if resume and (out / "training" / "finished.json").exists():
+        raise InputError(f"the run in {str(out)!r} is finished: name another --out to train again")
 
 
 def tokenizer_to_use(path: PathLike | None, start: Start | None, resumed: Path | None) -> Path | None:
@@ -255,7 +242,7 @@ class RunLog:
         rows = torch.stack([torch.stack([numbers.loss, numbers.norm]) for numbers in waiting]).double().cpu()
         for step, (loss, norm) in zip(steps, rows.tolist(), strict=True):
             if not (math.isfinite(loss) and math.isfinite(norm)):
-                what = "loss" if not math.isfinite(loss) else "gradient"
+                what = "gradient" if math.isfinite(loss) else "loss"
                 shown = ", ".join(map(str, self.trainer.plan.rows_of(step)[:4]))
                 raise TrainingError(
                     f"the {what} of step {step} is not a finite number (rows {shown}, ... of the packed corpus); "
@@ -297,8 +284,7 @@ def run_steps(
     trainer: Trainer, valid: PackedRows, log: RunLog, max_minutes: float | None, start: int = 0
 ) -> tuple[Status, int, Validation]:
     """Train from step `start` to the end, an interrupt or the end of the time; each of them writes a checkpoint."""
-    steps, done, began = trainer.settings.steps, start, time.monotonic()
-    processes = trainer.processes
+    steps, processes, done, began = trainer.settings.steps, trainer.processes, start, time.monotonic()
     status: Status = "finished"
     validate_every, save_every = max(1, steps // VALIDATIONS), max(1, steps // CHECKPOINTS)
     seeded = [trainer.device] if trainer.device.type == "cuda" else []

@@ -47,8 +47,6 @@ PLAIN_MASKING, PAIRS_MASKING = "uniform:0.05-0.45", "uniform:0-1"
 """Where none is named. In translations every number of masked tokens is equally likely, none and all included."""
 SEGMENTS = (24, 64)
 """Lengths that lines are cut to, beside max_length."""
-
-
 BY_SIZE = ("layers", "width", "heads", "vocab", "batch_tokens", "lr")
 SIZES: dict[str, dict[str, Any]] = {
     "mini": dict(zip(BY_SIZE, (2, 64, 2, 1024, 1024, 8e-3), strict=True)),
@@ -197,9 +195,8 @@ def settle(
     """
     batch = settings.batch_tokens
     if options["size"] == "auto" and options["batch_tokens"] is None and len(packed.ids):
-        batch = max(
-            min(batch, _power_of_two(data.tokens / STEPS_PER_EPOCH, LEAST_BATCH), packed.ids.size), processes.size * packed.length
-        )
+        few = min(batch, _power_of_two(data.tokens / STEPS_PER_EPOCH, LEAST_BATCH), packed.ids.size)
+        batch = max(few, processes.size * packed.length)
     plan = BatchPlan(packed, batch, settings.seed)
     processes.refuse_few_rows(plan.rows, packed.length)
     causal, own = settings.objective == "causal", options["init"] is None and not settings.steps
@@ -220,8 +217,6 @@ def planned(settings: TrainSettings, data: Data, epochs: float, options: Mapping
     after = f", of which {done:,} are done" if done else ""
     length = f"{settings.steps:,} steps of {settings.batch_tokens:,} tokens{after}: {epochs:.3g} epochs of {data.tokens:,} tokens"
     fixed = FIXED_BY_A_MODEL if options["init"] is not None else ("vocab",) if options["tokenizer"] is not None else ()
-    values = settings.to_dict()
-    left_out = [name for name in CHOSEN if name not in fixed and options.get(name) is None]
-    chosen = [name for name in left_out if values.get(name)]
-    words = [f"--{name.replace('_', '-')} {values[name]}" for name in chosen]
+    values, left_out = settings.to_dict(), [name for name in CHOSEN if name not in fixed and options.get(name) is None]
+    words = [f"--{name.replace('_', '-')} {values[name]}" for name in left_out if values.get(name)]
     return f"{length}\nchosen for this data and device: {' '.join(words)}" if words else length

@@ -122,68 +122,22 @@ class Validation:
     loss: float
     accuracy: float
     positions: int
-    unigram: float | None = None
+    unigram: float
 
     @property
     def learned(self) -> bool | None:
         """Whether the loss is below that of the frequencies; None without a position."""
-        return (self.unigram is None or self.loss < self.unigram) if self.positions else None
+        return self.loss < self.unigram if self.positions else None
 
     @property
     def doubt(self) -> str | None:
         """A phrase about a model that has learned nothing or little; None if it has learned."""
         if not self.positions:
             return "was not validated: the held-out texts are too short for a masked token"
-        if self.unigram is None or self.loss < (1 - LITTLE) * self.unigram:
+        if self.loss < (1 - LITTLE) * self.unigram:
             return None
         verdict = "has learned little" if self.learned else "has not learned"
         return f"{verdict}: validation {self.loss:.3f} nats, and the frequencies of the tokens alone have {self.unigram:.3f}"
-
-
-def validate(
-    bert: PackedBert,
-    rows: PackedRows,
-    vocabulary: Vocabulary,
-    objective: Objective | None = None,
-    seed: int = 0,
-    batch_rows: int = 64,
-    slots: int = 0,
-    log_unigram: Tensor | None = None,
-    processes: Processes = ALONE,
-) -> Validation:
-    """Validation on `rows`, with 15 % masked unless another objective is given.
-
-    slots         the number of positions that the head computes at once, if it is to match training's shape
-    log_unigram   log-frequencies of the tokens, whose loss on the same targets is Validation.unigram
-    processes     share out the rows of each batch
-    """
-    objective = objective or MaskedTasks(FixedRate(0.15))
-    device = vocabulary.special.device
-    first, stop = processes.rows(batch_rows)
-    slots = max(slots, objective.slots(stop - first, rows.length, rows.tokens_per_segment))
-    loss, hits, count, plain = (torch.zeros((), dtype=torch.float64, device=device) for _ in range(4))
-    for start in range(0, len(rows.ids) if stop > first else 0, batch_rows):
-        block = np.full((batch_rows, rows.length), vocabulary.pad, np.int32)
-        part = rows.ids[start : start + batch_rows]
-        block[: len(part)] = part
-        text = PackedText.of(torch.from_numpy(block).to(device), vocabulary)
-        generator = torch.Generator(device).manual_seed(seed_for(seed, start))
-        task = objective.task(text, vocabulary, generator)
-        text, task = text.part(first, stop), task.part(first, stop)
-        gathered = Slots.gather(task.asked, slots)
-        answer = task.answer.flatten()[gathered.position].long()
-        with torch.set_grad_enabled(bert.compiled):  # with gradients, training's compiled code is used here too
-            hidden = bert.hidden(task.shown, text)
-            nll, hit = bert.nll(hidden, gathered, answer)
-        if log_unigram is not None:
-            plain -= log_unigram[answer[gathered.filled]].sum()
-        loss += (nll.detach() * gathered.filled).sum()
-        hits += (hit & gathered.filled).sum()
-        count += gathered.filled.sum()
-    loss, hits, count, plain = processes.total(torch.stack([loss, hits, count, plain])).unbind()
-    total = max(1, int(count))
-    unigram = None if log_unigram is None else float(plain) / total
-    return Validation(float(loss) / total, float(hits) / total, int(count), unigram)
 
 
 def log_unigram(prepared: Prepared, vocabulary: Vocabulary, causal: bool) -> Float[Tensor, " V"]:
@@ -279,13 +233,35 @@ class Trainer:
             nll = nll + self.settings.refinement * corrected
         return (nll * torch.where(slots.filled, task.weight.flatten()[slots.position], 0.0)).sum() / task.total.clamp(min=1)
 
-    def validate(self, rows: PackedRows) -> Validation:
-        """Loss and accuracy on held-out rows: of the next token for a causal model, else with 15 % masked."""
-        batch_rows = self.plan.rows if self.bert.compiled else min(self.plan.rows, 64)
-        slots = self.slots if self.bert.compiled else 0
-        objective = self.objective if self.objective.causal else None
-        with one_order(self.device):
-            return validate(self.bert, rows, self.vocabulary, objective, 0, batch_rows, slots, self.log_unigram, self.processes)
+    def validate(self, rows: PackedRows, objective: Objective | None = None) -> Validation:
+        """Loss and accuracy on held-out rows: of the next token for a causal model, else with 15 % masked.
+
+        Compiled code has the shapes of training. Processes share out the rows of each batch.
+        """
+        compiled, vocabulary = self.bert.compiled, self.vocabulary
+        objective = objective or (self.objective if self.objective.causal else MaskedTasks(FixedRate(0.15)))
+        batch_rows = self.plan.rows if compiled else min(self.plan.rows, 64)
+        first, stop = self.processes.rows(batch_rows)
+        slots = max(self.slots * compiled, objective.slots(stop - first, rows.length, rows.tokens_per_segment))
+        loss, hits, count, plain = (torch.zeros((), dtype=torch.float64, device=self.device) for _ in range(4))
+        with one_order(self.device), torch.set_grad_enabled(compiled):  # with gradients, training's compiled code is used
+            for start in range(0, len(rows.ids) if stop > first else 0, batch_rows):
+                block = np.full((batch_rows, rows.length), vocabulary.pad, np.int32)
+                part = rows.ids[start : start + batch_rows]
+                block[: len(part)] = part
+                text = PackedText.of(torch.from_numpy(block).to(self.device), vocabulary)
+                task = objective.task(text, vocabulary, torch.Generator(self.device).manual_seed(seed_for(0, start)))
+                text, task = text.part(first, stop), task.part(first, stop)
+                gathered = Slots.gather(task.asked, slots)
+                answer = task.answer.flatten()[gathered.position].long()
+                nll, hit = self.bert.nll(self.bert.hidden(task.shown, text), gathered, answer)
+                plain -= self.log_unigram[answer[gathered.filled]].sum()
+                loss += (nll.detach() * gathered.filled).sum()
+                hits += (hit & gathered.filled).sum()
+                count += gathered.filled.sum()
+        loss, hits, count, plain = self.processes.total(torch.stack([loss, hits, count, plain])).unbind()
+        total = max(1, int(count))
+        return Validation(float(loss) / total, float(hits) / total, int(count), float(plain) / total)
 
     def state(self) -> dict[str, Any]:
         """Everything a resumed run needs, except the number of steps done."""

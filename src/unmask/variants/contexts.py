@@ -36,7 +36,7 @@ from unmask.scoring.registry import OF_VARIANTS, PAIRS, chosen_of_variants
 from unmask.tables.candidates import MAX_PASSES
 from unmask.tables.lattice import random_orders
 from unmask.tables.unary import ROWS, cut, enough_rows, grouped, pass_count, tables_of
-from unmask.variants.mutants import TOGETHER, effects_in
+from unmask.variants.mutants import TOGETHER, effects
 
 Pair = tuple[int, int]
 VARIANTS = "variants"
@@ -231,7 +231,7 @@ class Contexts:
             for (s, t), derived in zip(group, derive_blocks(tables, self.joints), strict=True):
                 wild = self.wild[[s, t]].tolist()
                 for name, joint in zip(self.joints, derived, strict=True):
-                    table = effects_in(joint, wild)[EPISTASIS].clone()
+                    table = effects(joint, wild)[EPISTASIS].clone()
                     table[wild[0]], table[:, wild[1]] = 0.0, 0.0
                     sums[name] += table[cells[:, s], cells[:, t]]
                 add(self.passes_per_pair)

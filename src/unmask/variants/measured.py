@@ -23,7 +23,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from html import escape
 from os import PathLike
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -65,12 +65,9 @@ class Measured(Result):
     sequence      as it was given
     places        the residues that vary, counted from 1
     joint         how joints were derived, for the scores that use one
-    column        the measured column
-    better        "higher" or "lower": which values are better
+    column        the measured column; `better`: "higher" or "lower", which values are better
     statistic     "spearman" for numbers, "auc" for two classes
-    names         of the variants
-    changes       how many residues of each variant differ
-    values        the measured value of each variant
+    names         of the variants; `changes`: how many residues of each differ; `values`: its measured value
     numbers       every score's numbers, one for each variant, by name
     scores        one row per score, best first: value, low, high; best_in, the share of resamples in which no other is better;
                   within and its interval, the same among variants with one number of changes, averaged
@@ -84,9 +81,7 @@ class Measured(Result):
     ('singles', 'spearman')
     """
 
-    KEYS: ClassVar[tuple[str, ...]] = (
-        *("sequence", "variants", "places", "joint", "column", "better", "statistic", "sentence", "scores", "behind", "notes"),
-    )
+    KEYS = ("sequence", "variants", "places", "joint", "column", "better", "statistic", "sentence", "scores", "behind", "notes")
 
     sequence: str
     places: tuple[int, ...]

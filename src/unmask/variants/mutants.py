@@ -25,7 +25,7 @@ from html import escape
 from itertools import combinations
 from math import comb
 from os import PathLike
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -33,12 +33,13 @@ from torch import Tensor
 
 from unmask.answers.blanked_text import for_each
 from unmask.answers.checking import look_at_first
+from unmask.answers.plots import heat_map
 from unmask.cloze import blanked
 from unmask.errors import InputError
 from unmask.formats import excerpt
 from unmask.joints.deriving import derive
 from unmask.joints.joint import Joint
-from unmask.joints.registry import DEFAULT_OF_MUTANTS, named
+from unmask.joints.registry import named
 from unmask.models.load import Model, as_model
 from unmask.models.masked_lm import MaskedLM
 from unmask.results import Result
@@ -46,7 +47,7 @@ from unmask.runs.files import answer_file, write_table
 from unmask.runs.progress import Enough, Progress
 from unmask.signature import checked
 from unmask.tables.candidates import MAX_PASSES
-from unmask.tables.unary import Tables, pass_count, tables_of
+from unmask.tables.unary import pass_count, tables_of
 from unmask.variants.parsing import Parent, listed, places_of, refuse_english, refuse_twice, residue_ids
 
 if TYPE_CHECKING:
@@ -61,16 +62,11 @@ TOGETHER = 64
 MOST_CHANGES, MOST_ROWS = 4, 5_000_000
 
 
-def effects(tables: Tables, wild: Sequence[int], construction: str = DEFAULT_OF_MUTANTS) -> dict[str, Tensor]:
-    """The five numbers of the module's text for all fillings of the block of `tables`: tensors with one axis per position.
+def effects(joint: Joint, wild: Sequence[int]) -> dict[str, Tensor]:
+    """The five numbers of the module's text for all fillings of a block: tensors with one axis per position.
 
     wild   the places, among each position's candidates, of the tokens of the sequence
     """
-    return effects_in(derive(tables, construction), wild)
-
-
-def effects_in(joint: Joint, wild: Sequence[int]) -> dict[str, Tensor]:
-    """The same, of a joint that is derived already."""
     tables = joint.tables
     log_prob = (tables.log_q[0] if tables.sites == 1 else joint.dense()).double()
     whole = tuple(wild)
@@ -103,7 +99,7 @@ class Mutants(Result):
     (('the', 'cat', 'sat'), 2)
     """
 
-    KEYS: ClassVar[tuple[str, ...]] = ("sequence", "joint", "alphabet", "mutants")
+    KEYS = ("sequence", "joint", "alphabet", "mutants")
 
     sequence: str
     wild_type: tuple[str, ...]
@@ -145,7 +141,7 @@ class Mutants(Result):
         write_table(answer_file("save", path, PARQUET, 1), self.to_frame())
 
     def figure(self) -> Figure:
-        """A heat map: effects of single changes by place and token; of multiple ones, epistasis."""
+        """A heat map: of single mutants their effects; of one pair of places its epistasis by token; of several the largest."""
         return mutant_map(self)
 
     def __repr__(self) -> str:
@@ -271,7 +267,7 @@ class Scan(Parent):
             chosen = _all_changed(wild, len(self.allowed)) if cells is None else torch.tensor(cells)
             for row in chosen.tolist():
                 changes.append(tuple((place, self.tokens[i]) for place, i in zip(places, row, strict=True)))
-            for name, values in effects(table, wild, construction).items():
+            for name, values in effects(derive(table, construction), wild).items():
                 numbers[name] += values.cpu()[tuple(chosen.T)].tolist()
 
 
@@ -287,7 +283,7 @@ def _refuse_more(count: int, most: int, what: str, advice: str, force: bool) -> 
 
 
 def mutant_map(mutants: Mutants) -> Figure:
-    """Of single mutants their effects; of one pair of places its epistasis by token; of several the largest by pair."""
+    """See `Mutants.figure`."""
     pairs = {tuple(place for place, _ in made) for made in mutants.changes if len(made) == 2}
     measure, size = ("epistasis", 2) if pairs else ("effect", 1)
     places = sorted({place for made in mutants.changes if len(made) == 2 or not pairs for place, _ in made})
@@ -315,19 +311,9 @@ def mutant_map(mutants: Mutants) -> Figure:
 
 def _drawn(cells: dict[tuple[int, int], float], rows: list[str], columns: list[str], title: str, measure: str) -> Figure:
     """A heat map; what is not among the cells is grey."""
-    from unmask.figures import Figure
-
     values = np.full((len(rows), len(columns)), np.nan)
     for place, value in cells.items():
         values[place] = value
     largest = float(np.nanmax(np.abs(values))) or 1e-12
     size = (min(24.0, max(5.0, 2.4 + 0.3 * len(columns))), min(24.0, max(3.6, 1.8 + 0.24 * len(rows))))
-    figure = Figure(figsize=size, layout="constrained")
-    panel = figure.subplots()
-    panel.set_facecolor("0.85")
-    panel.set_xticks(range(len(columns)), columns, rotation=90, fontsize=7, parse_math=False)
-    panel.set_yticks(range(len(rows)), rows, fontsize=7, parse_math=False)
-    panel.set_title(title, fontsize=9, parse_math=False)
-    image = panel.imshow(values, cmap="RdBu_r", vmin=-largest, vmax=largest, aspect="auto")
-    figure.colorbar(image, ax=panel, label=f"{measure} (nats)", shrink=0.8)
-    return figure
+    return heat_map(values, rows, columns, title, f"{measure} (nats)", size, cmap="RdBu_r", vmin=-largest, vmax=largest)

@@ -41,10 +41,6 @@ GAPS = {"-": "a gap", ".": "a gap", "*": "a stop", "X": "the unknown residue X",
 FEWEST = 3
 
 
-class NotFinite(InputError):
-    """A cell with an infinite value."""
-
-
 class Parent:
     """A sequence as a model reads it.
 
@@ -242,6 +238,10 @@ def read_variants(
             if value is None:
                 missing.append(where)
                 continue
+            if not isfinite(value):
+                raise InputError(
+                    f"{column} {shown(row[column])} is not finite: give a number such as 7.5, or leave the cell empty"
+                )
             values.setdefault(read_variant(row[variant], parent, places), []).append(value)
         except InputError as error:
             bad.append(f"{where}: {error}")
@@ -309,25 +309,17 @@ def number(cell: str, column: str) -> float | None:
     if text in MISSING:
         return None
     try:
-        value = TRUTH[text] if text in TRUTH else float(text.replace("_", " "))
+        return TRUTH[text] if text in TRUTH else float(text.replace("_", " "))
     except ValueError:
         raise InputError(f"{column} {shown(cell)} is not a number: give one such as 7.5, or leave the cell empty") from None
-    if not isfinite(value):
-        raise NotFinite(f"{column} {shown(cell)} is not finite: give a number such as 7.5, or leave the cell empty")
-    return value
 
 
 def _is_numeric(column: str, rows: Sequence[Row]) -> bool:
-    """Whether a column has numbers; infinite ones count, so that the message about them names the row."""
-    some = False
-    for _, row in rows:
-        try:
-            some |= number(row[column], column) is not None
-        except NotFinite:
-            some = True
-        except InputError:
-            return False
-    return some
+    """Whether all cells of a column that have a value have numbers, and some have one."""
+    try:
+        return any([number(row[column], column) is not None for _, row in rows])
+    except InputError:
+        return False
 
 
 def _only_column(numeric: Sequence[str], source: str, header: Sequence[str], notes: list[str]) -> str:

@@ -73,7 +73,7 @@ def train(
     from unmask.runs.fingerprint import content_hash
     from unmask.runs.folder import RunFolder, output_folder
     from unmask.training import run as runs
-    from unmask.training.corpus import Held, Parallel, prepare, prepare_parallel, sources
+    from unmask.training.corpus import one_source, parallel_sides, prepare, prepare_parallel, sources
     from unmask.training.encoder import Start
     from unmask.training.processes import joined
     from unmask.training.settings import BYTES_PER_TOKEN, Data, choose, planned, refuse_what_does_not_fit, settle
@@ -90,20 +90,20 @@ def train(
         options = {**vars(shape), **vars(objective), **vars(optimisation), **vars(held_out)}
         options |= {"init": init, "weight": weight}
         runs.refuse_mixed(options, pairs=corpus is None)
-        pairs = None if parallel is None else Parallel.of(parallel)
+        sides = None if parallel is None else parallel_sides(parallel)
         texts = [] if corpus is None else sources(corpus, weight)
         start = None if init is None else Start.read(user_path(init, "init"), objective.name == "causal")
-        size_in_bytes = sum(source.size for source in (pairs.sides if pairs else texts))
-        data = Data(size_in_bytes / BYTES_PER_TOKEN, pairs is not None, on.type)
+        size_in_bytes = sum(source.size for source in sides or texts)
+        data = Data(size_in_bytes / BYTES_PER_TOKEN, sides is not None, on.type)
         settings = choose(shape, objective, optimisation, seed, data, start)
         refuse_what_does_not_fit(settings, on, processes.size)
-        held = Held.of(held_out.valid, held_out.valid_share)
+        valid = one_source(held_out.valid)
         tokenizer = runs.tokenizer_to_use(shape.tokenizer, start, folder if resume else None)
         with processes.in_turn():
-            if pairs:
-                prepared = prepare_parallel(pairs, settings, held, tokenizer, progress)
+            if sides:
+                prepared = prepare_parallel(sides, settings, held_out.valid_share, tokenizer, progress)
             else:
-                prepared = prepare(texts, settings, held, tokenizer, progress)
+                prepared = prepare(texts, settings, held_out.valid_share, valid, tokenizer, progress)
         if start:
             start.refuse_other_sizes(settings.max_length, max(prepared.tokenizer.get_vocab().values()) + 1)
         data = replace(data, tokens=prepared.packed.tokens)

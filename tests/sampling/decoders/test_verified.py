@@ -8,7 +8,7 @@ from scipy.stats import chisquare
 
 from unmask.models.tabular import TabularMLM
 from unmask.sampling.decoders.decoder import decode
-from unmask.sampling.decoders.revealing import law
+from unmask.sampling.decoders.revealing import law, surest_and_least_dependent
 from unmask.sampling.decoders.verified import Verified
 from unmask.sampling.engine.passes import Passes
 from unmask.sampling.engine.randomness import ChainStreams
@@ -62,12 +62,10 @@ def test_a_wrong_twin_fails(monkeypatch):
     """Redrawing from p in place of (p - d)_+ gives another law."""
     decoder = verified(small_target(3, 4, seed=5), passes=1)
 
-    def from_p(self, state, rng, text, site, rejected, kept, checked):
-        at = rejected.nonzero().squeeze(1)
-        of_p = self.conditionals(checked.kept[at], site[at])
-        self._write(state, text[at], site[at], of_p.at(rng.categorical(text[at], of_p.log_weights())))
+    def from_p(self, of_p, of_d, uniform):
+        return of_p.draw(uniform).tokens
 
-    monkeypatch.setattr(Verified, "_redraw", from_p)
+    monkeypatch.setattr(Verified, "_redrawn", from_p)
     assert p_value(decoder, drawn(decoder)[0].ids) < 1e-8
 
 
@@ -85,6 +83,27 @@ def test_drafts_from_any_distribution_leave_the_law_as_it_is(monkeypatch):
     state, _ = drawn(decoder)
     assert p_value(decoder, state.ids) > 1e-4
     assert state.rounds.double().mean() > usual.double().mean()
+
+
+def test_sets_begin_with_the_surest_and_go_on_with_the_least_dependent():
+    """Against plain loops; without dependence the order is that of the entropies."""
+    draw = torch.Generator().manual_seed(3)
+    entropy = torch.rand((20, 7), generator=draw, dtype=torch.float64)
+    blank = torch.rand((20, 7), generator=draw) < 0.8
+    blank[:, 0] = True
+    information = torch.rand((20, 7, 7), generator=draw, dtype=torch.float64) / 4
+    size = -(-blank.sum(1, keepdim=True) // 2)
+    for scale in (0.0, 1.0):
+        places = surest_and_least_dependent(entropy, blank, scale * information, size)
+        for i in range(20):
+            left, order = blank[i].nonzero()[:, 0].tolist(), list[int]()
+            while len(order) < int(size[i]):
+                near = {a: scale * sum(float(information[i, a, b]) for b in order) for a in left}
+                order.append(min(left, key=lambda a, near=near, h=entropy[i]: float(h[a]) + 64 * min(float(h[a]), near[a])))
+                left.remove(order[-1])
+            expected = [order.index(a) if a in order else 7 for a in range(7)]
+            assert places[i].tolist() == expected
+            assert scale or order == sorted(order, key=lambda a, h=entropy[i]: float(h[a]))
 
 
 def test_independent_sites_are_accepted_whole():
@@ -113,6 +132,19 @@ def test_at_temperature_0_the_text_is_that_of_one_token_per_pass(sets):
         for _ in range(decoder.steps):
             decoder.reveal(one_by_one, likeliest, Law.unknown(one_by_one))
         assert torch.equal(state.ids, one_by_one.ids)
+
+
+@pytest.mark.parametrize("heat", [0.0, 1.0])
+def test_computing_everything_changes_nothing(monkeypatch, heat):
+    """A round of one shape, as a GPU records it: every draft and row that there may be, and those that are not needed unused."""
+    decoder = verified(small_target(4, 4, seed=3), passes=2, decoding_temperature=heat)
+    some, rows = drawn(decoder, 60)
+    round_of = Verified._round
+    monkeypatch.setattr(Verified, "_round", lambda self, *parts: round_of(self, *parts, everywhere=True))
+    every, same = drawn(decoder, 60)
+    for name in ("ids", "log_prob", "confidence", "rounds"):
+        assert torch.equal(getattr(some, name), getattr(every, name))
+    assert torch.equal(rows, same)
 
 
 def test_texts_do_not_depend_on_their_batch():

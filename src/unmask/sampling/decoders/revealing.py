@@ -8,7 +8,7 @@ decoding. q runs over the allowed tokens, at the decoding temperature. Where `ch
 given the order. At temperature 0 the law is a point mass on one text, which is not a score. A decoder that looks at the tokens it
 drew before it keeps them (mask-predict, confidence) has no such law: the same product does not sum to 1.
 
-`choose` sees entropies and confidences of the model's own conditionals over the allowed tokens, at temperature 1.
+`choose` sees entropies of the model's own conditionals over the allowed tokens, at temperature 1.
 
 Entropy-bound unmasking fills the blanks of lowest entropy, as many as can hardly depend on each other:
 
@@ -41,6 +41,9 @@ into r sets of equal size, so that no pass is left with blanks that depend on ea
 largest first, each into the set with room where FALL^k times its term is smallest, k = 0 ... r-1 the number of the set. The set
 with the blank of lowest entropy is filled first.
 
+Sets that are verified (`unmask.sampling.decoders.verified`) lose nothing by dependence and need no plan: each begins with the
+surest blank and goes on with those that depend least on it. Their order loses less than that of the plan's sets.
+
 Without a profile the blanks are interleaved.
 """
 
@@ -68,6 +71,8 @@ PARTS, ROUNDS = 32, 4
 """Of the search for the least bound."""
 USUAL_PASSES, FALL = 10, 0.85
 """Of least dependent next: passes without a profile, and the weight by which a plan prefers later sets."""
+TIES = 64
+"""How much more dependence counts than entropy in sets that are verified."""
 Tokens = Callable[[Tensor, Conditionals, Tensor], Drawn]
 """From texts (m), their conditionals and sites (m) to a token of each and its numbers."""
 
@@ -78,7 +83,6 @@ class Seen(NamedTuple):
     ids          token ids, the mask token where blank
     blank        which sites are blank
     entropy      of each site's conditional, in nats; 0 where it is revealed
-    confidence   the largest probability of each site's conditional; 1 where it is revealed
     order        a random order of the sites, for decoders that draw one
     step         passes made before this one
     left         passes left, this one included; None if their number is not given
@@ -87,7 +91,6 @@ class Seen(NamedTuple):
     ids: Int[Tensor, "n T"]
     blank: Bool[Tensor, "n F"]
     entropy: Float[Tensor, "n F"]
-    confidence: Float[Tensor, "n F"]
     order: Int[Tensor, "n F"]
     step: int
     left: int | None
@@ -130,6 +133,12 @@ class RevealingDecoder(StepwiseDecoder):
     def choose(self, seen: Seen) -> Bool[Tensor, "n F"]:
         """The sites that are filled next: some blank ones of every text that has any."""
 
+    def ranked(self, seen: Seen) -> Int[Tensor, "n F"]:
+        """The place of each site in the set that is filled next, lowest entropy first; the number of sites outside it."""
+        chosen = seen.blank if seen.left == 1 else seen.blank & self.choose(seen)
+        ranks = torch.where(chosen, seen.entropy, torch.inf).argsort(dim=1, stable=True).argsort(dim=1)
+        return torch.where(chosen, ranks, chosen.shape[1])
+
     @property
     def exact(self) -> bool:
         """False at temperature 0, where the law is a point mass."""
@@ -156,12 +165,12 @@ class RevealingDecoder(StepwiseDecoder):
             return
         ids, here = state.ids[texts], blank[texts]
         kept = self.passes.conditionals(ids, target.free_positions.expand(len(texts), -1)).flatten(0, 1)
-        entropy, confidence = torch.zeros_like(part.entropy[texts]), torch.ones_like(part.entropy[texts])
+        entropy = torch.zeros_like(part.entropy[texts])
         row, site = here.nonzero().unbind(1)
-        numbers = self.conditionals(kept[row * sites + site], site).certainty()
-        entropy[row, site], confidence[row, site] = numbers.nan_to_num(0.0)  # NaN: filled now, refused at the end
+        numbers = self.conditionals(kept[row * sites + site], site).entropy()
+        entropy[row, site] = numbers.nan_to_num(0.0)  # NaN: filled now, refused at the end
         left = None if self.options.passes is None else self.steps - state.steps + 1
-        seen = Seen(ids, here, entropy, confidence, state.order[texts], state.steps - 1, left)
+        seen = Seen(ids, here, entropy, state.order[texts], state.steps - 1, left)
         chosen = here if left == 1 else here & self.choose(seen)
         part.passes[texts] += 1
         row, site = chosen.nonzero().unbind(1)
@@ -286,6 +295,13 @@ class LeastDependent(RevealingDecoder):
             return set_under_bound(seen.entropy, seen.blank, information, self.options.limit)
         return first_of_plan(seen.entropy, seen.blank, information, seen.left)
 
+    def ranked(self, seen: Seen) -> Int[Tensor, "n F"]:
+        """Of sets that are verified, which lose nothing by dependence: the surest blank, then those that depend least on it."""
+        if self._profile is None:
+            return super().ranked(seen)
+        information = self._profile.estimate(seen.entropy, self.target.free_positions.to(seen.entropy.device))
+        return surest_and_least_dependent(seen.entropy, seen.blank, information, seen.share)
+
 
 def under_bound(entropy: Float[Tensor, "n F"], gamma: Float[Tensor, "n 1"]) -> Bool[Tensor, "n F"]:
     """The largest set of lowest entropies whose sum without its largest is at most gamma; infinite ones are never in it."""
@@ -351,6 +367,24 @@ def set_under_bound(
     return chosen
 
 
+def surest_and_least_dependent(
+    entropy: Float[Tensor, "n F"], blank: Bool[Tensor, "n F"], information: Float[Tensor, "n F F"], size: Int[Tensor, "n 1"]
+) -> Int[Tensor, "n F"]:
+    """The place of each blank in a set K of `size` blanks; the number of sites outside it.
+
+    Next is the blank i of least H_i + TIES min(H_i, sum_{j in K} I_ij): of those that hardly depend on K, the surest.
+    """
+    rows, free = torch.arange(len(entropy), device=entropy.device), blank.clone()
+    near, places = torch.zeros_like(entropy), torch.full_like(blank, blank.shape[1], dtype=torch.long)
+    for place in range(int(size.max())):
+        cost = torch.where(free, entropy + TIES * torch.minimum(near, entropy), torch.inf)
+        site = cost.argmin(1)
+        places[rows, site] = torch.where(size[:, 0] > place, place, places[rows, site])
+        free[rows, site] = False
+        near = near + information[rows, :, site]
+    return places
+
+
 def first_of_plan(
     entropy: Float[Tensor, "n F"], blank: Bool[Tensor, "n F"], information: Float[Tensor, "n F F"], passes: int
 ) -> Bool[Tensor, "n F"]:
@@ -360,15 +394,15 @@ def first_of_plan(
     across = order.unsqueeze(1).expand_as(information)
     information, ordered = information.gather(1, across.mT).gather(2, across), entropy.gather(1, order)
     sets = torch.arange(passes, device=blank.device)
-    room, weight = (blank.sum(1, keepdim=True) + sets) // passes, FALL ** sets.double()
+    count = blank.sum(1, keepdim=True)
+    room, weight = (count + sets) // passes, FALL ** sets.double()
     near = torch.zeros((*room.shape, blank.shape[1]), dtype=entropy.dtype, device=blank.device)
-    places = torch.zeros_like(order)
-    for place in range(blank.shape[1]):
+    places, one_less = torch.zeros_like(order), torch.full_like(count, -1)
+    for place in range(int(count.max())):  # blanks come first in the order
         term = torch.minimum(near[:, :, place], ordered[:, place : place + 1]) * weight
-        chosen = torch.where(room > 0, term, torch.inf).argmin(1, keepdim=True)
-        inside = sets == chosen
-        room = room - inside.long()
-        near = near + inside.unsqueeze(2) * information[:, place : place + 1]
+        chosen = term.masked_fill_(room <= 0, torch.inf).argmin(1, keepdim=True)
+        room.scatter_add_(1, chosen, one_less)
+        near.scatter_add_(1, chosen.unsqueeze(2).expand(-1, -1, near.shape[2]), information[:, place : place + 1])
         places[:, place : place + 1] = chosen
     number = torch.zeros_like(order).scatter(1, order, places)
     first = torch.where(blank, entropy, torch.inf).argmin(1, keepdim=True)

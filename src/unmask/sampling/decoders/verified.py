@@ -1,7 +1,7 @@
 """Verified sets: several blanks are drafted together, and each token still comes from its conditional given all tokens before it.
 
-Another decoder chooses a set K of blanks from the revealed tokens; i_1 ... i_m are its sites, lowest entropy first. A round
-drafts those that are left and verifies all drafts as rows of one call of the network:
+Another decoder chooses a set K of blanks and their order i_1 ... i_m from the revealed tokens. A round drafts those that are left
+and verifies all drafts as rows of one call of the network:
 
     draft    x_{i_j} ~ d_{i_j} independently; d: the conditionals of the last row that holds
     row j    reveals what is accepted and the first j drafts; p_j: its conditionals
@@ -22,7 +22,8 @@ At temperature 0 a draft is accepted if it is the likeliest token of its row: th
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
-from functools import cached_property
+from functools import cached_property, partial
+from typing import NamedTuple
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -31,10 +32,13 @@ from torch import Tensor
 from unmask.sampling import registry
 from unmask.sampling.decoders.decoder import DecodeState
 from unmask.sampling.decoders.revealing import Law, RevealingDecoder, Seen, Tokens
-from unmask.sampling.engine.randomness import Drawn, Randomness
+from unmask.sampling.engine.randomness import Conditionals, Drawn, Randomness
 
 FEW_TEXTS = 64
 """Sets of so few texts are planned on the processor: a plan is hundreds of small operations, which a GPU starts one by one."""
+FEW_ROWS = 256
+"""Of texts with so few rows a GPU computes every row that a round may need, so that a round has one shape and is recorded whole:
+its two hundred small operations take longer to start than to run."""
 
 
 @dataclass
@@ -42,7 +46,7 @@ class VerifiedState(DecodeState):
     """Texts being decoded, and what the next round drafts.
 
     rank     place of each site in its text's set, from 0; the number of sites for those that are not in it
-    kept     conditionals of every site, of the last row that holds
+    kept     conditionals of every site, of the last row that holds; None before the first look
     fresh    whether that row reveals all that is accepted
     sets     sets chosen so far;   rounds   calls of the network that each text took part in
     drafts   the tokens that the last round drafted, -1 at other sites
@@ -54,6 +58,17 @@ class VerifiedState(DecodeState):
     sets: Int[Tensor, " n"] = None  # type: ignore[assignment]
     rounds: Int[Tensor, " n"] = None  # type: ignore[assignment]
     drafts: Int[Tensor, "n F"] | None = None
+
+
+class Round(NamedTuple):
+    """What a round reads and writes; numbers as in `VerifiedState`."""
+
+    ids: Int[Tensor, "n T"]
+    confidence: Float[Tensor, "n F"]
+    log_prob: Float[Tensor, " n"]
+    rank: Int[Tensor, "n F"]
+    kept: Float[Tensor, "n F W"]
+    fresh: Bool[Tensor, " n"]
 
 
 @dataclass(frozen=True)
@@ -77,6 +92,11 @@ class Verified(RevealingDecoder):
         """Every second round, at the latest, fills a blank."""
         return 2 * self.target.sites + 1
 
+    @property
+    def largest(self) -> int:
+        """The most sites that a set has."""
+        return -(-self.target.sites // self.chooser.steps)
+
     def init(self, n: int, rng: Randomness) -> VerifiedState:
         """n blank texts, none of which has been looked at."""
         plain = self.chooser.init(n, rng)
@@ -94,36 +114,28 @@ class Verified(RevealingDecoder):
         state.steps += 1
         state.drafts = None
         blank = self.blank(state)
-        if not bool(blank.any()):
+        left = blank.any(1)
+        if not bool(left.any()):
             return state, torch.zeros_like(state.rows)
-        sites = self.target.sites
-        if state.kept is not None:
-            ready = (state.fresh & blank.any(1) & (state.rank == sites).all(1)).nonzero().squeeze(1)
-            self._choose(state, ready, state.kept[ready])
-        pending = state.rank < sites
-        text, site = pending.nonzero().unbind(1)
-        rank = state.rank[text, site]
-        kept = (
-            torch.zeros((0, self.target.model.vocab_size), device=site.device) if state.kept is None else state.kept[text, site]
-        )
-        draft = rng.tokens(text, self.conditionals(kept, site), site)
-        state.drafts = torch.full_like(state.rank, -1).index_put_((text, site), draft.tokens)
-        log_u = rng.log_uniform(text, site)
-        index, rows = self._rows(state, blank)
-        row, own = index[text, rank], kept  # without a row, d came from the row itself: p = d
-        if len(text):
-            own = torch.where((row >= 0)[:, None], rows[row.clamp_min(0), site], kept) if len(rows) else kept
-        verified = self.conditionals(own, site)
-        numbers = verified.at(draft.tokens)
-        likeliest = verified.draw(torch.full_like(log_u, 0.5)).tokens if self.options.heat == 0 else None
-        accepted = numbers.log_density - draft.log_density > log_u if likeliest is None else likeliest == draft.tokens
-        count = pending.sum(1)
-        first = count.scatter_reduce(0, text, torch.where(accepted, count[text], rank), "amin")
-        good = rank < first[text]
-        self._write(state, text[good], site[good], Drawn(*(part[good] for part in numbers)))
-        self._redraw(state, rng, text, site, rank == first[text], kept, verified)
-        self._hold(state, blank, first, count, index, rows)
-        return state, (index >= 0).sum(1)
+        sites = torch.arange(self.target.sites, device=left.device)[None]
+        draft, accept = rng.uniform(state.rows, sites), rng.uniform(state.rows, sites)
+        again = rng.uniform(state.rows, sites[:, :1])
+        if state.kept is None:  # the first look
+            state.kept = self.passes.conditionals(state.ids, self.target.free_positions.expand(len(left), -1))
+            state.fresh, state.rounds = left.clone(), state.rounds + left
+            return state, left.long()
+        ready = (state.fresh & left & (state.rank == self.target.sites).all(1)).nonzero().squeeze(1)
+        self._choose(state, ready, state.kept[ready])
+        before = Round(*(getattr(state, name) for name in Round._fields))
+        if left.is_cuda and len(left) * (self.largest + 1) <= FEW_ROWS:
+            every = partial(self._round, everywhere=True)
+            *after, state.drafts, rows = self.passes.as_one_call(("round", id(self)), every, (*before, draft, accept, again))
+        else:
+            *after, state.drafts, rows = self._round(*before, draft, accept, again)
+        for name, value in zip(Round._fields, after, strict=True):
+            setattr(state, name, value)
+        state.rounds = state.rounds + (rows > 0)
+        return state, rows
 
     def reveal(self, state: DecodeState, tokens: Tokens, part: Law) -> None:
         """One token of each text, in the order that the sets give: one pass."""
@@ -139,91 +151,105 @@ class Verified(RevealingDecoder):
         site = state.rank[texts].argmin(1)
         conditionals = self.conditionals(kept[torch.arange(len(texts), device=site.device), site], site)
         drawn = tokens(texts, conditionals, site)
-        self._write(state, texts, site, drawn)
+        state.write(self.target, texts, site, drawn)
+        state.log_prob = state.log_prob.index_add(0, texts, drawn.log_density)
         state.rank[texts] = torch.where(state.rank[texts] < self.target.sites, state.rank[texts] - 1, self.target.sites)
         state.rank[texts, site] = self.target.sites
         part.passes[texts] += 1
         part.log_q[texts, site], part.special[texts, site] = drawn.log_density, drawn.log_all - drawn.log_allowed
         part.steps[texts, site] = torch.full_like(texts, state.steps - 1)
-        part.entropy[texts, site] = conditionals.certainty()[0]
+        part.entropy[texts, site] = conditionals.entropy()
 
     def _choose(self, state: VerifiedState, texts: Int[Tensor, " m"], kept: Float[Tensor, "m F W"]) -> None:
-        """The next set of each of these texts, from conditionals that see all revealed tokens, lowest entropy first."""
+        """The next set of each of these texts, from conditionals that see all revealed tokens."""
         if not len(texts):
             return
         blank = self.blank(state)[texts]
-        entropy, confidence = torch.zeros_like(state.confidence[texts]), torch.ones_like(state.confidence[texts])
+        entropy = torch.zeros_like(state.confidence[texts])
         row, site = blank.nonzero().unbind(1)
-        entropy[row, site], confidence[row, site] = self.conditionals(kept[row, site], site).certainty().nan_to_num(0.0)
+        entropy[row, site] = self.conditionals(kept[row, site], site).entropy().nan_to_num(0.0)
         planned_on = entropy.device if len(texts) > FEW_TEXTS else torch.device("cpu")
-        parts = [one.to(planned_on) for one in (state.ids[texts], blank, entropy, confidence, state.order[texts])]
-        chosen, numbers = parts[1].clone(), state.sets[texts].to(planned_on)
+        parts = [one.to(planned_on) for one in (state.ids[texts], blank, entropy, state.order[texts])]
+        rank, numbers = torch.empty_like(parts[-1]), state.sets[texts].to(planned_on)
         for number in numbers.unique().tolist():
             here = (numbers == number).nonzero().squeeze(1)
-            if (left := self.chooser.steps - number) > 1:
-                chosen[here] &= self.choose(Seen._make([*(one[here] for one in parts), number, left]))
-        chosen = chosen.to(entropy.device)
-        rank = torch.where(chosen, entropy, torch.inf).argsort(dim=1, stable=True).argsort(dim=1)
-        state.rank[texts] = torch.where(chosen, rank, self.target.sites)
+            rank[here] = self.chooser.ranked(Seen._make([*(one[here] for one in parts), number, self.chooser.steps - number]))
+        state.rank[texts] = rank.to(entropy.device)
         state.sets[texts] += 1
 
-    def _rows(self, state: VerifiedState, blank: Bool[Tensor, "n F"]) -> tuple[Int[Tensor, "n J"], Float[Tensor, "r F W"]]:
-        """Row j of each text that this round needs: its number among all rows, -1 for none, and the conditionals of the rows.
+    def _round(self, *parts: Tensor, everywhere: bool = False) -> tuple[Tensor, ...]:
+        """A round of all texts, from what it reads and three uniform numbers: what it writes, the drafts, the rows of each text.
 
-        Row 0 is not needed where d came from it, and the last one not where no blank is left.
+        everywhere   every draft and row that there may be is computed, and those that are not needed are not used: all shapes
+                     are then known beforehand
         """
-        assert state.drafts is not None
-        pending = state.rank < self.target.sites
-        count, more = pending.sum(1), (blank & ~pending).any(1)
-        j = torch.arange(self.target.sites + 1, device=count.device)
-        needed = (j >= state.fresh.long()[:, None]) & (j < (count + more.long())[:, None]) & blank.any(1)[:, None]
-        owner, revealed = needed.nonzero().unbind(1)
+        state, (draft_u, accept_u, again_u) = Round(*parts[:-3]), parts[-3:]
+        sites, free = self.target.sites, self.target.free_positions
+        pending, blank = state.rank < sites, state.ids[:, free] == self.target.model.mask_id
+        count, left, more = pending.sum(1), blank.any(1), (blank & ~pending).any(1)
+        most = self.largest if everywhere else int(count.max())
+        place = torch.arange(most + 1, device=count.device)
+        text, site = _pairs(pending, everywhere)
+        j, drafted = state.rank[text, site].clamp(max=most), pending[text, site]
+        draft = self.conditionals(state.kept[text, site], site).draw(draft_u[text, site])
+        drafts = torch.full_like(state.rank, -1)
+        drafts[text, site] = torch.where(drafted, draft.tokens, -1)
+        # Row j reveals j drafts. Row 0 is not needed where d came from it, and the last one not where no blank is left.
+        needed = (place >= state.fresh.long()[:, None]) & (place < (count + more)[:, None]) & left[:, None]
+        owner, revealed = _pairs(needed, everywhere)
         ids = state.ids[owner]
-        values = ids[:, self.target.free_positions]
-        ids[:, self.target.free_positions] = torch.where(state.rank[owner] < revealed[:, None], state.drafts[owner], values)
-        every = self.target.free_positions.expand(len(ids), -1)
-        rows = self.passes.conditionals(ids, every) if len(ids) or state.kept is None else state.kept[:0]
-        index = torch.full_like(needed, -1, dtype=torch.long)
-        index[owner, revealed] = torch.arange(len(owner), device=owner.device)
-        state.rounds += needed.any(1)
-        return index, rows
+        ids[:, free] = torch.where(state.rank[owner] < revealed[:, None], drafts[owner], ids[:, free])
+        rows = self.passes.conditionals(ids, free.expand(len(ids), -1)) if len(ids) else state.kept[:0]
+        number = torch.full_like(needed, -1, dtype=torch.long)
+        number[owner, revealed] = torch.where(needed[owner, revealed], torch.arange(len(owner), device=owner.device), -1)
 
-    def _redraw(
-        self, state: VerifiedState, rng: Randomness, text: Tensor, site: Tensor, rejected: Tensor, kept: Tensor, verified: object
-    ) -> None:
-        """The first rejected token of each text, from (p - d)_+; at temperature 0 the likeliest of p."""
-        at = rejected.nonzero().squeeze(1)
-        of_p = self.conditionals(verified.kept[at], site[at])  # type: ignore[attr-defined]
-        log_p, log_d = of_p.log_weights(), self.conditionals(kept[at], site[at]).log_weights()
+        def conditionals(text: Tensor, row: Tensor, site: Tensor) -> Conditionals:
+            """Those of the row, or where there is none those that d came from."""
+            old = state.kept[text, site]
+            return self.conditionals(
+                torch.where((row >= 0)[:, None], rows[row.clamp_min(0), site], old) if len(rows) else old, site
+            )
+
+        verified = conditionals(text, number[text, j], site)
+        numbers = verified.at(draft.tokens)
+        accepted = numbers.log_density - draft.log_density > accept_u[text, site].log()
         if self.options.heat == 0:
-            tokens = of_p.draw(torch.full_like(site[at], 0.5, dtype=torch.float64)).tokens
-            rng.categorical(text[at], log_p)  # the same calls whatever the temperature
-        else:
-            residual = (log_p.exp() - log_d.exp()).clamp_min(0).log()
-            lost = residual.isneginf().all(1, keepdim=True)  # p = d up to rounding
-            tokens = rng.categorical(text[at], torch.where(lost, log_p, residual))
-        self._write(state, text[at], site[at], of_p.at(tokens))
+            accepted = verified.draw(torch.full_like(draft_u[text, site], 0.5)).tokens == draft.tokens
+        first = count.scatter_reduce(0, text, torch.where(drafted & ~accepted, j, count[text]), "amin")
+        self._write(state, text, site, numbers, drafted & (j < first[text]))
+        every, site = torch.arange(len(count), device=count.device), (state.rank == first[:, None]).byte().argmax(1)
+        of_p, of_d = conditionals(every, number[every, first], site), self.conditionals(state.kept[every, site], site)
+        self._write(state, every, site, of_p.at(self._redrawn(of_p, of_d, again_u[:, 0])), first < count)
+        holds = number.gather(1, first[:, None]).squeeze(1)
+        new = torch.where((holds >= 0)[:, None, None], rows[holds.clamp_min(0)], state.kept) if len(rows) else state.kept
+        fresh = torch.where(left, (first == count) & (holds >= 0), state.fresh)
+        after = pending & (state.rank > first[:, None])
+        rank = torch.where(after, state.rank - first[:, None] - 1, sites)
+        return (*state[:3], rank, new, fresh, drafts, needed.sum(1))
 
-    def _hold(
-        self,
-        state: VerifiedState,
-        blank: Bool[Tensor, "n F"],
-        first: Int[Tensor, " n"],
-        count: Int[Tensor, " n"],
-        index: Int[Tensor, "n J"],
-        rows: Float[Tensor, "r F W"],
-    ) -> None:
-        """What the next round drafts from, and which sites: those after the first rejection."""
-        sites = self.target.sites
-        holds = index.gather(1, first[:, None]).squeeze(1)
-        if state.kept is None:
-            state.kept = rows.new_zeros((len(state.ids), *rows.shape[1:]))
-        texts = (holds >= 0).nonzero().squeeze(1)
-        state.kept[texts] = rows[holds[texts]]
-        state.fresh = torch.where(blank.any(1), (first == count) & (holds >= 0), state.fresh)
-        after = (state.rank < sites) & (state.rank > first[:, None])
-        state.rank = torch.where(after, state.rank - first[:, None] - 1, sites)
+    def _redrawn(self, of_p: Conditionals, of_d: Conditionals, uniform: Float[Tensor, " n"]) -> Int[Tensor, " n"]:
+        """Tokens from (p - d)_+; at temperature 0 the likeliest of p."""
+        if self.options.heat == 0:
+            return of_p.draw(uniform).tokens
+        log_p = of_p.log_weights()
+        residual = (log_p.exp() - of_d.log_weights().exp()).clamp_min(0).log()
+        lost = residual.isneginf().all(1, keepdim=True)  # p = d up to rounding
+        return Conditionals.weights(torch.where(lost, log_p, residual)).draw(uniform).tokens
 
-    def _write(self, state: VerifiedState, text: Tensor, site: Tensor, drawn: Drawn) -> None:
-        state.write(self.target, text, site, drawn)
-        state.log_prob = state.log_prob.index_add(0, text, drawn.log_density)
+    def _write(self, state: Round, text: Tensor, site: Tensor, drawn: Drawn, good: Bool[Tensor, " m"]) -> None:
+        """The tokens that are `good`, their confidence and log-probability."""
+        at = self.target.free_positions[site]
+        state.ids[text, at] = torch.where(good, drawn.tokens, state.ids[text, at])
+        sure = (drawn.logit - drawn.log_allowed).exp()
+        state.confidence[text, site] = torch.where(good, sure, state.confidence[text, site])
+        state.log_prob.index_add_(0, text, torch.where(good, drawn.log_density, 0.0))
+
+
+def _pairs(wanted: Bool[Tensor, "n k"], everywhere: bool) -> tuple[Int[Tensor, " m"], Int[Tensor, " m"]]:
+    """The rows and columns of what is wanted, or of everything."""
+    if not everywhere:
+        row, column = wanted.nonzero().unbind(1)
+        return row, column
+    n, k = wanted.shape
+    each = torch.arange(n * k, device=wanted.device)
+    return each // k, each % k

@@ -78,6 +78,7 @@ class Passes:
         self._offered: dict[int, bool] = {}
         self._recorded: dict[tuple[object, ...], Recorded] = {}
         self._pool: list[Any] = []
+        self._whole = False
 
     def conditionals(self, ids: Int[Tensor, "m T"], positions: Int[Tensor, "m p"]) -> Float[Tensor, "m p W"]:
         """The conditionals at `positions` of each row: as states, where they are kept so, else as logits."""
@@ -87,6 +88,21 @@ class Passes:
             logits: Tensor = _filled_up(self.model.logits, rows, ids, positions)
             return logits
         return self._in_calls("states", self.model.states, rows, (ids, positions))
+
+    def as_one_call(self, name: Hashable, function: Callable[..., Any], inputs: Sequence[Tensor]) -> Any:
+        """`function` of whole tensors with all calls that it makes: on a GPU they are recorded and replayed together.
+
+        All shapes must follow from those of the inputs, and rows are not counted.
+        """
+
+        def whole(*values: Tensor) -> Any:
+            self._whole = True
+            try:
+                return function(*values)
+            finally:
+                self._whole = False
+
+        return self._in_calls(name, whole, len(inputs[0]), inputs)
 
     def logits(self, ids: Int[Tensor, "m T"], positions: Int[Tensor, "m p"]) -> Float[Tensor, "m p V"]:
         """Logits at `positions` of each row, on the model's device."""
@@ -153,7 +169,7 @@ class Passes:
         self, name: Hashable, function: Callable[..., Any], rows: int, inputs: Sequence[Tensor], shared: Sequence[Tensor] = ()
     ) -> Any:
         """`function` of `rows` rows of `inputs` at a time, and of the tensors they share; recorded, on a GPU."""
-        if not inputs[0].is_cuda or not len(inputs[0]):
+        if not inputs[0].is_cuda or not len(inputs[0]) or self._whole:
             return _filled_up(lambda *part: function(*part, *shared), rows, *inputs)
         key = (name, rows, *(tuple(value.shape[1:]) for value in inputs), *(tuple(value.shape) for value in shared))
         if key not in self._recorded:

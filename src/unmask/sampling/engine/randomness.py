@@ -46,7 +46,7 @@ WORD = 0xFFFFFFFF
 PLACES, CALLS = 20, 12
 """Bits of a place, and of the part of the call that shares its word."""
 Words = tuple[Int[Tensor, "..."], Int[Tensor, "..."], Int[Tensor, "..."], Int[Tensor, "..."]]
-CERTAIN_ROWS = 256
+ENTROPY_ROWS = 256
 """Conditionals whose entropies are computed at once where logits are kept, so that little besides them is held."""
 InCalls = Callable[[Hashable, Callable[..., Any], Sequence[Tensor], Sequence[Tensor]], Any]
 """A function of rows, called for some of them at a time: a name for it, the function, its arguments with a row for each, and
@@ -128,21 +128,21 @@ class Conditionals:
         logits = self.in_calls("head", self.logits_of, (self.kept,), ()).double() / (self.temperature or 1.0)
         return torch.where(self.support[self.sites], logits, -torch.inf).log_softmax(-1)
 
-    def certainty(self) -> Float[Tensor, "2 m"]:
-        """Entropy (nats) and largest probability of the model's own distribution over the allowed tokens, not tempered or cut."""
+    def entropy(self) -> Float[Tensor, " m"]:
+        """Entropy (nats) of the model's own distribution over the allowed tokens, not tempered."""
         logits_of = self.logits_of
 
         def answer(kept: Tensor, sites: Tensor, support: Tensor) -> Tensor:
             logits = logits_of(kept)
             wide = torch.promote_types(logits.dtype, torch.float32)
             q = torch.where(support[sites], logits, -torch.inf).softmax(-1, dtype=wide)
-            return torch.stack([torch.special.entr(q).sum(-1), q.amax(-1)], 1).double()
+            return torch.special.entr(q).sum(-1).double()
 
         if self.in_calls is not _at_once:
-            numbers: Tensor = self.in_calls("certainty", answer, (self.kept, self.sites), (self.support,))
-            return numbers.T
-        parts = zip(self.kept.split(CERTAIN_ROWS), self.sites.split(CERTAIN_ROWS), strict=True)
-        return torch.cat([answer(kept, sites, self.support) for kept, sites in parts]).T
+            numbers: Tensor = self.in_calls("entropy", answer, (self.kept, self.sites), (self.support,))
+            return numbers
+        parts = zip(self.kept.split(ENTROPY_ROWS), self.sites.split(ENTROPY_ROWS), strict=True)
+        return torch.cat([answer(kept, sites, self.support) for kept, sites in parts])
 
     def _drawn(self, uniform_or_tokens: Tensor, draws: bool = True) -> Drawn:
         temperature, logits_of = self.temperature, self.logits_of
