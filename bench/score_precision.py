@@ -72,18 +72,18 @@ def _once(kind: str, part: Any, prepared: Callable[[], Any]) -> Any:
 
 def with_products(product: Product, work: Callable[[], Any]) -> Any:
     """work(), while the encoder's layers take these products."""
-    plus, then = layers.linear_plus, layers.linear_then
+    plus, then = layers.linear_plus, layers.activated
 
     def linear_plus(part: Any, x: Tensor, residual: Tensor | None = None, fused: bool = True) -> Tensor:
         found = product(x, part)
         return found if residual is None else found.add_(residual)
 
     layers.linear_plus = linear_plus
-    layers.linear_then = lambda part, activation, x, fused=True: activation(product(x, part))
+    layers.activated = lambda part, activation, x, gates=False, fused=True: activation(product(x, part))
     try:
         return work()
     finally:
-        layers.linear_plus, layers.linear_then = plus, then
+        layers.linear_plus, layers.activated = plus, then
 
 
 def main() -> None:

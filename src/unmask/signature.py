@@ -376,7 +376,7 @@ def settings(cls: Class) -> Class:
 
 def unknown_argument(function: Callable[..., Any], name: str) -> InputError:
     """The error that names the argument that was meant: the nearest, a familiar one, or a field of a group or method."""
-    known = [parameter for parameter in inspect.signature(function).parameters if parameter != "self"]
+    known = [parameter for parameter in inspect.signature(function).parameters if parameter not in ("self", "cls")]
     flat = {option.name: option for option in options(function)} if not isinstance(function, type) else {}
     if name in flat:
         use = f"give {flat[name].parameter}=unmask.{getattr(flat[name].owner, '__name__', '')}({name}=...)"

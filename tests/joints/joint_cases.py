@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from unmask.cloze import Cloze
 from unmask.joints.arnold_gokhale import plain_step
 from unmask.joints.registry import Member
-from unmask.joints.rules import tile_size, tiles
+from unmask.joints.rules import tiles
 from unmask.joints.solver import Acceleration, FixedPoint
 from unmask.joints.sweeps import Marginals, Members, flat, sweep, unflat
 from unmask.models.tabular import TabularMLM
@@ -97,7 +97,7 @@ def large_tables(shape: Sequence[int], seed: int, scale: float = 1.5) -> Tables:
         return scale * torch.randn(size, generator=generator, dtype=torch.float64)
 
     tables = tables_from([normal(*shape).log_softmax(t) for t in range(len(shape))], [normal(n).log_softmax(0) for n in shape])
-    assert len(list(tiles(tables.shape, tile_size(tables)))) > 1
+    assert len(list(tiles(tables.log_q[0]))) > 1
     return tables
 
 
@@ -111,7 +111,7 @@ def accelerated(step, log_p: torch.Tensor, tolerance: float, max_reads: int) -> 
     iteration = Acceleration(log_p[None, :], tolerance, max_reads)
     while iteration.running:
         iteration.receive(step(iteration.z[0])[None, :])
-    return iteration.end()[0]
+    return iteration.ends[0]
 
 
 LARGE = [(600, 500), (70, 70, 60)]

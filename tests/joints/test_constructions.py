@@ -10,18 +10,16 @@ from hypothesis import strategies as st
 from joint_cases import random_joint, random_tables, seeds, sizes, tables_of
 
 from unmask.errors import InputError
-from unmask.joints.closed_forms import chain, hcb
+from unmask.joints.closed_forms import hcb
 from unmask.joints.deriving import derive
 from unmask.joints.registry import CONSTRUCTIONS
 
 ITERATED = ("arnold_gokhale", "balanced", "pseudo_gibbs", "restarted")
-RESTRICTABLE = ("product", "mrf", "mrf_logit", "hcb", "chain", "chain_forward", "chain_backward")
+RESTRICTABLE = ("product", "mrf", "mrf_logit", "hcb", "chain")
 
 
 def exactly(tables, name):
     """A construction by name, the iterated ones far beyond the default tolerance."""
-    if name.startswith("chain_"):
-        return chain(tables, name.removeprefix("chain_"))
     return derive(tables, name, **({"tolerance": 1e-9} if name in ITERATED else {}))
 
 
@@ -77,12 +75,10 @@ def test_over_candidates_of_compatible_tables_the_joint_is_the_true_one_given_th
     assert tables.log_mass == pytest.approx(inside, abs=1e-10)
 
 
-def test_unknown_names_and_orders_are_refused():
+def test_unknown_names_and_pivots_are_refused():
     tables = random_tables((2, 2), 0)
     with pytest.raises(InputError, match="construction 'gibbs' is unknown: use one of product, "):
         derive(tables, "gibbs")
-    with pytest.raises(InputError, match="order 'both' is unknown"):
-        chain(tables, "both")
     with pytest.raises(InputError, match="has 1 tokens for 2 blanks"):
         hcb(tables, [0])
     with pytest.raises(InputError, match="pivot token 7 is not among the candidates"):

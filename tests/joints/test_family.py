@@ -12,15 +12,13 @@ from joint_cases import (
     random_scan_step,
     random_tables,
     seeds,
-    settled,
     sizes,
     without,
 )
 
 from unmask.errors import InputError
-from unmask.joints.arnold_gokhale import FamilyRule, family, plain_step
+from unmask.joints.arnold_gokhale import family, plain_step
 from unmask.joints.deriving import derive
-from unmask.joints.joint import Joint
 from unmask.joints.registry import Member
 from unmask.joints.sweeps import Members, flat, start, sweep_pair, sweep_sites
 from unmask.tables.unary import Tables
@@ -39,30 +37,6 @@ def objective(q, mu):
     """Eq. 4: the divergences from every conditional of every site, summed."""
     m = without(mu)
     return sum(float((t * (t.log() - mu.log() + w.log())).sum()) for t, w in zip(q, m, strict=True))
-
-
-@settings(max_examples=25, deadline=None)
-@given(sizes, seeds, alphas)
-def test_the_answer_solves_its_own_equation_and_is_normalised_without_a_constant(size, seed, alpha):
-    tables = random_tables(size, seed)
-    joint = family(tables, alpha, tolerance=EXACT)
-    mu = joint.dense().exp()
-    expected = stationary_point([t.exp() for t in tables.log_q], mu, alpha)
-    assert float(expected.sum()) == pytest.approx(1, abs=1e-8)
-    assert distance(mu, expected) < 1e-8
-    assert joint.log_z == pytest.approx(0, abs=1e-8)
-
-
-@settings(max_examples=6, deadline=None)
-@given(sizes, seeds, alphas)
-def test_accelerated_and_plain_iteration_agree_and_so_do_two_starts(size, seed, alpha):
-    tables = random_tables(size, seed)
-    accelerated = family(tables, alpha, tolerance=EXACT).dense().exp()
-    elsewhere = family(tables, alpha, tolerance=EXACT, initial=start(tables, uniform=True)).dense().exp()
-    member = Member(alpha)
-    plain = Joint("plain", tables, FamilyRule.at(tables, settled(tables, start(tables), member), member)).dense().exp()
-    assert distance(accelerated, elsewhere) < 1e-8
-    assert distance(accelerated, plain) < 1e-7
 
 
 @settings(max_examples=15, deadline=None)

@@ -13,7 +13,7 @@ def ended(grows: float, start: float, rate: float = 0.2) -> tuple[torch.Tensor, 
     runs = Acceleration(torch.tensor([[-1e-9, start, -25.0]], dtype=torch.float64), 1e-4, 500, grows)
     while runs.running:
         runs.receive(runs.z + rate * (TARGET - runs.z) + 0.01 * torch.sin(TARGET - runs.z))
-    (end,) = runs.end()
+    (end,) = runs.ends
     left = TARGET[0] - end.log_p
     return end.log_p, float((rate * left + 0.01 * torch.sin(left)).amax())
 

@@ -6,7 +6,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from joint_cases import accelerated, distance, random_tables, seeds, swept, tables_from, without
+from joint_cases import distance, random_tables, seeds, swept, tables_from, without
 
 from unmask.joints.arnold_gokhale import FamilyRule, family
 from unmask.joints.likely_tokens import LikelyTokens
@@ -151,13 +151,3 @@ def test_tables_that_newton_cannot_solve_leave_the_marginals_as_they_came():
     came = start(tables)
     for found, expected in zip(solved(likely_of(broken, Member(0.0)), came), came, strict=True):
         torch.testing.assert_close(found, expected, rtol=1e-14, atol=0)
-
-
-def test_sweeps_alone_find_the_same_fixed_point_on_easy_tables():
-    tables = random_tables((2, 5), 12)
-    given_start = start(tables)
-    end = accelerated(lambda z: flat(swept(tables, unflat(z, tables.shape), Member(0.5))), flat(given_start), 1e-9, 100)
-    assert end.converged
-    expected = without(family(tables, 0.5, tolerance=1e-9).dense().exp())
-    for found, truth in zip(unflat(end.log_p, tables.shape), expected, strict=True):
-        assert distance(found.exp(), truth) < 1e-8

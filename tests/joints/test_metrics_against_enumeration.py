@@ -223,8 +223,8 @@ def test_input_that_cannot_be_measured_is_refused():
         block_metrics([mrf(tables)], (3, 1))
     with pytest.raises(InputError, match="1 gold tokens for 2 blanks"):
         block_metrics([mrf(tables)], (0,))
-    with pytest.raises(InputError, match="rules over different tables"):
-        read_joints([mrf(tables), Joint("mrf", others, mrf(others).rule)])
+    with pytest.raises(InputError, match="are not rules over the same tables"):
+        block_metrics([mrf(tables), Joint("mrf", others, mrf(others).rule)], (0, 1))
 
 
 def test_a_joint_is_read_once():

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 
 import pytest
 import torch
@@ -34,26 +32,6 @@ def test_a_rehearsal_ends_though_a_program_fails(monkeypatch: pytest.MonkeyPatch
 
     monkeypatch.setattr("unmask.joints.rehearsal.launches", lambda tokens, device: [fail, fail])
     rehearse(37, CPU).join(600)
-
-
-ENDING = """
-import sys, time, torch
-from unmask.joints import rehearsal
-
-def others():
-    while True:
-        time.sleep(0.02)
-        yield lambda: time.sleep(0.2)
-
-rehearsal.rehearse(37, torch.device("cpu"), others)
-time.sleep(0.1)
-sys.exit("one line")
-"""
-
-
-def test_a_process_may_end_in_the_middle_of_a_rehearsal() -> None:
-    ended = subprocess.run([sys.executable, "-c", ENDING], capture_output=True, text=True, timeout=600)
-    assert (ended.returncode, ended.stderr) == (1, "one line\n")
 
 
 @INTERPRETED

@@ -76,7 +76,7 @@ def test_an_iteration_that_is_taken_back_or_ends_leaves_its_neighbours_alone():
     together = Acceleration(start, 1e-9, 200)
     while together.running:
         together.receive(torch.stack([step(row, z) for row, z in zip(together.running, together.z, strict=True)]))
-    ends = together.end()
+    ends = together.ends
     assert [end.restarts for end in ends] == [2, 0, 0] and len({end.reads for end in ends}) > 1
     calls = [0, 0, 0]
     for row, end in enumerate(ends):

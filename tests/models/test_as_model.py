@@ -14,7 +14,7 @@ import pytest
 import torch
 
 from unmask.errors import ModelError
-from unmask.models.load import KEPT, as_model, load
+from unmask.models.load import CACHED, as_model, load
 from unmask.models.masked_lm import MaskedLM
 
 
@@ -44,7 +44,7 @@ def test_only_the_last_few_are_kept(folder, tmp_path):
     import gc
     import weakref
 
-    others = [shutil.copytree(folder, tmp_path / f"other{i}") for i in range(KEPT)]
+    others = [shutil.copytree(folder, tmp_path / f"other{i}") for i in range(CACHED)]
     first = weakref.ref(as_model(folder))
     assert first() is as_model(folder)
     for other in others:

@@ -56,29 +56,29 @@ def test_out_of_memory_on_a_gpu_halves_the_batch(checkpoint):
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
 @pytest.mark.parametrize("width", [320, 768])
 def test_gelu_within_the_product_is_the_product_and_then_gelu(width, dtype):
-    from unmask.models.encoder.layers import MANY, linear_then
+    from unmask.models.encoder.layers import MANY, activated
 
     torch.manual_seed(0)
     module = torch.nn.Linear(width, 4 * width, device="cuda", dtype=dtype).requires_grad_(False)
     x = torch.randn(MANY + 1, width, device="cuda", dtype=dtype)
     exact = functional.gelu(functional.linear(x.float(), module.weight.float(), module.bias.float()))
     by_two = functional.gelu(module(x)).float()
-    found = linear_then(module, functional.gelu, x).float()
+    found = activated(module, functional.gelu, x).float()
     assert (found - exact).abs().max() <= (by_two - exact).abs().max()
     assert not torch.equal(found, by_two), "control: one rounding less shows"
 
 
 @pytest.mark.parametrize("activation", [functional.gelu, torch.nn.SiLU()])
 def test_gates_within_the_product_are_the_product_and_then_the_gates(activation):
-    from unmask.models.encoder.layers import MANY, gated
+    from unmask.models.encoder.layers import MANY, activated
 
     torch.manual_seed(0)
     module = torch.nn.Linear(768, 2304, device="cuda", dtype=torch.bfloat16).requires_grad_(False)
     x = torch.randn(MANY + 1, 768, device="cuda", dtype=torch.bfloat16)
     first, second = functional.linear(x.float(), module.weight.float(), module.bias.float()).chunk(2, -1)
     exact = activation(first) * second
-    by_two = gated(module, activation, x, fused=False).float()
-    found = gated(module, activation, x).float()
+    by_two = activated(module, activation, x, gates=True, fused=False).float()
+    found = activated(module, activation, x, gates=True).float()
     assert (found - exact).abs().max() <= (by_two - exact).abs().max()
     assert not torch.equal(found, by_two), "control: one rounding less shows"
 

@@ -1,8 +1,9 @@
-"""Any function from ids to logits is a model; diffusion language models load, in place or shifted by one."""
+"""Any function from ids to logits is a model; diffusion language models load."""
 
 from __future__ import annotations
 
 import itertools
+import json
 import math
 from types import SimpleNamespace
 
@@ -68,9 +69,19 @@ def test_a_module_and_a_function_are_models(network):
         torch.testing.assert_close(rows, network(by_hand).logits[:, 3].detach())
 
 
-def test_shift_reads_the_position_before(network):
-    """With shift, the prediction of position t is the function's row t - 1; position 0 has its own row."""
-    shifted, plain = MaskedLM.of(network, word_tokenizer(), shift=True), MaskedLM.of(network, word_tokenizer())
+def one_before(network):
+    """Logits moved by one position."""
+
+    def function(ids):
+        f = network(ids).logits
+        return torch.cat([f[:, :1], f[:, :-1]], 1)
+
+    return function
+
+
+def test_a_function_may_read_the_position_before(network):
+    """As docs/bring-your-own-model.md says it: the prediction of position t is the network's row t - 1."""
+    shifted, plain = MaskedLM.of(one_before(network), word_tokenizer()), MaskedLM.of(network, word_tokenizer())
     ids = torch.tensor([[2, 4, 6, 4, 3]])
     torch.testing.assert_close(shifted.logits(ids, torch.tensor([[0, 1, 3]])), plain.logits(ids, torch.tensor([[0, 0, 2]])))
     assert not torch.allclose(shifted.logits(ids, torch.tensor([[3]])), plain.logits(ids, torch.tensor([[3]])))
@@ -81,7 +92,7 @@ def test_shift_reads_the_position_before(network):
 
 def test_verbs_take_it(network):
     """Joints, scores, decoders and checks; the chain rule's law sums to 1 over all texts."""
-    model = MaskedLM.of(network, word_tokenizer(), shift=True)
+    model = MaskedLM.of(one_before(network), word_tokenizer())
     filling = unmask.fill("red [MASK] [MASK] sky", model=model, exact=True)
     assert len(filling.completions) == 10 and math.isclose(filling.joint.dense().exp().sum(), 1, abs_tol=1e-5)
     texts = [" ".join(words) for words in itertools.product(WORDS, repeat=3)]
@@ -90,7 +101,7 @@ def test_verbs_take_it(network):
     run = unmask.sample(length=4, model=model, kernel="entropy-bound", chains=2, sweeps=1)
     assert len(run.to_frame()) == 2
     facts = dict(unmask.check(model=model).rows())
-    assert "a function" in facts["computed by"] and "predict the next token" in facts["head"]
+    assert "a function" in facts["computed by"] and facts["head"] == "at all positions"
 
 
 def test_a_mask_that_the_tokenizer_does_not_name():
@@ -170,26 +181,32 @@ def diffusion_folder(tmp_path_factory):
     return make
 
 
+def name_mask(folder, token):
+    config = json.loads((folder / "tokenizer_config.json").read_text())
+    (folder / "tokenizer_config.json").write_text(json.dumps(config | {"mask_token": token}))
+
+
 @pytest.mark.parametrize("kind", ["llama", "qwen2"])
 def test_networks_of_causal_architectures_that_see_all_tokens_load(diffusion_folder, kind):
     folder, network = diffusion_folder(kind, is_causal=False)
-    model = MaskedLM.load(folder, mask_token="<|hidden|>", shift=True)
+    with pytest.raises(ModelError, match="has no mask token.*: .*as mask_token in its tokenizer_config.json"):
+        MaskedLM.load(folder)
+    name_mask(folder, "<m>")
+    with pytest.raises(UnmaskError, match="has no mask token|is not in the vocabulary file|unknown to the model"):
+        MaskedLM.load(folder)
+    name_mask(folder, "<|hidden|>")
+    model = MaskedLM.load(folder)
     ids = torch.tensor([[2, 4, 6, 4, 3]])
     with torch.no_grad():
-        expected = network(ids).logits[:, [0, 2]]
+        expected = network(ids).logits[:, [1, 3]]
     torch.testing.assert_close(model.logits(ids, torch.tensor([[1, 3]])), expected, atol=1e-5, rtol=0)
     torch.testing.assert_close(model.logits(ids, torch.tensor([[1]])), expected[:, :1], atol=1e-5, rtol=0)
-    assert model.fingerprint != MaskedLM.load(folder, mask_token="<|hidden|>").fingerprint
-    with pytest.raises(ModelError, match="has no mask token.*: "):
-        MaskedLM.load(folder)
-    with pytest.raises(UnmaskError, match="mask.token '<m>' is not (a token of the tokenizer|in the vocabulary file): name"):
-        MaskedLM.load(folder, mask_token="<m>")
 
 
 def test_a_causal_checkpoint_is_refused(diffusion_folder):
     folder, _ = diffusion_folder("llama")
     with pytest.raises(ModelError, match='is a causal model \\(llama\\): .*"is_causal": false') as caught:
-        MaskedLM.load(folder, mask_token="<|hidden|>")
+        MaskedLM.load(folder)
     assert "\n" not in str(caught.value)
 
 

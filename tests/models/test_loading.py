@@ -44,7 +44,7 @@ def test_broken_config(copied):
     (copied / "config.json").write_text('{"model_type": "no-such-type"}')
     assert "not understood" in refusal(copied)
     (copied / "config.json").write_text("[]")
-    assert "not understood" in refusal(copied)
+    assert "not valid JSON (it holds no JSON object)" in refusal(copied)
     (copied / "config.json").unlink()
     assert "no config.json" in refusal(copied)
 

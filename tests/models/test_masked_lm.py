@@ -87,7 +87,8 @@ def test_batch_size_does_not_change_the_numbers(checkpoint, kind, dtype, toleran
     tables, direct, sizes = [], [], []
     for budget in (1, 200_000, 2**30):
         loaded = MaskedLM.load(checkpoint(kind), dtype=dtype)
-        model = MaskedLM(loaded.network, loaded.tokenizer, memory_budget=budget)
+        model = MaskedLM(loaded.network, loaded.tokenizer)
+        model.batches.budget = budget
         batches = [part for part, _ in model.substitutions(TEXT, [VARIED], values, PREDICTED)]
         assert [i for part in batches for i in range(len(values))[part]] == list(range(len(values)))
         sizes.append(len(batches))

@@ -221,19 +221,3 @@ def test_code_in_a_checkpoint_is_never_run_and_never_asked_for(checkpoint, tmp_p
         assert "code of its own" in message and "never run" in message
     assert sys.stdin.read() == "y\ny\ny\ny\n", "nothing was read from standard input"
     assert "Do you wish to run" not in "".join(capfd.readouterr())
-
-
-def test_check_says_of_each_kind_what_is_true(folder_of, chemistry, checkpoint, tmp_path):
-    """Letters, word levels of a pattern, unused columns, a head under other names, code: what was understood of each."""
-    letters = unmask.check(folder_of("bert", [*SPECIAL, *RESIDUES]), data=["CASSLGQ", "CASSYEQYF"])
-    assert (letters.tokenizer, letters.cased, letters.regular, letters.mask_id, letters.unused) == ("letters", True, 20, 4, 0)
-    assert letters.around == (("[CLS]",), ("[SEP]",)) and letters.on_texts.tokens == 16 and letters.on_texts.unknown == 0
-    assert letters.on_texts.frequent_token == "S"
-    lowered = unmask.check(folder_of("bert", [*SPECIAL, *RESIDUES]), data=["CASSLGQ", "casslgq"])
-    assert lowered.on_texts.refused == 1 and any("cannot be read" in concern for concern in lowered.concerns)
-    pattern = unmask.check(chemistry, data=["CC(=O)Cl", "C1=CC=CN1"])
-    assert (pattern.tokenizer, pattern.mask, pattern.mask_id) == ("tokens cut by a regular expression", "<mask>", 4)
-    assert pattern.around == (("<s>",), ("</s>",)) and pattern.cased and pattern.regular == len(CHEMISTRY) - 5
-    unused = unmask.check(folder_of("bert", [*SPECIAL, *RESIDUES], vocab_size=8_000))
-    assert (unused.outputs, unused.unused, unused.regular) == (8_000, 7_975, 20)
-    assert ("outputs", "8,000, 7,975 of them not tokens") in unused.rows()

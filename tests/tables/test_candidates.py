@@ -9,12 +9,17 @@ from unmask.cloze import Cloze
 from unmask.errors import InputError
 from unmask.models.tabular import TabularMLM
 from unmask.tables.candidates import (
+    LEAST_PASSES,
     MOST_PASSES,
     NEIGHBOURS,
+    SECONDS,
+    SPEED,
     check_feasible,
     choose_candidates,
     default_size,
+    find_candidates,
     likely_tokens,
+    plan_candidates,
     regular_tokens,
 )
 from unmask.tables.unary import pass_count
@@ -125,6 +130,30 @@ def test_default_sizes_use_the_budget_and_no_more():
         assert size == 2 or pass_count([size] * blanks) <= MOST_PASSES < pass_count([size + 1] * blanks)
     assert default_size(2) == 512
     assert [default_size(k) for k in range(2, 9)] == sorted((default_size(k) for k in range(2, 9)), reverse=True)
+
+
+@pytest.mark.parametrize("blanks", [2, 3, 4])
+def test_small_models_get_the_most_and_large_ones_what_takes_about_two_seconds(blanks):
+    model = TabularMLM(torch.zeros((1, 600)))
+    model.logits = lambda ids, positions: torch.arange(600.0).flip(0).expand(*positions.shape, 600) / 100
+    cloze, before = Cloze((model.mask_id,) * 6, tuple(range(blanks))), plan_candidates(model, masked_cloze(model, 0))
+    for seconds in (0.0, 0.005, 0.02, 0.08):
+        model.multiplications = lambda tokens, seconds=seconds: seconds * SPEED["cpu"]
+        plan = plan_candidates(model, cloze)
+        assert (plan.size, plan.neighbours) < (before.size, before.neighbours + 1)
+        taken = seconds * (plan.passes + pass_count(plan.sizes))
+        assert taken <= SECONDS or plan.size <= 3 or pass_count(plan.sizes) <= LEAST_PASSES
+        before = plan
+    reported = []
+    (sets,) = find_candidates(model, [plan], lambda *step: reported.append(step))
+    assert [c.tolist() for c in sets] == [list(range(plan.size))] * blanks
+    assert reported == [(plan.passes, plan.passes, "passes for candidates")]
+    assert plan_candidates(model, cloze, candidates=30).size == 30, "a given number does not follow the size"
+
+
+def test_the_bundled_model_has_512_candidates_for_a_pair_of_a_sentence(english):
+    plan = plan_candidates(english, english.cloze("A young man in a red shirt plays the [MASK] [MASK] while people walk by."))
+    assert plan.size == 512 and plan.neighbours == 64
 
 
 def test_too_many_passes_or_cells_are_refused_with_what_would_fit():

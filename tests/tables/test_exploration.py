@@ -69,20 +69,6 @@ def test_a_filling_whose_states_are_all_passed_has_its_exact_probability(case):
         assert states.log_probs([filling])[0] == pytest.approx(np.log(p[filling]), abs=1e-12)
 
 
-def test_all_passed_the_bound_is_that_of_the_best_and_nothing_is_left_when_all_is_aside():
-    model = TabularMLM.random(3, 2, seed=4)
-    variant = Variant(Cloze((3, 3), (0, 1)))
-    states = Exploration(Conditionals(model), [variant])
-    states.reveal([(0, HIDDEN, HIDDEN)])
-    states.reveal([s for s in states.states if HIDDEN in s])
-    p = truth(model, [variant])
-    assert states.bound(np.array([], dtype=np.int64)) >= max(p.values()) - 1e-12
-    assert states.bound(np.array([n for n, s in enumerate(states.states) if HIDDEN not in s])) == 0
-    flow = {s: f for s, f in zip(states.states, states.flow, strict=True) if HIDDEN not in s}
-    assert flow == pytest.approx(p, abs=1e-12)
-    torch.testing.assert_close(torch.tensor(sum(flow.values())), torch.tensor(1.0).double(), rtol=0, atol=1e-12)
-
-
 def test_tokens_that_are_not_allowed_leave_the_bound_and_keep_their_probability():
     model = TabularMLM.random(4, 2, seed=7, scale=2.0)
     allowed = (torch.tensor([True, True, False, False]), None)

@@ -36,7 +36,7 @@ def test_faithful_constructions_recover_the_joint_and_measure_zero(case, data):
     truth, tables = joint_and_tables(sites, vocab, seed)
     gold = tuple(data.draw(st.integers(0, vocab - 1)) for _ in range(sites))
     pivot = [data.draw(st.integers(0, vocab - 1)) for _ in range(sites)]
-    faithful = [hcb(tables), hcb(tables, pivot), chain(tables), chain(tables, "forward"), chain(tables, "backward")]
+    faithful = [hcb(tables), hcb(tables, pivot), chain(tables)]
     iterated = [derive(tables, name, tolerance=1e-10) for name in ("arnold_gokhale", "balanced", "pseudo_gibbs", "restarted")]
     measured = block_metrics([*faithful, *iterated], gold)
     assert measured.compatibility == pytest.approx(0, abs=1e-24)
@@ -57,17 +57,6 @@ def test_the_random_field_and_the_product_are_unfaithful_even_then(case):
     for joint, found in zip([mrf(tables), product(tables)], measured.joints, strict=True):
         assert float((joint.dense().exp() - truth).abs().max()) > 1e-4
         assert found.a_kl > 1e-5
-
-
-@settings(max_examples=12, deadline=None)
-@given(roomy)
-def test_random_tables_are_incompatible_and_no_joint_is_faithful_to_them(case):
-    (sites, vocab), seed = case
-    model = TabularMLM.random(vocab, sites, seed)
-    tables = unary_tables(model, Cloze((vocab,) * sites, tuple(range(sites))))
-    assert compatibility(tables) > 1e-3
-    found = block_metrics([hcb(tables), derive(tables, "balanced"), chain(tables)], (0,) * sites)
-    assert all(m.a_kl > 1e-5 for m in found.joints)
 
 
 def test_three_tables_that_agree_in_one_pair_only_are_incompatible():

@@ -7,8 +7,7 @@ from hypothesis import strategies as st
 
 from unmask.cloze import Cloze
 from unmask.joints.deriving import derive
-from unmask.joints.joint import Joint
-from unmask.joints.metrics import block_metrics, read_joints
+from unmask.joints.metrics import block_metrics
 from unmask.joints.registry import CONSTRUCTIONS
 from unmask.models.tabular import TabularMLM
 from unmask.tables.unary import unary_tables
@@ -60,10 +59,9 @@ def test_swapping_the_positions_transposes_the_joint_unless_the_construction_has
     assert_same_metrics(block_metrics(back, (2, 1)), block_metrics(there, (1, 2)), skip=ORDERED)
 
 
-@pytest.mark.parametrize(("name", "options"), [("hcb", {}), ("chain", {"order": "forward"})])
-def test_hcb_and_a_chain_in_one_order_do_depend_on_it(name, options):
+def test_hcb_depends_on_the_order():
     there, back = random_tables(4, 5), random_tables(4, 5, block=(1, 0))
-    gap = derive(there, name, **options).dense().exp() - derive(back, name, **options).dense().exp().T
+    gap = derive(there, "hcb").dense().exp() - derive(back, "hcb").dense().exp().T
     assert float(gap.abs().max()) > 1e-2
 
 
@@ -77,14 +75,3 @@ def test_arnold_gokhale_has_the_lowest_objective_and_average_divergence(size, se
     for other in found.values():
         assert best.objective <= other.objective + 1e-9, other.construction
         assert best.a_kl <= other.a_kl + 1e-9, other.construction
-
-
-@settings(max_examples=10, deadline=None)
-@given(seeds, seeds)
-def test_no_perturbation_of_arnold_gokhale_lowers_its_objective(seed, noise):
-    tables = random_tables(4, seed)
-    joint = derive(tables, "arnold_gokhale", tolerance=1e-10)
-    bump = torch.randn((4, 4), generator=torch.Generator().manual_seed(noise), dtype=torch.float64)
-    moved = [Joint("moved", tables, lambda i, s=size: joint.rule(i) + s * bump[i]) for size in (1e-2, -1e-2, 0.3, -0.3)]
-    at_rest, *others = [reading.objective for reading in read_joints([joint, *moved])]
-    assert all(other > at_rest for other in others)

@@ -36,7 +36,7 @@ from unmask.answers.blanked_text import Completion, Filling, Grid, ReadingSeen, 
 from unmask.answers.search import Search
 from unmask.cloze import Cloze
 from unmask.errors import InputError
-from unmask.joints.chain_search import Also, ChainSearch, Found, log_mean_over_orders, search_fillings
+from unmask.joints.chain_search import Also, ChainSearch, ScoredFilling, log_mean_over_orders, search_fillings
 from unmask.joints.registry import SEARCHED
 from unmask.models.masked_lm import MaskedLM
 from unmask.models.text.blanks import Blank, TextReading, WordMarks, has_several_lengths, read_blanks, reading_with, readings_of
@@ -208,7 +208,7 @@ class _Spelled:
     def __init__(self, filled: FilledBlanks, found: ChainSearch, others: Also, size: int) -> None:
         self.filled, self.found, self.others, self.size = filled, found, others, size
         self.states = {(f.variant, *f.tokens) for f in found.fillings}
-        by_key: dict[tuple[object, ...], list[Found]] = {}
+        by_key: dict[tuple[object, ...], list[ScoredFilling]] = {}
         for f in found.fillings:
             by_key.setdefault(self._key((f.variant, *f.tokens)), []).append(f)
         for group in by_key.values():
@@ -217,7 +217,7 @@ class _Spelled:
         self.by_key = by_key
         self.groups = sorted(by_key.values(), key=lambda group: -_log_sum(group))
 
-    def completion(self, group: Sequence[Found]) -> Completion:
+    def completion(self, group: Sequence[ScoredFilling]) -> Completion:
         first, filled = group[0], self.filled
         reading = filled.readings[first.variant]
         plain = complete(filled.model, reading.cloze, first.tokens, _log_sum(group), first.product_log_prob)
@@ -231,7 +231,7 @@ class _Spelled:
         shown = complete(self.filled.model, cloze, answer.tokens, log_prob, log_prob)
         return ScoredAnswer(answer.answer, shown.tokens, shown.text, log_prob, mine[0].standard_error, self._rank(mine))
 
-    def _rank(self, mine: Sequence[Found]) -> tuple[int, int] | None:
+    def _rank(self, mine: Sequence[ScoredFilling]) -> tuple[int, int] | None:
         """Its place among all fillings; of one [WORD], among all words with all their spellings."""
         if not self.found.exact:
             return None
@@ -239,7 +239,7 @@ class _Spelled:
         bound = 1.0 if self.filled.words == 1 else self.found.bound
         return rank_bounds(self._known(mine), others, bound, 1 - self.found.mass, self.size)
 
-    def _known(self, group: Sequence[Found]) -> Known:
+    def _known(self, group: Sequence[ScoredFilling]) -> Known:
         spellings = self.others((group[0].variant, *group[0].tokens))
         low, high = log_sum(map(self.found.low, group)), log_sum(map(self.found.high, group))
         return Known(low, min(high, 0.0), not self.states.issuperset(spellings))
@@ -263,7 +263,7 @@ def _wider(conditionals: Conditionals, model: MaskedLM, text: str, answer: Given
     return ScoredAnswer(answer.answer, shown.tokens, shown.text, total, error, None)
 
 
-def _log_sum(group: Sequence[Found]) -> float:
+def _log_sum(group: Sequence[ScoredFilling]) -> float:
     return log_sum(f.log_prob for f in group)
 
 

@@ -200,10 +200,8 @@ def _kind(network: nn.Module) -> str:
 
 def _head(model: MaskedLM) -> str:
     if isinstance(model.network, FunctionNetwork):
-        where = "at all positions"
-    else:
-        where = "at the positions asked for" if model.head.position_by_position else "mixes positions, so it runs on all of them"
-    return f"{where}; logits at a position predict the next token" if model.shift else where
+        return "at all positions"
+    return "at the positions asked for" if model.head.position_by_position else "mixes positions, so it runs on all of them"
 
 
 def concerns(model: MaskedLM, figures: OnTexts | None) -> Iterator[str]:

@@ -389,7 +389,7 @@ USUAL_TOKENS = 12
 
 def seconds_per_pair(model: MaskedLM, tokens: int) -> float:
     """About how long a pair over this many tokens takes on two cores, by the size of model and tables alone."""
-    return tokens * (2 * (model.multiplications(USUAL_TOKENS) or 0) / SPEED + tokens * SECONDS_PER_CELL)
+    return tokens * (2 * (model.multiplications(USUAL_TOKENS) or 0) / SPEED["cpu"] + tokens * SECONDS_PER_CELL)
 
 
 def usual_pairs(model: MaskedLM, tokens: int, shared: bool) -> int:
@@ -464,9 +464,9 @@ def _all_measured(plan: Plan, engine: Engine, folder: RunFolder | None, progress
                         stream.write(as_json(failed[-1], indent=None) + "\n")
             else:
                 rows.add(answer.rows)
-            if not answer.more:
+            if not answer.more:  # a rate is that of whole batches
                 rows.end_batch()
-            report()
+                report()
     finally:
         rows.store()
     return Evaluation(plan.settings, rows.frame(plan.settings["constructions"]), len(plan.pairs), failed, plan.skipped)

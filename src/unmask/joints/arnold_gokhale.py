@@ -42,7 +42,7 @@ from unmask.errors import UnmaskWarning
 from unmask.joints.joint import Joint, not_converged
 from unmask.joints.metrics import JointReading, read_rules
 from unmask.joints.registry import Member, member
-from unmask.joints.rules import Index, Linear, PairForm, at, contexts, sum_at, tile_size, tiles
+from unmask.joints.rules import Index, Linear, PairForm, at, contexts, sum_at, tiles
 from unmask.joints.solver import FixedPoint, Standing, solve, solve_carefully, standings
 from unmask.joints.sweeps import Marginals, Members, flat, imbalance, start, unflat
 from unmask.tables.unary import Tables
@@ -123,7 +123,7 @@ def plain_step(tables: Tables, log_mu: Marginals, one: Member) -> Marginals:
     """One step of eq. 5: the marginals of the rule at `log_mu`, normalised. One read of the tables."""
     rule = FamilyRule.at(tables, log_mu, one)
     sums = [contexts(tables, t) for t in range(tables.sites)]
-    for index in tiles(tables.shape, tile_size(tables)):
+    for index in tiles(tables.log_q[0]):
         cells = rule.probabilities(index, [at(q, index).exp() for q in tables.log_q])
         for t, total in enumerate(sums):
             at(total, index).add_(cells.sum(t, keepdim=True))
@@ -180,7 +180,11 @@ def members_of(
     if doubtful := [row for row, answer in enumerate(answers) if answer.standing.grows]:
         some = rows.rows(doubtful)
         for row, other in zip(doubtful, _checked(some, solve_carefully(some, tolerance, max_reads)), strict=True):
-            answers[row] = answers[row].or_better(other)
+            best, worse = (
+                (answers[row], other) if answers[row].standing.growth <= other.standing.growth else (other, answers[row])
+            )
+            spent = (worse.solution.steps, worse.solution.reads + READS_AT_THE_END)
+            answers[row] = replace(best, before=spent)  # whichever grows less; NaN loses
     joints = [
         _joint(name, tables, {**one._asdict(), **answer.report(tables, one, tolerance)}, answer.rule, answer.reading)
         for (tables, (name, one)), answer in zip(product(blocks, members.items()), answers, strict=True)
@@ -201,11 +205,6 @@ class _Answer:
     standing: Standing
     before: tuple[int, float] = (0, 0.0)
 
-    def or_better(self, other: _Answer) -> _Answer:
-        """Whichever grows less; NaN loses."""
-        best, worse = (self, other) if self.standing.growth <= other.standing.growth else (other, self)
-        return replace(best, before=(worse.solution.steps, worse.solution.reads + READS_AT_THE_END))
-
     def report(self, tables: Tables, one: Member, tolerance: float) -> dict[str, object]:
         end, (steps, reads) = self.solution, self.before
         converged = end.converged and self.standing.within(tolerance, self.rule.log_q[0].dtype)
@@ -221,8 +220,7 @@ class _Answer:
         }
 
 
-READS_AT_THE_END = 2
-"""One for normaliser and objective, which is a plain step too; one sweep for the check."""
+READS_AT_THE_END = 2  # One for normaliser and objective, which is a plain step too; one sweep for the check
 ROUNDING = {torch.float32: 1e-5, torch.float64: 1e-10}
 """Of sums over a table: those of its own conditionals, and of the probabilities that it leads to."""
 TRIES, GROWS_BY = 50, 1.25

@@ -1,14 +1,12 @@
 """The most probable fillings under the chain rule averaged over all orders, over the whole vocabulary, found best first.
 
-p(x) needs no normaliser and no candidate sets, only the passes over the 2^k - 1 states of x (`unmask.tables.lattice`). The
-search spends its passes in rounds, some on the states where the chain rule comes most often, the others on completing the
-fillings that look best so far, and shares each between all orders and fillings (`unmask.tables.lattice`). It reports
+p(x) needs no normaliser and no candidate sets, only the passes over the 2^k - 1 states of x (`unmask.tables.lattice`, also about
+rounding). The search spends its passes in rounds, some on the states where the chain rule comes most often, the others on
+completing the fillings that look best so far, and shares each between all orders and fillings. It reports
 
 - probabilities of every filling whose states are all passed, up to rounding; their sum is the mass seen, never above 1;
 - a bound that no other filling exceeds: fillings above it, and apart from each other, are certain to be the best, in their order;
 - where tokens or changes are limited, how much mass all fillings that are allowed can have.
-
-What rounding may do to each of these, and how it is allowed for, is in `unmask.tables.lattice`.
 
 Beyond EXACT_SITES a filling has too many states, unless the passes suffice for those of `top` fillings. Fillings are then found
 by beams along a few orders, and their probability is the mean over sampled orders, with its standard error; the mass is an
@@ -28,40 +26,26 @@ from jaxtyping import Int
 from torch import Tensor
 
 from unmask.runs.progress import Enough, Progress
-from unmask.tables.lattice import (
-    MOST_LISTED,
-    Exploration,
-    Rounding,
-    State,
-    Variant,
-    along_orders,
-    lattice,
-    log_mean_of_sampled,
-    random_orders,
-)
+from unmask.tables.lattice import Exploration, Rounding, State, Variant, along_orders, lattice, log_mean_of_sampled, random_orders
 from unmask.tables.revealing import Conditionals
+from unmask.tables.unary import grouped
 
-EXACT_SITES = 8
-"""255 passes per filling."""
+EXACT_SITES = 8  # 255 passes per filling
 BEAMS_FROM = 5
 """With fewer blanks the flow alone reaches whole fillings soon; with this many or more, most passes go to completing fillings."""
 BEAM = 8
 BEAM_ORDERS = 4
 FIRST_ROUND = 8
-ROUND = 64
-"""States per round: few while little is known, then enough to fill the model's batches."""
+ROUND = 64  # States per round: few while little is known, then enough to fill the model's batches
 LEAST_ORDERS = 8
 MOST_ORDERS = 128
-MOST_BYTES = 2**31
-"""Bytes of the distributions that are kept."""
-Accept = Callable[[int, tuple[int, ...]], bool]
-"""Whether a filling (the number of its variant, its tokens) is wanted."""
-Also = Callable[[State], Sequence[State]]
-"""Other fillings that belong to one: other spellings of its word, for example."""
+MOST_BYTES = 2**31  # Bytes of the distributions that are kept
+Accept = Callable[[int, tuple[int, ...]], bool]  # Whether a filling (the number of its variant, its tokens) is wanted
+Also = Callable[[State], Sequence[State]]  # Other fillings that belong to one: other spellings of its word, for example
 
 
 @dataclass(frozen=True)
-class Found:
+class ScoredFilling:
     """A filling of a variant, the log of weight times p(x), and its standard error in nats (0: exact).
 
     product_log_prob  the same for the product of the distributions with every blank masked
@@ -82,7 +66,7 @@ class ChainSearch:
                 left to look at), "passes" or "memory" (what it may use is used up), "asked" (the model raised `Enough`)
     """
 
-    fillings: list[Found]
+    fillings: list[ScoredFilling]
     bound: float
     passes: int
     stopped: str
@@ -99,23 +83,23 @@ class ChainSearch:
         """How many fillings from the top are certain to be the best ones, in this order."""
         return self.certain_among(self.fillings)
 
-    def mass_of(self, fillings: Sequence[Found]) -> float:
+    def mass_of(self, fillings: Sequence[ScoredFilling]) -> float:
         """A lower bound of the mass of some of the fillings found; an estimate if their probabilities are."""
-        return min(1.0, fsum(exp(self.low(found) if self.exact else found.log_prob) for found in fillings))
+        return min(1.0, fsum(exp(self.low(one) if self.exact else one.log_prob) for one in fillings))
 
-    def low(self, found: Found) -> float:
+    def low(self, filling: ScoredFilling) -> float:
         """No more than its log-probability, whatever was rounded."""
-        return self.rounding.low(found.log_prob, len(found.tokens))
+        return self.rounding.low(filling.log_prob, len(filling.tokens))
 
-    def high(self, found: Found) -> float:
+    def high(self, filling: ScoredFilling) -> float:
         """No less than its log-probability, whatever was rounded."""
-        return self.rounding.high(found.log_prob, len(found.tokens))
+        return self.rounding.high(filling.log_prob, len(filling.tokens))
 
-    def certain_among(self, listed: Sequence[Found]) -> int:
+    def certain_among(self, listed: Sequence[ScoredFilling]) -> int:
         """How many of the list, from its first, are above all that follow in it and above all fillings that were not found."""
         if not self.exact:
             return 0
-        lows, highs = [self.low(found) for found in listed], [self.high(found) for found in listed]
+        lows, highs = [self.low(one) for one in listed], [self.high(one) for one in listed]
         following = log(self.bound) if self.bound else float("-inf")
         certain = len(listed)
         for place in reversed(range(len(listed))):
@@ -144,7 +128,7 @@ def search_fillings(
     At the end, those that `also` names for the `top` best and for the wanted ones are scored too, beyond `passes`.
     `seed`: of the sampled orders beyond EXACT_SITES, of which there are as many as let `top` fillings be scored.
     """
-    states = Exploration(conditionals, variants, max(MOST_LISTED, 2 * top), rounding)
+    states = Exploration(conditionals, variants, 2 * top, rounding)
     run = _Run(states, top, passes, accept, also, progress)
     sites = max(variant.sites for variant in variants)
     if sites > EXACT_SITES and top * (2**sites - 1) > passes:
@@ -160,21 +144,22 @@ def log_mean_over_orders(
     if k <= EXACT_SITES:
         return float(lattice(conditionals, text, sites).log_mean), 0.0
     orders = random_orders(1, MOST_ORDERS, k, torch.Generator().manual_seed(seed))
-    log_prob, error = log_mean_of_sampled(along_orders(conditionals, text, sites, orders))
+    log_prob, error = log_mean_of_sampled(along_orders(conditionals, text, sites, orders)[0])
     return float(log_prob), float(error)
 
 
 @dataclass
 class _Run:
+    """A search under way: exact log-probabilities of fillings, by number, and what `accept` said of those asked about."""
+
     states: Exploration
     top: int
     budget: int
     accept: Accept | None
     also: Also | None
     progress: Progress | None
-    found: dict[int, float] = field(default_factory=dict)
-    agreed: set[int] = field(default_factory=set)
-    refused: set[int] = field(default_factory=set)
+    log_probs: dict[int, float] = field(default_factory=dict)
+    verdicts: dict[int, bool] = field(default_factory=dict)
     begun: dict[int, None] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -184,6 +169,10 @@ class _Run:
     @property
     def passes(self) -> int:
         return self.conditionals.passes - self.before
+
+    @property
+    def refused(self) -> list[int]:
+        return [x for x, accepted in self.verdicts.items() if not accepted]
 
     def best_first(self, mass: float | None, wanted: Sequence[State]) -> ChainSearch:
         """Exact probabilities, best first."""
@@ -196,13 +185,14 @@ class _Run:
                     self._beams(variant, min(BEAM, self._width(variant)))
             stopped, bound = self._rounds(mass)
             if self.also:
-                best = sorted(self.found, key=lambda x: -self.found[x])[: self.top]
+                best = sorted(self.log_probs, key=lambda x: -self.log_probs[x])[: self.top]
                 shown = dict.fromkeys([*(states.states[x] for x in best), *wanted])
                 self._complete([other for filling in shown for other in self.also(filling)])
         except Enough:
             self._settle()
             stopped, bound = "asked", self._bound()
-        fillings = [self._exact(x, log_prob) for x, log_prob in self.found.items()]
+        scored = [(states.states[x], log_prob) for x, log_prob in self.log_probs.items()]
+        fillings = [ScoredFilling(x[0], x[1:], log_prob, states.log_product(x)) for x, log_prob in scored]
         return self._result(fillings, bound, stopped, exact=True)
 
     def _rounds(self, mass: float | None) -> tuple[str, float]:
@@ -221,7 +211,7 @@ class _Run:
         return stopped, bound
 
     def _bound(self) -> float:
-        return self.states.bound(np.array([*self.found, *self.refused], dtype=np.int64))
+        return self.states.bound(np.array([*self.log_probs, *self.refused], dtype=np.int64))
 
     def _report(self) -> None:
         if self.progress:
@@ -237,7 +227,7 @@ class _Run:
         room = max(0, self.budget - self.passes) // sites
         orders = min(MOST_ORDERS, max(LEAST_ORDERS, room // self.top))
         chosen = dict.fromkeys([*(states.number(filling) for filling in wanted), *self._candidates()[: max(1, room // orders)]])
-        fillings: list[Found] = []
+        fillings: list[ScoredFilling] = []
         for variant in range(len(states.variants)):
             mine = [states.states[x][1:] for x in chosen if states.states[x][0] == variant]
             if mine:
@@ -245,18 +235,14 @@ class _Run:
         bound = states.bound(np.array([*chosen, *self.refused], dtype=np.int64))
         return self._result(fillings, bound, "passes", exact=False)
 
-    def _result(self, fillings: list[Found], bound: float, stopped: str, exact: bool) -> ChainSearch:
+    def _result(self, fillings: list[ScoredFilling], bound: float, stopped: str, exact: bool) -> ChainSearch:
         ordered = sorted(fillings, key=lambda f: -f.log_prob)
         return ChainSearch(ordered, bound, self.passes, stopped, exact, self.states.rounding)
-
-    def _exact(self, x: int, log_prob: float) -> Found:
-        state = self.states.states[x]
-        return Found(state[0], state[1:], log_prob, self.states.log_product(state))
 
     def _enough(self, mass: float | None, bound: float) -> str:
         if bound == 0:
             return "exhausted"
-        lows = [self.states.rounding.low(value, len(self.states.states[x]) - 1) for x, value in self.found.items()]
+        lows = [self.states.rounding.low(value, len(self.states.states[x]) - 1) for x, value in self.log_probs.items()]
         if mass is not None and fsum(map(exp, lows)) >= mass:
             return "mass"
         if mass is None and len(lows) >= self.top and nlargest(self.top, lows)[-1] >= log(bound):
@@ -278,7 +264,7 @@ class _Run:
     def _completing(self, room: int) -> list[State]:
         """States missing from fillings: those begun before come first, then those that look best."""
         wanted: dict[State, None] = {}
-        self.begun = {x: None for x in self.begun if x not in self.found}
+        self.begun = {x: None for x in self.begun if x not in self.log_probs}
         for x in [*self.begun, *self._candidates()]:
             if len(wanted) >= room:
                 break
@@ -290,23 +276,21 @@ class _Run:
         """Fillings reached and not yet settled, by the mean of p_o over the orders known."""
         states = self.states
         whole = np.flatnonzero((np.frombuffer(states.hidden, np.int8) == 0) & (states.flow > 0))
-        whole = whole[~np.isin(whole, [*self.found, *self.refused])]
+        whole = whole[~np.isin(whole, [*self.log_probs, *self.refused])]
         guess = states.flow[whole] / states.cover[whole]
         return [x for x in whole[np.argsort(-guess, kind="stable")[: 4 * ROUND]].tolist() if self._accepted(x)]
 
     def _accepted(self, x: int) -> bool:
-        if self.accept is None or x in self.agreed:
+        if self.accept is None:
             return True
-        if x in self.refused:
-            return False
-        state = self.states.states[x]
-        agreed = self.accept(state[0], state[1:])
-        (self.agreed if agreed else self.refused).add(x)
-        return agreed
+        if x not in self.verdicts:
+            variant, *tokens = self.states.states[x]
+            self.verdicts[x] = self.accept(variant, tuple(tokens))
+        return self.verdicts[x]
 
     def _settle(self) -> None:
         """Exact probabilities of the fillings that have become complete."""
-        reached = [x for x in self.states.reached_by_all() if x not in self.found and self._accepted(x)]
+        reached = [x for x in self.states.reached_by_all() if x not in self.log_probs and self._accepted(x)]
         self._score([x for x in [*reached, *self.begun, *self._candidates()] if not self.states.missing(self.states.states[x])])
 
     def _complete(self, fillings: Sequence[State]) -> None:
@@ -315,22 +299,21 @@ class _Run:
         self._score([self.states.number(filling) for filling in fillings])
 
     def _score(self, numbers: Sequence[int]) -> None:
-        by_sites: dict[int, list[int]] = {}
-        for x in dict.fromkeys(numbers):
-            by_sites.setdefault(len(self.states.states[x]), []).append(x)
-        for alike in by_sites.values():
-            log_probs = self.states.log_probs([self.states.states[x] for x in alike])
-            self.found.update(zip(alike, log_probs, strict=True))
+        for members in grouped(chosen := list(dict.fromkeys(numbers)), lambda x: len(self.states.states[x])):
+            same = [chosen[i] for i in members]
+            self.log_probs.update(zip(same, self.states.log_probs([self.states.states[x] for x in same]), strict=True))
 
-    def _sampled(self, variant: int, fillings: Sequence[tuple[int, ...]], orders: int, generator: torch.Generator) -> list[Found]:
+    def _sampled(
+        self, variant: int, fillings: Sequence[tuple[int, ...]], orders: int, generator: torch.Generator
+    ) -> list[ScoredFilling]:
         """Fillings of one variant with their mean over the same sampled orders."""
         v = self.states.variants[variant]
         drawn = random_orders(1, orders, v.sites, generator).expand(len(fillings), -1, -1)
         texts = torch.tensor([v.cloze.filled(values) for values in fillings])
         sites = torch.tensor([v.cloze.block]).expand(len(fillings), -1)
-        log_prob, error = log_mean_of_sampled(along_orders(self.conditionals, texts, sites, drawn))
+        log_prob, error = log_mean_of_sampled(along_orders(self.conditionals, texts, sites, drawn)[0])
         return [
-            Found(variant, x, value + v.log_weight, self.states.log_product((variant, *x)), spread)
+            ScoredFilling(variant, x, value + v.log_weight, self.states.log_product((variant, *x)), spread)
             for x, value, spread in zip(fillings, log_prob.tolist(), error.tolist(), strict=True)
         ]
 
@@ -342,7 +325,8 @@ class _Run:
         """Beams along a few orders at once: one call per step for all of them."""
         states = self.states
         root = states.states[states.roots[variant]]
-        orders = _beam_orders(states.variants[variant].sites, states.surest(root))
+        forward, surest = list(range(states.variants[variant].sites)), states.surest(root)
+        orders = [forward, forward[::-1], surest, surest[::-1]]
         beams: list[list[tuple[float, State]]] = [[(0.0, root)] for _ in orders]
         for step in range(len(root) - 1):
             states.reveal([state for beam in beams for _, state in beam])
@@ -354,8 +338,3 @@ class _Run:
                 )[:width]
                 for beam, order in zip(beams, orders, strict=True)
             ]
-
-
-def _beam_orders(sites: int, surest: list[int]) -> list[list[int]]:
-    forward = list(range(sites))
-    return [forward, forward[::-1], surest, surest[::-1]]

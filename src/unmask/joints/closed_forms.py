@@ -35,12 +35,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import combinations
 from math import log
-from typing import Literal, get_args
 
 import torch
 from torch import Tensor
 
-from unmask.checks import one_of
 from unmask.errors import InputError
 from unmask.joints.joint import Joint
 from unmask.joints.rules import MeanRule, SumRule, along
@@ -92,22 +90,12 @@ def _pivot_places(tables: Tables, pivot: Sequence[int] | None) -> list[int]:
     return places
 
 
-Order = Literal["forward", "backward", "mean"]
-
-
-def chain(tables: Tables, order: Order = "mean") -> Joint:
-    """`order`: from the block's first position to its last, from its last to its first, or the mean over all orders."""
-    one_of("order", order, get_args(Order))
+def chain(tables: Tables) -> Joint:
+    """The mean over all orders."""
     k, dtype = tables.sites, tables.log_q[0].dtype
-    if order == "mean":
-        contexts = _contexts(tables)
-        parts = tuple(SumRule((context.to(dtype), log_q)) for context, log_q in zip(contexts, tables.log_q, strict=True))
-        return Joint("chain", tables, MeanRule(parts, (_log_sum(contexts) - log(k),) * k), known_log_z=0.0)
-    sites = list(range(k)) if order == "forward" else list(reversed(range(k)))
-    *before, last = sites
-    factors = [_log_q(tables, tuple(sorted(sites[:step])), t) for step, t in enumerate(before)]
-    context = sum(factors, tables.log_inside[last])
-    return Joint(f"chain_{order}", tables, SumRule((context, tables.log_q[last])), known_log_z=_log_sum([context]))
+    contexts = _contexts(tables)
+    parts = tuple(SumRule((context.to(dtype), log_q)) for context, log_q in zip(contexts, tables.log_q, strict=True))
+    return Joint("chain", tables, MeanRule(parts, (_log_sum(contexts) - log(k),) * k), known_log_z=0.0)
 
 
 def chain_weights(tables: Tables) -> tuple[Tensor, ...]:
@@ -120,20 +108,16 @@ def chain_weights(tables: Tables) -> tuple[Tensor, ...]:
 def _contexts(tables: Tables) -> list[Tensor]:
     """log of k c_t before it is normalised: G of all positions but t, times the mass that q_t puts on its candidates."""
     k = tables.sites
+    masked = [
+        along(m + inside, t, k) for t, (m, inside) in enumerate(zip(tables.log_masked, tables.log_masked_inside, strict=True))
+    ]
     log_g: dict[tuple[int, ...], Tensor] = {(): tables.log_q[0].new_zeros([1] * k, dtype=torch.float64)}
     for size in range(1, k):
         for revealed in combinations(range(k), size):
             before = [(tuple(s for s in revealed if s != t), t) for t in revealed]
-            terms = [log_g[given] + _log_q(tables, given, t) for given, t in before]
+            terms = [log_g[known] + (tables.log_between[known, t] if known else masked[t]) for known, t in before]
             log_g[revealed] = torch.stack(torch.broadcast_tensors(*terms)).logsumexp(0) - log(size)
     return [log_g[tuple(s for s in range(k) if s != t)] + inside for t, inside in enumerate(tables.log_inside)]
-
-
-def _log_q(tables: Tables, given: tuple[int, ...], t: int) -> Tensor:
-    """log q(x_t | x_given; the others masked) over the candidates, given fewer than all others."""
-    if given:
-        return tables.log_between[given, t]
-    return along(tables.log_masked[t] + tables.log_masked_inside[t], t, tables.sites)
 
 
 def _log_sum(contexts: list[Tensor]) -> float:

@@ -20,10 +20,10 @@ def derive(tables: Tables, construction: str = DEFAULT, **options: object) -> Jo
 
     tables         the conditionals of a block
     construction   a name of `unmask.CONSTRUCTIONS`, or "family:ALPHA,LAMBDA"
-    options        of the construction, such as order="forward" of "chain"
+    options        of the construction, such as steps=50 of "arnold_gokhale"
 
     >>> tables = unmask.fill("The [MASK] [MASK] at the casino.", candidates=16).joint.tables
-    >>> unmask.derive(tables, "chain", order="forward").shape
+    >>> unmask.derive(tables, "chain").shape
     (16, 16)
     """
     return _derived(tables, named(construction), options)

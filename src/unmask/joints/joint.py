@@ -8,7 +8,7 @@ reduction over tiles of the first axis, so that nothing of the tables' size is m
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -23,7 +23,7 @@ from unmask import checks
 from unmask.errors import InputError
 from unmask.formats import percent_at_least, percent_at_most
 from unmask.joints.registry import SEARCHED
-from unmask.joints.rules import Index, Rule, tile_size, tiles
+from unmask.joints.rules import Index, Rule, tiles
 from unmask.signature import checked
 from unmask.tables.unary import Tables
 
@@ -32,8 +32,7 @@ if TYPE_CHECKING:
 
 
 MOST_DRAWS, LARGEST_SEED = 10**9, 2**63 - 1
-SHOWN = 10
-"""Fillings in a notebook."""
+SHOWN = 10  # Fillings in a notebook
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -70,9 +69,6 @@ class Joint:
     def sites(self) -> int:
         return len(self.shape)
 
-    def _tiles(self) -> Iterator[tuple[slice, ...]]:
-        return tiles(self.shape, tile_size(self.tables))
-
     def log_tile(self, index: Index) -> Tensor:
         """Log-probabilities of the cells at `index`."""
         return self.rule(index) - self.log_z
@@ -82,7 +78,7 @@ class Joint:
         """log of the rule's normaliser; raises if it is not finite, for example if the rule divides by a probability of 0."""
         log_z = self.known_log_z
         if log_z is None:
-            sums = [self.rule(i).double().logsumexp(tuple(range(self.sites))) for i in self._tiles()]
+            sums = [self.rule(i).double().logsumexp(tuple(range(self.sites))) for i in tiles(self.tables.log_q[0])]
             log_z = float(torch.stack(sums).logsumexp(0))
         if not isfinite(log_z):
             raise InputError(
@@ -102,9 +98,7 @@ class Joint:
         """
         ids = self._ids(self._spelled(values, range(self.sites)))
         places, known = self._places(ids.reshape(-1, self.sites))
-        out = self.log_tile(places)
-        out = torch.where(known, out, -torch.inf)
-        return out.reshape(ids.shape[:-1])
+        return torch.where(known, self.log_tile(places), -torch.inf).reshape(ids.shape[:-1])
 
     def _spelled(self, values: Any, sites: Sequence[int]) -> Any:
         """Token ids of `values`, where these are tokens as `label` spells them, one for each of the sites; else `values`."""
@@ -135,8 +129,7 @@ class Joint:
         places, known = [], torch.ones(len(rows), dtype=torch.bool, device=rows.device)
         for t, candidates in enumerate(self.tables.candidates):
             order = candidates.argsort()
-            place = torch.searchsorted(candidates[order], rows[:, t].contiguous()).clamp(max=len(candidates) - 1)
-            place = order[place]
+            place = order[torch.searchsorted(candidates[order], rows[:, t].contiguous()).clamp(max=len(candidates) - 1)]
             known &= candidates[place] == rows[:, t]
             places.append(place)
         return tuple(places), known
@@ -144,15 +137,12 @@ class Joint:
     @cached_property
     def _log_marginals(self) -> tuple[Tensor, ...]:
         sums: list[list[Tensor]] = [[] for _ in range(self.sites)]
-        for index in self._tiles():
+        for index in tiles(self.tables.log_q[0]):
             tile = self.log_tile(index)
-            for t in range(self.sites):
+            for t, parts in enumerate(sums):
                 others = tuple(s for s in range(self.sites) if s != t)
                 part = tile.logsumexp(others) if others else tile
-                if t == 0:
-                    sums[0].append(part)
-                else:
-                    sums[t] = [part if not sums[t] else torch.logaddexp(sums[t][0], part)]
+                parts[:] = [*parts, part] if t == 0 else [torch.logaddexp(parts[0], part) if parts else part]
         return tuple(torch.cat(s) for s in sums)
 
     def marginals(self) -> tuple[Tensor, ...]:
@@ -180,7 +170,7 @@ class Joint:
         best = torch.empty(0, device=self.tables.candidates[0].device)
         where = torch.empty(0, dtype=torch.long, device=best.device)
         stride = prod(self.shape[1:])
-        for index in self._tiles():
+        for index in tiles(self.tables.log_q[0]):
             tile = self.log_tile(index).flatten()
             score, place = tile.topk(min(n, len(tile)))
             start = index[0].start * stride
@@ -210,11 +200,8 @@ class Joint:
 
     def entropy(self) -> float:
         """H(mu) = -sum mu log mu, in nats."""
-        total = 0.0
-        for index in self._tiles():
-            tile = self.log_tile(index)
-            total += float(torch.special.entr(tile.exp()).sum(dtype=torch.float64))
-        return total
+        parts = (self.log_tile(index).exp() for index in tiles(self.tables.log_q[0]))
+        return sum(float(torch.special.entr(part).sum(dtype=torch.float64)) for part in parts)
 
     def total_correlation(self) -> float:
         """sum_t H(mu_t) - H(mu) = KL(mu || product of its marginals), in nats; the mutual information of a pair."""
@@ -230,11 +217,9 @@ class Joint:
             return self.total_correlation()
         pair = torch.zeros(self.shape[site], self.shape[other], dtype=torch.float64, device=self._log_marginals[0].device)
         away = tuple(s for s in range(self.sites) if s not in (site, other))
-        for index in self._tiles():
+        for index in tiles(self.tables.log_q[0]):
             part = self.log_tile(index).double().exp().sum(away)
-            part = part if site < other else part.T
-            rows, columns = index[site], index[other]
-            pair[rows, columns] += part
+            pair[index[site], index[other]] += part if site < other else part.T
         entropies = torch.special.entr(pair.sum(0)).sum() + torch.special.entr(pair.sum(1)).sum()
         return float(entropies - torch.special.entr(pair).sum())
 
@@ -250,12 +235,9 @@ class Joint:
         return frame.assign(log_prob=scores.tolist(), prob=scores.double().exp().tolist())
 
     def _repr_html_(self) -> str:
-        held = percent_at_least(exp(self.tables.log_mass))
-        share = f"; the candidates hold {held} of the product joint" if self.tables.log_mass < 0 else ""
-        fillings = " &times; ".join(map(str, self.shape))
-        return f"<p><b>{escape(self.name)}</b> joint over {fillings} fillings{share}</p>" + self.to_frame(SHOWN).to_html(
-            index=False
-        )
+        share = f"; the candidates hold {percent_at_least(exp(self.tables.log_mass))} of the product joint"
+        about = f"{' &times; '.join(map(str, self.shape))} fillings{share if self.tables.log_mass < 0 else ''}"
+        return f"<p><b>{escape(self.name)}</b> joint over {about}</p>" + self.to_frame(SHOWN).to_html(index=False)
 
     def __repr__(self) -> str:
         return f"Joint({self.name}, shape={self.shape})"

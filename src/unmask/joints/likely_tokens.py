@@ -38,12 +38,10 @@ from unmask.tables.unary import Tables
 LIKELY = 128
 """Tokens of a blank that each of the three measures chooses; a vocabulary up to three times as large is taken whole."""
 NEWTON_STEPS = 20
-LONGEST = 2.0
-"""Of a Newton step, in nats."""
+LONGEST = 2.0  # Of a Newton step, in nats
 SOLVED, NEARER = 1e-11, 1e-2
 """A solve ends at the first of these relative imbalances, or when it has become smaller by this factor."""
-STALE = 0.1
-"""A step that leaves more than this of the imbalance asks for new factors."""
+STALE = 0.1  # A step that leaves more than this of the imbalance asks for new factors
 PADDED = 32
 """Places for likely tokens come in multiples of this for several pairs, and wherever Triton sums: one program sums all strips."""
 
@@ -79,13 +77,19 @@ def strips(blocks: Sequence[Tables]) -> Strips:
     all contexts, and those with the largest sum_y A[x, y] B[x, y]: a pair that is closed on itself may end up likely from
     however small a start.
     """
+    if triton_serves(*blocks):
+        from unmask.joints.triton_programs import table_sums
+
+        surveys = [((rows.a, rows.both), (columns.b, columns.both)) for rows, columns in table_sums(blocks)]
+    else:
+        surveys = [_survey(tables) for tables in blocks]
     xs, ys = [], []
-    for tables, ((mean_x, closed_x), (mean_y, closed_y)) in zip(blocks, _survey(blocks), strict=True):
+    for tables, ((mean_x, closed_x), (mean_y, closed_y)) in zip(blocks, surveys, strict=True):
         xs.append(_largest([tables.log_masked[0], mean_x, closed_x]))
         ys.append(_largest([tables.log_masked[1], mean_y, closed_y]))
     like, (n, m) = blocks[0].log_q[0], blocks[0].shape
     padded = len(blocks) > 1 or triton_serves(*blocks)
-    x_places, y_places = _places(xs, n, padded), _places(ys, m, padded)
+    x_places, y_places = (_places(chosen, tokens, padded) for chosen, tokens in ((xs, n), (ys, m)))
     ab = like.new_zeros((len(blocks), 2, x_places, y_places), dtype=torch.float64)
     rows, columns = ([aligned_zeros(like, len(blocks), shape) for _ in range(2)] for shape in ((x_places, m), (n, y_places)))
     for i, (tables, of_x, of_y) in enumerate(zip(blocks, xs, ys, strict=True)):
@@ -94,7 +98,10 @@ def strips(blocks: Sequence[Tables]) -> Strips:
             rows[t][i, : len(of_x)] = table[of_x].exp_().index_fill_(1, of_y, 0)
             columns[t][i, :, : len(of_y)] = table[:, of_y].exp_().index_fill_(0, of_x, 0)
     counts = tuple((len(x), len(y)) for x, y in zip(xs, ys, strict=True))
-    x, y = _padded(xs, x_places, n), _padded(ys, y_places, m)
+    x, y = (
+        torch.stack([functional.pad(tokens, (0, places - len(tokens)), value=nothing) for tokens in chosen])
+        for chosen, places, nothing in ((xs, x_places, n), (ys, y_places, m))
+    )
     return Strips(x, y, ab, rows[0], rows[1], columns[0], columns[1], counts)
 
 
@@ -102,10 +109,6 @@ def _places(chosen: Sequence[Tensor], tokens: int, padded: bool) -> int:
     """Places enough for the most tokens of a pair; no more than there are tokens."""
     most = max(len(tokens_of_one) for tokens_of_one in chosen)
     return min(tokens, -(-most // PADDED) * PADDED) if padded else most
-
-
-def _padded(chosen: Sequence[Tensor], places: int, nothing: int) -> Tensor:
-    return torch.stack([functional.pad(tokens, (0, places - len(tokens)), value=nothing) for tokens in chosen])
 
 
 class _Factors(NamedTuple):
@@ -122,16 +125,8 @@ class _Factors(NamedTuple):
         step_v = self.inverse_schur @ right
         return torch.cat([torch.baddbmm(from_u[:, :, None], self.p, step_v), step_v], 1)[:, :, 0]
 
-    def room(self, rows: int) -> _Factors:
-        """Empty factors of this many rows."""
-        return _Factors(*(x.new_zeros((rows, *x.shape[1:])) for x in self))
-
     def rows(self, which: Tensor | slice) -> _Factors:
         return _Factors(*(x[which] for x in self))
-
-    def put(self, which: Tensor, new: _Factors) -> None:
-        for own, of_rows in zip(self, new, strict=True):
-            own[which] = of_rows
 
 
 class LikelyTokens:
@@ -163,7 +158,8 @@ class LikelyTokens:
         s, owner = self.strips, self.members.owners
         (v, u), c = self.members.at(points, s.row_a.dtype)
         x, y = s.x[owner], s.y[owner]
-        likely_u, likely_v = u.gathered(x), v.gathered(y)
+        likely_u = u.over(lambda m: functional.pad(m, (0, 1)).gather(1, x))  # one past the last: m_t = 1, nothing added
+        likely_v = v.over(lambda m: functional.pad(m, (0, 1)).gather(1, y))
         n, m = u.near.shape[1], v.near.shape[1]
         flows = zip(self._from_others(u, v, likely_u, likely_v), (x < n, y < m), strict=True)
         rows, columns = (tuple(torch.where(used, flow, 1.0) for flow in of_blank) for of_blank, used in flows)
@@ -246,8 +242,9 @@ class LikelyTokens:
         if len(rows) == len(self.factorised):
             self.factors = new
         else:
-            self.factors = self.factors or new.room(len(self.factorised))
-            self.factors.put(which, new)
+            self.factors = self.factors or _Factors(*(x.new_zeros((len(self.factorised), *x.shape[1:])) for x in new))
+            for factor, of_rows in zip(self.factors, new, strict=True):
+                factor[which] = of_rows
         for row in rows:
             self.factorised[row] = True
 
@@ -318,19 +315,8 @@ def _factorised(of_u: _Flows, of_v: _Flows, singular: Tensor | None) -> _Factors
     return _Factors(own_u, p, q, inverses(schur))
 
 
-Measures = tuple[tuple[Tensor, Tensor], tuple[Tensor, Tensor]]
-
-
-def _survey(blocks: Sequence[Tables]) -> list[Measures]:
+def _survey(tables: Tables) -> tuple[tuple[Tensor, Tensor], tuple[Tensor, Tensor]]:
     """For each x sum_y A and sum_y A B, for each y sum_x B and sum_x A B; one read of the tables."""
-    if not triton_serves(*blocks):
-        return [_survey_by_tiles(tables) for tables in blocks]
-    from unmask.joints.triton_programs import table_sums
-
-    return [((s.rows.a, s.rows.both), (s.columns.b, s.columns.both)) for s in table_sums(blocks)]
-
-
-def _survey_by_tiles(tables: Tables) -> Measures:
     log_a, log_b = tables.log_q
 
     def survey(part: Sequence[Tile]) -> tuple[Tensor, Tensor]:

@@ -40,7 +40,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import reduce
+from functools import cached_property, reduce
 from itertools import combinations
 from math import exp, isfinite, nan
 from typing import TYPE_CHECKING, NamedTuple
@@ -52,29 +52,15 @@ from torch import Tensor
 from unmask.errors import InputError
 from unmask.joints.joint import Joint
 from unmask.joints.registry import CONSTRUCTIONS
-from unmask.joints.rules import (
-    CELLS_ON_CPU,
-    Linear,
-    PairForm,
-    Rule,
-    Stack,
-    Tile,
-    Weights,
-    at,
-    by_threads,
-    contexts,
-    pair_form,
-    stacked,
-    triton_serves,
-)
+from unmask.joints.rules import Linear, PairForm, Rule, Stack, Tile, at, by_threads, contexts, pair_form, triton_serves
 from unmask.signature import checked
 from unmask.tables.unary import Tables, grouped
 
 if TYPE_CHECKING:
     import pandas
 
-UNDERFLOW = 1e-28
-"""A context that holds less than this share of the largest cell is summed again, in logarithms."""
+CELLS = 1 << 18  # Summed at a time in logarithms
+UNDERFLOW = 1e-28  # A context that holds less than this share of the largest cell is summed again, in logarithms
 
 
 @dataclass(frozen=True)
@@ -96,18 +82,20 @@ class JointReading:
 
 
 def read_joints(joints: Sequence[Joint]) -> list[JointReading]:
-    """One read of the tables for all `joints` that were not read before; they must be rules over the same tables."""
-    if any(joint.tables is not joints[0].tables for joint in joints):
-        raise InputError("these joints are rules over different tables: read the joints of each block by themselves")
+    """One read of the tables for all joints of one block."""
     return read_rules([(joints[0].tables, [joint.rule for joint in joints])])[0]
 
 
 def read_rules(blocks: Sequence[tuple[Tables, Sequence[Rule]]]) -> list[list[JointReading]]:
-    """The same for rules over the tables of several blocks of one shape; on a GPU the blocks share their launches."""
+    """One read of the tables for all rules over them that were not read before; blocks of one shape share launches on a GPU."""
     unread = [(tables, [rule for rule in rules if rule not in _READ]) for tables, rules in blocks]
     if triton_serves(*(tables for tables, _ in blocks)):
-        forms = ((tables, rule, pair_form(tables, rule)) for tables, rules in unread for rule in rules)
-        _READ.update(_read_by_triton([_Job(tables, rule, form) for tables, rule, form in forms if form is not None]))
+        forms = [(tables, rule, pair_form(tables, rule)) for tables, rules in unread for rule in rules]
+        likely = [torch.stack([tables.log_masked[t] for tables, _ in blocks]).argmax(1).tolist() for t in range(2)]
+        places = {tables: of_block for (tables, _), of_block in zip(blocks, zip(*likely, strict=True), strict=True)}
+        jobs = [_Job(tables, rule, form, places[tables]) for tables, rule, form in forms if form is not None]
+        for members in grouped(jobs, lambda job: job.form.kind):
+            _READ.update(_read_by_triton([jobs[i] for i in members]))
     for tables, rules in unread:
         if left := [rule for rule in rules if rule not in _READ]:
             _READ.update(zip(left, _read_by_tiles(tables, left), strict=True))
@@ -131,6 +119,28 @@ def _read_by_tiles(tables: Tables, rules: Sequence[Rule]) -> list[JointReading]:
     return [reduce(_Sums.join, of_rule).reading() for of_rule in zip(*parts, strict=True)]
 
 
+class Weights:
+    """q = e^log_q of some cells, to weigh other numbers by: q r = 0 where q = 0, whatever r is; where q > 0, however small, an r
+    of -inf gives -inf.
+    """
+
+    def __init__(self, log_q: Tensor) -> None:
+        self.tiny = torch.finfo(log_q.dtype).tiny
+        self.weights = log_q.exp().clamp_(min=self.tiny)
+        nothing = log_q == -torch.inf
+        self.nothing = nothing if bool(nothing.any()) else None
+
+    @cached_property
+    def exact(self) -> bool:
+        """Whether all q are within the range of normal numbers."""
+        return bool(self.weights.amin() > self.tiny)
+
+    def times(self, values: Tensor, out: Tensor | None = None) -> Tensor:
+        """q values."""
+        weighed = torch.mul(self.weights, values, out=out)
+        return weighed if self.nothing is None else weighed.masked_fill_(self.nothing, 0)
+
+
 class _OwnSums(NamedTuple):
     """sum q_t and sum q_t log q_t of every context, which no joint enters."""
 
@@ -143,9 +153,15 @@ _OWN: WeakKeyDictionary[Tables, _OwnSums] = WeakKeyDictionary()
 
 def _own_sums(blocks: Sequence[Tables]) -> list[_OwnSums]:
     """Of each block, computed once and kept with its tables."""
-    if missing := [tables for tables in dict.fromkeys(blocks) if tables not in _OWN]:
-        sums = _own_by_triton(missing) if triton_serves(*missing) else [_own_by_tiles(tables) for tables in missing]
-        _OWN.update(zip(missing, sums, strict=True))
+    missing = [tables for tables in dict.fromkeys(blocks) if tables not in _OWN]
+    if missing and triton_serves(*missing):
+        from unmask.joints.triton_programs import table_sums
+
+        for tables, (rows, columns) in zip(missing, table_sums(missing), strict=True):
+            weight, own = (columns.a[None, :], rows.b[:, None]), (columns.information[None, :], rows.information[:, None])
+            _OWN[tables] = _OwnSums(weight, own)
+    else:
+        _OWN.update((tables, _own_by_tiles(tables)) for tables in missing)
     return [_OWN[tables] for tables in blocks]
 
 
@@ -164,47 +180,43 @@ def _own_by_tiles(tables: Tables) -> _OwnSums:
     return _OwnSums(*(tuple(torch.stack(same).sum(0) for same in zip(*kind, strict=True)) for kind in zip(*parts, strict=True)))
 
 
-def _own_by_triton(blocks: Sequence[Tables]) -> list[_OwnSums]:
-    from unmask.joints.triton_programs import table_sums
+def stacked(forms: Sequence[PairForm]) -> PairForm:
+    """Forms of one kind, of a pair each, as one form of several pairs."""
 
-    return [
-        _OwnSums((s.columns.a[None, :], s.rows.b[:, None]), (s.columns.information[None, :], s.rows.information[:, None]))
-        for s in table_sums(blocks)
-    ]
+    def together(vectors: Sequence[Tensor | None]) -> Tensor | None:
+        known = [vector for vector in vectors if vector is not None]
+        return torch.stack(known) if known else None
+
+    def linear(parts: Sequence[Linear]) -> Linear:
+        return Linear(parts[0].a, parts[0].b, together([part.f for part in parts]), together([part.e for part in parts]))
+
+    seconds, belows = [form.second for form in forms if form.second], [form.below for form in forms if form.below]
+    below = (torch.stack([g for g, _ in belows]), torch.stack([h for _, h in belows])) if belows else None
+    return PairForm(linear([form.first for form in forms]), linear(seconds) if seconds else None, below)
 
 
 class _Job(NamedTuple):
-    """A rule over the tables of a pair, in the form that a GPU reads."""
+    """A rule over the tables of a pair, in the form that a GPU reads, and the likeliest token of each blank."""
 
     tables: Tables
     rule: Rule
     form: PairForm
+    likely: tuple[int, int]
 
 
 def _read_by_triton(jobs: Sequence[_Job]) -> dict[Rule, JointReading]:
-    """The same sums for pairs on a GPU, a read of the tables for each rule; without rules whose sums leave float32's range."""
-    if not jobs:
-        return {}
-    blocks = list(dict.fromkeys(job.tables for job in jobs))
-    likely = [torch.stack([tables.log_masked[t] for tables in blocks]).argmax(1).tolist() for t in range(2)]
-    places = dict(zip(blocks, zip(*likely, strict=True), strict=True))
-    readings: dict[Rule, JointReading] = {}
-    for members in grouped(jobs, lambda job: job.form.kind):
-        group = [jobs[i] for i in members]
-        readings |= _read_group(group, [places[job.tables] for job in group])
-    return readings
+    """The same sums for rules of one form over pairs on a GPU, in one launch; without rules whose sums leave float32's range.
 
-
-def _read_group(jobs: Sequence[_Job], likely: Sequence[tuple[int, int]]) -> dict[Rule, JointReading]:
-    """Rules of one form, in one launch; the largest cell is sought in the row and the column of the likely tokens."""
+    The largest cell is sought in the row and the column of the likely tokens.
+    """
     from unmask.joints.triton_programs import pair_sums
 
-    form, tables = stacked([job.form for job in jobs]), [job.tables.log_q for job in jobs]
+    form, tables, likely = stacked([job.form for job in jobs]), [job.tables.log_q for job in jobs], [job.likely for job in jobs]
     x, y = torch.tensor(likely, device=tables[0][0].device).split(1, 1)
     columns = (torch.stack([q[t][:, y_] for q, (_, y_) in zip(tables, likely, strict=True)]) for t in range(2))
     rows = (torch.stack([q[t][x_] for q, (x_, _) in zip(tables, likely, strict=True)]) for t in range(2))
     shift = torch.maximum(form.along(0, y, *columns).amax(1), form.along(1, x, *rows).amax(1))
-    a, b = (Stack.of([job.tables.log_q[t] for job in jobs]) for t in range(2))
+    a, b = (Stack.of([q[t] for q in tables]) for t in range(2))
     sums = pair_sums(a, b, form, shift, cross=True)
     masses, crosses = (sums.column_mass, sums.row_mass), (sums.column_cross, sums.row_cross)
     inside, strong = (
@@ -245,16 +257,11 @@ def _repair(shape: Sequence[int], rule: Rule, masses: Sequence[Tensor], log_mass
     """Compute again, in place, the logarithms of masses that nearly vanish beside the largest cell."""
     for t, (mass, log_mass) in enumerate(zip(masses, log_masses, strict=True)):
         weak = torch.nonzero(mass < UNDERFLOW)
-        for some in weak.split(max(1, CELLS_ON_CPU // shape[t])) if len(weak) else ():
-            log_mass[tuple(some.T)] = _log_mass(shape, rule, t, some)
-
-
-def _log_mass(shape: Sequence[int], rule: Rule, t: int, contexts: Tensor) -> Tensor:
-    """log sum_{x_t} exp r for each row of `contexts`, places on every axis of which that of t does not matter."""
-    tokens = shape[t]
-    places = contexts.repeat_interleave(tokens, 0)
-    places[:, t] = torch.arange(tokens, device=places.device).repeat(len(contexts))
-    return rule(tuple(places.T.contiguous())).double().reshape(len(contexts), tokens).logsumexp(1)
+        for some in weak.split(max(1, CELLS // shape[t])) if len(weak) else ():
+            places = some.repeat_interleave(shape[t], 0)
+            places[:, t] = torch.arange(shape[t], device=places.device).repeat(len(some))
+            cells = rule(tuple(places.T.contiguous())).double()
+            log_mass[tuple(some.T)] = cells.reshape(len(some), shape[t]).logsumexp(1)
 
 
 class _Sums:
@@ -384,25 +391,18 @@ def metrics_of_blocks(blocks: Sequence[Sequence[Joint]], golds: Sequence[Sequenc
     places = _places(tables, golds)
     readings = read_rules([(joints[0].tables, [joint.rule for joint in joints]) for joints in blocks])
     numbers = iter(_numbers([(joint, at_gold) for joints, at_gold in zip(blocks, places, strict=True) for joint in joints]))
-    measured = []
-    for joints, of_block in zip(blocks, readings, strict=True):
-        of_joints = []
-        for joint, reading in zip(joints, of_block, strict=True):
-            cell, *of_sites = next(numbers)
-            mean = reading.average_kl, _mean(of_sites[1::2]), reading.objective
-            of_joints.append(JointMetrics(joint.name, tuple(of_sites[::2]), reading.log_z - cell, *mean))
-        measured.append(tuple(of_joints))
-    return [BlockMetrics(*of_block) for of_block in zip(measured, compatibilities(tables), strict=True)]
+
+    def measured(joint: Joint, reading: JointReading) -> JointMetrics:
+        cell, *of_sites = next(numbers)
+        mean = reading.average_kl, _mean(of_sites[1::2]), reading.objective
+        return JointMetrics(joint.name, tuple(of_sites[::2]), reading.log_z - cell, *mean)
+
+    of_blocks = [tuple(map(measured, *block)) for block in zip(blocks, readings, strict=True)]
+    return [BlockMetrics(*of_block) for of_block in zip(of_blocks, compatibilities(tables), strict=True)]
 
 
 def _mean(values: Sequence[float]) -> float:
     return sum(values) / len(values)
-
-
-def _gold_line(joint: Joint, places: tuple[int, ...], t: int) -> tuple[Tensor, Tensor]:
-    """log q_t and the rule along site t, all other sites at their gold token."""
-    line = tuple(slice(0, n) if s == t else slice(p, p + 1) for s, (p, n) in enumerate(zip(places, joint.shape, strict=True)))
-    return at(joint.tables.log_q[t], line).flatten(), joint.rule(line).flatten()
 
 
 def _numbers(at_gold: Sequence[tuple[Joint, tuple[int, ...]]]) -> list[list[float]]:
@@ -413,7 +413,10 @@ def _numbers(at_gold: Sequence[tuple[Joint, tuple[int, ...]]]) -> list[list[floa
     by_model = [joint.name in SCORED_BY_THE_MODEL for joint, _ in at_gold]
     columns: list[Tensor] = []
     for t in range(at_gold[0][0].sites):
-        log_q, rules = (torch.stack(part).double() for part in zip(*(_gold_line(*one, t) for one in at_gold), strict=True))
+        lines = [tuple(slice(p, p + 1) if s != t else slice(None) for s, p in enumerate(places)) for _, places in at_gold]
+        both = list(zip([joint for joint, _ in at_gold], lines, strict=True))
+        log_q = torch.stack([at(joint.tables.log_q[t], line).flatten() for joint, line in both]).double()
+        rules = torch.stack([joint.rule(line).flatten() for joint, line in both]).double()
         gold = torch.tensor([[places[t]] for _, places in at_gold], device=rules.device)
         if t == 0:
             columns.append(rules.gather(1, gold))

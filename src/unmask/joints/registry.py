@@ -99,7 +99,7 @@ CONSTRUCTIONS: dict[str, Construction] = {
         _of_family("balanced", "balanced", Style("#009E73", "P", "-"), Member(0.5), "bal-\nanced"),
         _of_family("pseudo_gibbs", "pseudo-Gibbs", Style("#56B4E9", "X", "-"), Member(1.0), "ps.\ngibbs"),
         _of_family("restarted", "restarted", Style("#882255", "p", "-"), Member(0.75, 0.1), "re-\nstart"),
-        Construction("chain", "chain", f"{CLOSED}:chain", Style("#7F7F7F", "*", ":"), ("order",), searched=True),
+        Construction("chain", "chain", f"{CLOSED}:chain", Style("#7F7F7F", "*", ":"), searched=True),
     )
 }
 MEANINGS = {
@@ -115,22 +115,16 @@ MEANINGS = {
 }
 FAMILY = _of_family("family", "family", Style("#8C564B", "h", "-."))
 """Any other member, `family:ALPHA,LAMBDA`; LAMBDA is 0 if left out."""
-DEFAULT = "restarted"
-"""Of one or two blanks of a text, for which it was chosen."""
+DEFAULT = "restarted"  # Of one or two blanks of a text, for which it was chosen
 DEFAULT_OF_MUTANTS = "balanced"
 """Follows from the unary conditionals alone, as the single effects do that it is compared with; exists for 2 to 4 residues."""
-DEFAULT_OF_DEPENDENCE = "pseudo_gibbs"
-"""Of the dependence of two positions, and of what is sampled by it."""
-INDEPENDENT = "product"
-"""The blanks taken as independent: what the others are compared with."""
+DEFAULT_OF_DEPENDENCE = "pseudo_gibbs"  # Of the dependence of two positions, and of what is sampled by it
+INDEPENDENT = "product"  # The blanks taken as independent: what the others are compared with
 SEARCHED = next(name for name, construction in CONSTRUCTIONS.items() if construction.searched)
 """From three blanks on the default, and the law of every search."""
-PUBLISHED = ("product", "mrf_logit", "mrf", "hcb", "arnold_gokhale")
-"""The rows of Table 1 of Torroba Hennigen & Kim 2023."""
-PUBLISHED_STEPS = "arnold_gokhale"
-"""The construction that the paper stops after a number of steps."""
-FORMS = (*CONSTRUCTIONS, "family:ALPHA,LAMBDA")
-"""All that `named` understands, for help texts and errors."""
+PUBLISHED = ("product", "mrf_logit", "mrf", "hcb", "arnold_gokhale")  # The rows of Table 1 of Torroba Hennigen & Kim 2023
+PUBLISHED_STEPS = "arnold_gokhale"  # The construction that the paper stops after a number of steps
+FORMS = (*CONSTRUCTIONS, "family:ALPHA,LAMBDA")  # All that `named` understands, for help texts and errors
 
 
 def named(given: object, argument: str = "construction") -> Construction:
@@ -150,18 +144,16 @@ def member(alpha: float, restart: float = 0.0) -> Construction:
     return replace(FAMILY, name=name, label=f"α {alpha:g}, λ {restart:g}", member=parameters)
 
 
-def all_named(given: str | Iterable[str], argument: str = "joints") -> list[Construction]:
+def all_named(joints: str | Iterable[str]) -> list[Construction]:
     """Several constructions, each once: a list of names, or one text with commas between them, or "all"."""
-    if given == "all":
+    if joints == "all":
         return list(CONSTRUCTIONS.values())
-    names_given = comma_separated(given) if isinstance(given, str) else given if isinstance(given, Iterable) else [given]
-    constructions = [named(name, argument) for name in names_given]
-    names = [construction.name for construction in constructions]
-    if not names:
-        raise InputError(f"{argument} names no construction: use one or more of {', '.join(FORMS)}")
-    for name in names:
-        if names.count(name) > 1:
-            raise InputError(f"{argument} names {name} twice: name each construction once")
+    names = comma_separated(joints) if isinstance(joints, str) else joints if isinstance(joints, Iterable) else [joints]
+    constructions = [named(name, "joints") for name in names]
+    if not constructions:
+        raise InputError(f"joints names no construction: use one or more of {', '.join(FORMS)}")
+    if twice := [one.name for n, one in enumerate(constructions) if one in constructions[:n]]:
+        raise InputError(f"joints names {twice[0]} twice: name each construction once")
     return constructions
 
 

@@ -20,10 +20,8 @@ from unmask.models.batching import release_memory
 from unmask.tables.unary import Tables
 
 Launch = Callable[[], object]
-FEW = 16 * ALIGNED
-"""Tokens of a rehearsal, beyond what is left of the real number over ALIGNED."""
-AT_ONCE = 12
-"""Threads that compile."""
+FEW = 16 * ALIGNED  # Tokens of a rehearsal, beyond what is left of the real number over ALIGNED
+AT_ONCE = 12  # Threads that compile
 
 
 def rehearse(tokens: int, device: torch.device, others: Callable[[], Iterable[Launch]] = tuple) -> Thread:
@@ -70,17 +68,10 @@ def launches(tokens: int, device: torch.device) -> list[Launch]:
 
 def random_pair(tokens: int, device: torch.device) -> Tables:
     """The tables of a pair over this many tokens."""
-    draw = torch.Generator().manual_seed(0)
-    logits = [torch.randn(tokens, tokens, generator=draw).to(device) for _ in range(2)]
-    every = torch.arange(tokens, device=device)
-    return Tables(
-        candidates=(every, every),
-        log_q=tuple(f.log_softmax(t) for t, f in enumerate(logits)),
-        log_inside=tuple(torch.zeros_like(f.sum(t, keepdim=True)) for t, f in enumerate(logits)),
-        log_total=tuple(f.logsumexp(t, keepdim=True) for t, f in enumerate(logits)),
-        log_masked=tuple(f[0].log_softmax(0) for f in logits),
-        log_masked_inside=(0.0, 0.0),
-    )
+    f, e = torch.randn(2, tokens, tokens, generator=torch.Generator().manual_seed(0)).to(device)
+    every, log_q = torch.arange(tokens, device=device), (f.log_softmax(0), e.log_softmax(1))
+    nothing, masked = (torch.zeros_like(f[:1]), torch.zeros_like(e[:, :1])), (f[0].log_softmax(0), e[0].log_softmax(0))
+    return Tables((every, every), log_q, nothing, nothing, masked, (0.0, 0.0))
 
 
 def _members(tables: Tables) -> tuple[Stack, Stack, list[Site]]:

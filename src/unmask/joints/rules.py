@@ -22,7 +22,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import cached_property, reduce
+from functools import reduce
 from itertools import accumulate, groupby
 from math import gcd, log, prod
 from typing import TypeVar
@@ -38,26 +38,18 @@ Result = TypeVar("Result")
 Tile = tuple[slice, ...]
 Index = tuple[slice | Tensor, ...]
 """One entry per axis: all slices (a tile, axes kept), or all integer vectors of one length (single cells)."""
-Rule = Callable[[Index], Tensor]
-"""Unnormalised log-probabilities of the cells at an index."""
+Rule = Callable[[Index], Tensor]  # Unnormalised log-probabilities of the cells at an index
 
-CELLS_ON_CPU = 1 << 18
-"""The few arrays of a tile stay in the processor's cache."""
-CELLS_ON_GPU = 1 << 24
-"""Enough to hide the launches of the many small steps of a tile."""
+CELLS_ON_CPU = 1 << 18  # The few arrays of a tile stay in the processor's cache
+CELLS_ON_GPU = 1 << 24  # Enough to hide the launches of the many small steps of a tile
 
 
-def tile_size(tables: Tables) -> int:
-    """How many cells of a tile suit the device that the tables are on."""
-    return CELLS_ON_CPU if tables.log_q[0].device.type == "cpu" else CELLS_ON_GPU
-
-
-def tiles(shape: Sequence[int], cells: int) -> Iterator[Tile]:
-    """Indices that cover `shape` in runs of its first axis, at most `cells` cells each, but at least one row."""
-    rows = max(1, cells // max(1, prod(shape[1:])))
-    rest = tuple(slice(0, n) for n in shape[1:])
-    for start in range(0, shape[0], rows):
-        yield (slice(start, min(start + rows, shape[0])), *rest)
+def tiles(table: Tensor) -> Iterator[Tile]:
+    """Indices that cover a table in runs of its first axis, as many cells each as suit its device, but at least one row."""
+    rows = max(1, (CELLS_ON_CPU if table.device.type == "cpu" else CELLS_ON_GPU) // max(1, prod(table.shape[1:])))
+    rest = tuple(slice(0, n) for n in table.shape[1:])
+    for start in range(0, len(table), rows):
+        yield (slice(start, min(start + rows, len(table))), *rest)
 
 
 def by_threads(table: Tensor, work: Callable[[Sequence[Tile]], Result]) -> list[Result]:
@@ -65,9 +57,8 @@ def by_threads(table: Tensor, work: Callable[[Sequence[Tile]], Result]) -> list[
 
     A tile is too small to be shared: the operations on it would spend more time waiting for each other than computing.
     """
-    on_cpu, threads = table.device.type == "cpu", torch.get_num_threads()
-    every = list(tiles(table.shape, CELLS_ON_CPU if on_cpu else CELLS_ON_GPU))
-    count = min(threads, len(every)) if on_cpu else 1
+    every, threads = list(tiles(table)), torch.get_num_threads()
+    count = min(threads, len(every)) if table.device.type == "cpu" else 1
     if count == 1:
         return [work(every)]
     ends = [len(every) * i // count for i in range(count + 1)]
@@ -91,32 +82,7 @@ def at(tensor: Tensor, index: Index) -> Tensor:
 
 def sum_at(factors: Sequence[Tensor], index: Index) -> Tensor:
     """Sum of the factors' cells at `index`."""
-    total = at(factors[0], index)
-    for factor in factors[1:]:
-        total = total + at(factor, index)
-    return total
-
-
-class Weights:
-    """q = e^log_q of some cells, to weigh other numbers by: q r = 0 where q = 0, whatever r is; where q > 0, however small, an r
-    of -inf gives -inf.
-    """
-
-    def __init__(self, log_q: Tensor) -> None:
-        self.tiny = torch.finfo(log_q.dtype).tiny
-        self.weights = log_q.exp().clamp_(min=self.tiny)
-        nothing = log_q == -torch.inf
-        self.nothing = nothing if bool(nothing.any()) else None
-
-    @cached_property
-    def exact(self) -> bool:
-        """Whether all q are within the range of normal numbers."""
-        return bool(self.weights.amin() > self.tiny)
-
-    def times(self, values: Tensor, out: Tensor | None = None) -> Tensor:
-        """q values."""
-        weighed = torch.mul(self.weights, values, out=out)
-        return weighed if self.nothing is None else weighed.masked_fill_(self.nothing, 0)
+    return reduce(torch.add, (at(factor, index) for factor in factors))
 
 
 def along(vector: Tensor, axis: int, sites: int) -> Tensor:
@@ -130,8 +96,7 @@ def contexts(tables: Tables, t: int) -> Tensor:
     return torch.zeros(shape, dtype=torch.float64, device=tables.log_q[0].device)
 
 
-ALIGNED = 16
-"""Cells whose multiples all matrices begin at, so that a program may load several at once."""
+ALIGNED = 16  # Cells whose multiples all matrices begin at, so that a program may load several at once
 CHANGING = ("begins", "n", "m")
 """Arguments of programs whose values change from launch to launch: one program is compiled for all."""
 
@@ -231,21 +196,6 @@ class PairForm:
         if self.second is not None:
             cells = torch.logaddexp(cells, linear(self.second))
         return cells if self.below is None else cells - torch.logaddexp(*sides(*self.below))
-
-
-def stacked(forms: Sequence[PairForm]) -> PairForm:
-    """Forms of one kind, of a pair each, as one form of several pairs."""
-    seconds, belows = [form.second for form in forms if form.second], [form.below for form in forms if form.below]
-    return PairForm(
-        _stacked([form.first for form in forms]),
-        _stacked(seconds) if seconds else None,
-        (torch.stack([g for g, _ in belows]), torch.stack([h for _, h in belows])) if belows else None,
-    )
-
-
-def _stacked(parts: Sequence[Linear]) -> Linear:
-    vectors = [[v for v in side if v is not None] for side in ([p.f for p in parts], [p.e for p in parts])]
-    return Linear(parts[0].a, parts[0].b, *(torch.stack(side) if side else None for side in vectors))
 
 
 def triton_serves(*blocks: Tables) -> bool:

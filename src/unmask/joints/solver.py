@@ -2,7 +2,6 @@
 
 One step is a sweep over the tables (`unmask.joints.sweeps`) and, of a pair, the likely tokens solved exactly
 (`unmask.joints.likely_tokens`). Anderson's method accelerates the steps, with a safeguard and an estimate of the distance left.
-
 For g = G(z) and f = g - z, the next point is g minus the combination of the last changes of g whose changes of f best
 cancel f (least squares, weighted by the square root of the probabilities), by at most LONGEST in any coordinate. Where f
 then grows out of bounds, the memory is dropped and the plain step from the last good point is taken instead.
@@ -15,8 +14,7 @@ shows when the others have converged, for then f consists of it: the estimate mu
 Total variation does not see coordinates with next to no mass. So an iteration also goes on while the map raises some coordinate
 of its logarithms by `grows` or more, however little mass it has.
 
-Several iterations, of maps of one size, run side by side, a row each: they share every operation and one transfer from the
-device per read, and no row's numbers depend on the others. An empty slot of the memory is a column of zeros.
+Several iterations run side by side, a row each: they share every operation, and no row's numbers depend on the others.
 
 Where the model rules tokens out, such a path can end at marginals that do not solve the equations: with u[x] = e^-700 for a u[x]
 of 0.1, a step moves next to nothing in total variation. `members_of` therefore checks the vectors that it returns; if they fail,
@@ -46,55 +44,44 @@ from unmask.joints.metrics import JointReading
 from unmask.joints.sweeps import LOWEST, Marginals, Members, centred_rows, flat, start, sweep
 
 MEMORY = 12
-RIDGE = 1e-10
-"""Added to the diagonal of the normal equations of unit columns."""
+RIDGE = 1e-10  # Added to the diagonal of the normal equations of unit columns
 LONGEST = 3.0
 """In nats: how far beyond the plain step a step may go. Two tokens that hardly ever meet others need several such."""
 GROWTH = 100.0
 """A step is taken back where f grows by more than this: along a slow direction it may well grow before it shrinks."""
-FORGET = 0.9
-"""A slow direction that the memory no longer shows is multiplied by this at each read."""
+FORGET = 0.9  # A slow direction that the memory no longer shows is multiplied by this at each read
 SLOWEST_AT_LEAST = 10.0
 """Lower bound of the estimated 1 / (1 - lambda), for when the memory has not yet met the slow directions."""
-RESOLUTION = 1e-12
-"""A change below this is rounding, from which nothing can be learnt about slow directions."""
-IN_A_ROW = 3
-"""Reads at which the estimated error must be under the tolerance."""
+RESOLUTION = 1e-12  # A change below this is rounding, from which nothing can be learnt about slow directions
+IN_A_ROW = 3  # Reads at which the estimated error must be under the tolerance
 
 
-@dataclass(frozen=True)
+@dataclass
 class FixedPoint:
-    """Where an iteration ended.
+    """Where an iteration is, and in the end where it ended.
 
     log_p       the log marginals, in one vector
     steps       iterations
     change      total variation of the last plain step
     error       estimated distance from the fixed point, in total variation
-    converged   whether the error was below the tolerance at several reads in a row
+    held        at how many reads in a row it was below the tolerance; `converged`: at enough
     restarts    steps that were taken back
     reads       cells read over cells of the tables
     """
 
     log_p: Tensor
-    steps: int
-    change: float
-    error: float
-    converged: bool
-    restarts: int
-    reads: float
-
-
-@dataclass
-class _Progress:
-    """How far one row is."""
-
-    shortest: float = torch.inf
+    steps: int = 0
     change: float = torch.inf
     error: float = torch.inf
-    slowness: float = SLOWEST_AT_LEAST
-    reads: int = 0
     held: int = 0
     restarts: int = 0
+    reads: float = 0
+    shortest: float = torch.inf
+    slowness: float = SLOWEST_AT_LEAST
+
+    @property
+    def converged(self) -> bool:
+        return self.held >= IN_A_ROW
 
 
 class Acceleration:
@@ -107,8 +94,7 @@ class Acceleration:
         self.z = self.best = log_p
         self.tolerance, self.max_reads, self.grows = tolerance, max_reads, grows
         self.memory = _Memory(MEMORY, log_p)
-        self.progress = [_Progress() for _ in log_p]
-        self.ends: list[FixedPoint | None] = [None] * len(log_p)
+        self.ends = [FixedPoint(row) for row in log_p]
         self.running = list(range(len(log_p)))
         self._end([row for row in self.running if max_reads < 1])
 
@@ -119,8 +105,8 @@ class Acceleration:
         slowness = products.slowness()
         taken_back, ended = [], []
         for place, row in enumerate(self.running):
-            p = self.progress[row]
-            p.reads += 1
+            p = self.ends[row]
+            p.steps += 1
             if not products.length[place] <= GROWTH * p.shortest:
                 p.restarts += 1
                 p.shortest, p.held = torch.inf, 0
@@ -131,7 +117,7 @@ class Acceleration:
                 p.slowness = max(SLOWEST_AT_LEAST, FORGET * p.slowness, met)
                 p.error = p.slowness * p.change
                 p.held = p.held + 1 if p.error < self.tolerance and products.growth[place] < self.grows else 0
-            if p.reads >= self.max_reads or p.held >= IN_A_ROW:
+            if p.steps >= self.max_reads or p.converged:
                 ended.append(place)
         after = self.memory.extrapolated(products.combination())
         if taken_back:
@@ -145,20 +131,14 @@ class Acceleration:
     def _end(self, places: Sequence[int]) -> None:
         """Rows that leave."""
         for place in places:
-            p, row = self.progress[self.running[place]], self.running[place]
-            self.ends[row] = FixedPoint(
-                self.best[place].clone(), p.reads, p.change, p.error, p.held == IN_A_ROW, p.restarts, p.reads
-            )
+            end = self.ends[self.running[place]]
+            end.log_p, end.reads = self.best[place].clone(), end.steps
         gone = set(places)
         left = [place for place in range(len(self.running)) if place not in gone]
         keep = torch.tensor(left, dtype=torch.long, device=self.z.device)
         self.running = [self.running[place] for place in left]
         self.z, self.best = self.z[keep], self.best[keep]
         self.memory.keep(keep)
-
-    def end(self) -> list[FixedPoint]:
-        """Where every row ended."""
-        return [end for end in self.ends if end is not None]
 
 
 class _Memory:
@@ -230,10 +210,8 @@ class _Products:
         return slowness
 
 
-GROWS = 1e-2
-"""In nats. Marginals that have converged grow by 1e-6 to 1e-4."""
-CELLS_IN_FLOAT64 = 1 << 25
-"""Larger tables are swept in their own dtype: a copy in float64 would need too much memory."""
+GROWS = 1e-2  # In nats. Marginals that have converged grow by 1e-6 to 1e-4.
+CELLS_IN_FLOAT64 = 1 << 25  # Larger tables are swept in their own dtype: a copy in float64 would need too much memory
 
 
 def solve(members: Members, tolerance: float, max_reads: int, initial: Marginals | None = None) -> list[FixedPoint]:
@@ -248,7 +226,7 @@ def solve(members: Members, tolerance: float, max_reads: int, initial: Marginals
     runs = Acceleration(points, tolerance, max_reads, GROWS / 2)
     shares = _run(members, runs, LikelyTokens(members) if members.blocks[0].sites == 2 else None)
     reads = [(shares[owner][0], 1 + shares[owner][1]) for owner in members.owner]
-    return [replace(end, reads=first + end.steps * each) for end, (first, each) in zip(runs.end(), reads, strict=True)]
+    return [replace(end, reads=first + end.steps * each) for end, (first, each) in zip(runs.ends, reads, strict=True)]
 
 
 def solve_carefully(members: Members, tolerance: float, max_reads: int) -> list[FixedPoint]:
@@ -261,7 +239,7 @@ def solve_carefully(members: Members, tolerance: float, max_reads: int) -> list[
     uniform = flat(start(blocks[0], uniform=True))
     runs = Acceleration(uniform.repeat(len(members.owner), 1), tolerance, max_reads, GROWS / 2)
     _run(members, runs, None)
-    return runs.end()
+    return runs.ends
 
 
 def _run(members: Members, runs: Acceleration, likely: LikelyTokens | None) -> list[tuple[int, float]]:

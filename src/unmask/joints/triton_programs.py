@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 from weakref import WeakKeyDictionary
 
 import torch
@@ -29,8 +30,7 @@ from unmask.tables.unary import Tables
 
 LOG2_E = tl.constexpr(1.4426950408889634)
 LOWEST = tl.constexpr(-3e38)
-SMALLEST = tl.constexpr(1e-37)
-"""The lowest number, which differs from -inf, and the smallest that does not count as zero."""
+SMALLEST = tl.constexpr(1e-37)  # The lowest number, which differs from -inf, and the smallest that does not count as zero
 TABLE_PROGRAM = {"ROWS": 256, "COLUMNS": 128, "SLAB": 4, "num_warps": 4}
 RULE_PROGRAM = {"ROWS": 512, "COLUMNS": 128, "SLAB": 4, "num_warps": 4}
 ROW_PROGRAM = {"TALL": 2, "WIDE": 1024, "num_warps": 4}
@@ -82,32 +82,28 @@ class Sums:
     ratio: Float[Tensor, " n"]
 
 
-@dataclass(frozen=True)
-class TableSums:
+class TableSums(NamedTuple):
     """Over y for each x (rows), and over x for each y (columns)."""
 
     rows: Sums
     columns: Sums
 
 
-_KEPT: WeakKeyDictionary[Tables, TableSums] = WeakKeyDictionary()
+_SUMMED: WeakKeyDictionary[Tables, TableSums] = WeakKeyDictionary()
 
 
 def table_sums(blocks: Sequence[Tables]) -> list[TableSums]:
     """Of the tables of pairs of one shape, those of all that were not summed before in one launch."""
-    if missing := [tables for tables in dict.fromkeys(blocks) if tables not in _KEPT]:
-        _KEPT.update(zip(missing, _summed(missing), strict=True))
-    return [_KEPT[tables] for tables in blocks]
-
-
-def _summed(blocks: Sequence[Tables]) -> list[TableSums]:
-    a, b = (Stack.of([tables.log_q[t] for tables in blocks]) for t in range(2))
-    n, m = a.shape
-    across, down = triton.cdiv(m, TABLE_PROGRAM["COLUMNS"]), triton.cdiv(n, TABLE_PROGRAM["ROWS"])
-    row_parts, column_parts = a.first.new_empty((5, len(a), across, n)), a.first.new_empty((5, len(a), down, m))
-    _table_sums[(across, down, len(a))](*a.read_with(b), row_parts, column_parts, **TABLE_PROGRAM, **a.known)
-    rows, columns = (parts.sum(2, dtype=torch.float64).unbind(1) for parts in (row_parts, column_parts))
-    return [TableSums(Sums(*of_rows), Sums(*of_columns)) for of_rows, of_columns in zip(rows, columns, strict=True)]
+    if missing := [tables for tables in dict.fromkeys(blocks) if tables not in _SUMMED]:
+        a, b = (Stack.of([tables.log_q[t] for tables in missing]) for t in range(2))
+        n, m = a.shape
+        across, down = triton.cdiv(m, TABLE_PROGRAM["COLUMNS"]), triton.cdiv(n, TABLE_PROGRAM["ROWS"])
+        row_parts, column_parts = a.first.new_empty((5, len(a), across, n)), a.first.new_empty((5, len(a), down, m))
+        _table_sums[(across, down, len(a))](*a.read_with(b), row_parts, column_parts, **TABLE_PROGRAM, **a.known)
+        rows, columns = (parts.sum(2, dtype=torch.float64).unbind(1) for parts in (row_parts, column_parts))
+        for tables, of_rows, of_columns in zip(missing, rows, columns, strict=True):
+            _SUMMED[tables] = TableSums(Sums(*of_rows), Sums(*of_columns))
+    return [_SUMMED[tables] for tables in blocks]
 
 
 @triton.jit(do_not_specialize=CHANGING)

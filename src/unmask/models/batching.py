@@ -58,10 +58,7 @@ def triton_wanted(tensor: Tensor) -> bool:
 
 def default_budget(device: torch.device) -> int:
     """Bytes for activations: half of a GPU's free memory, 512 MiB on a CPU (more only leaves the caches)."""
-    if device.type == "cuda":
-        free, _ = torch.cuda.mem_get_info(device)
-        return int(DEFAULT_GPU_SHARE * free)
-    return DEFAULT_CPU_BUDGET
+    return int(DEFAULT_GPU_SHARE * torch.cuda.mem_get_info(device)[0]) if device.type == "cuda" else DEFAULT_CPU_BUDGET
 
 
 def whole_memory(device: torch.device) -> int:
@@ -112,7 +109,7 @@ def release_memory() -> None:
 
 @dataclass(frozen=True)
 class RowCost:
-    """The cost of a row, from the network's shapes."""
+    """The cost of a row, from the network's shapes; `everywhere`: logits are computed at all tokens."""
 
     width: int
     inner: int
@@ -120,18 +117,20 @@ class RowCost:
     vocab_size: int
     itemsize: int
     on_cpu: bool
+    everywhere: bool = False
 
     @classmethod
-    def of(cls, network: Any, vocab_size: int) -> RowCost:
+    def of(cls, network: Any, vocab_size: int, everywhere: bool = False) -> RowCost:
         """Read the shapes from the network's configuration; a missing one is taken as BERT has it."""
         config, first = network.config, next(network.parameters())
         width = getattr(config, "hidden_size", None) or first.shape[-1]
         inner = getattr(config, "intermediate_size", None) or getattr(config, "hidden_dim", None) or 4 * width
         heads = getattr(config, "num_attention_heads", None) or max(1, width // 64)
-        return cls(width, inner, heads, vocab_size, first.dtype.itemsize, first.device.type == "cpu")
+        return cls(width, inner, heads, vocab_size, first.dtype.itemsize, first.device.type == "cpu", everywhere)
 
     def bytes(self, tokens: int, predicted: int) -> int:
         """About how many bytes one row needs at the peak."""
+        predicted = tokens if self.everywhere else predicted
         encoder = tokens * (8 * self.width + 2 * self.inner + 2 * self.heads * tokens)
         return encoder * self.itemsize + predicted * (4 * self.width + 2 * self.vocab_size) * max(4, self.itemsize)
 

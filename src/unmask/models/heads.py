@@ -7,8 +7,6 @@ fifteen sixteenths of the logits. Our own network offers its encoder and its hea
 
 Any function of ids (n, T) to logits (n, T, V), or to an object whose `logits` are that, is a network too, unless it is causal:
 logits that change with the tokens before a position and never with those after it give the conditionals of no blank in a text.
-With `shift`, logits at position t - 1 predict the token at t, as in networks that began as causal models (Dream); those at 0
-predict the token at 0 too, so a text should begin with a start token.
 """
 
 from __future__ import annotations
@@ -27,22 +25,17 @@ from torch.nn import functional
 
 from unmask import checks
 from unmask.errors import ModelError
-from unmask.models.batching import RowCost, is_out_of_memory, passes
+from unmask.models.batching import is_out_of_memory, passes
 from unmask.models.encoder.bert import BertMaskedLM
 from unmask.models.encoder.layers import HALF_TYPES
 from unmask.models.source import first_line
 
 logger = logging.getLogger(__name__)
 TENSOR_CORE_ROWS = 64
-BIAS_COLUMNS = 8
-"""Columns beside a weight that hold its bias: three in use, and as many as keep lines aligned."""
-MANY = 2048
-"""Rows from which a bias within the product is faster than one that is added."""
 WEIGHT_READERS = ("mobilebert",)
 """Types whose head multiplies by the output layer's weight itself, which keeps its number format."""
 PROBES, PROBE_TOKENS = 4, 5
-HASH_SEED = 0
-"""Reformer's seed, if config.json has no hash_seed."""
+HASH_SEED = 0  # Reformer's seed, if config.json has no hash_seed.
 EXPECTED = {
     "layoutlm": "the box of each token on its page (bbox)",
     "modernvbert": "images (pixel_values)",
@@ -54,34 +47,42 @@ EXPECTED = {
 """Inputs that a text does not have, by type."""
 
 
-def head_of(network: nn.Module, name: str, shift: bool = False) -> Any:
-    """The head of a network, at chosen positions; `name` and `shift` as in `MaskedLM`."""
-    if isinstance(network, BertMaskedLM | FunctionNetwork):
-        head: Any = OwnHead(network) if isinstance(network, BertMaskedLM) else FunctionHead(network)
-    else:
-        head = PositionedHead(network, name)
-    return ShiftedHead(head) if shift else head
+def head_of(network: nn.Module, name: str) -> Any:
+    """The head of a network, at chosen positions; `name` as in `MaskedLM`."""
+    if isinstance(network, BertMaskedLM):
+        return OwnHead(network)
+    return WholeHead(network) if isinstance(network, FunctionNetwork) else PositionedHead(network, name)
 
 
-class OwnHead:
-    """The head of our own network. Logits come out in float32 or wider."""
+class WholeHead:
+    """Logits of a function, which computes them everywhere."""
+
+    position_by_position = False
+
+    def __init__(self, network: Any) -> None:
+        self.network, self.encoder = network, network.base_model
+
+    def __call__(self, ids: Int[Tensor, "n T"], positions: Int[Tensor, "n p"]) -> Float[Tensor, "n p V"]:
+        """Logits at `positions`, in float32 or wider; one forward pass."""
+        return rows_at(self.network(ids), positions)
+
+    def logits_width(self, mask_id: int) -> int:
+        """The number of logits per position."""
+        return int(self.network.outputs)
+
+
+class OwnHead(WholeHead):
+    """The head of our own network."""
 
     position_by_position = True
 
-    def __init__(self, network: BertMaskedLM) -> None:
-        self.network, self.encoder = network, network.bert
-
     def __call__(self, ids: Int[Tensor, "n T"], positions: Int[Tensor, "n p"]) -> Float[Tensor, "n p V"]:
         """Logits at `positions`; one forward pass."""
-        return self.of_hidden(rows_at(self.network.bert(ids), positions))
+        return self.of_hidden(rows_at(self.encoder(ids), positions))
 
     def of_hidden(self, hidden: Float[Tensor, "n p d"]) -> Float[Tensor, "n p V"]:
         """The head alone, on last hidden states that the caller has computed."""
         return widened(self.network.head(hidden))
-
-    def logits_width(self, mask_id: int) -> int:
-        """The number of logits per position."""
-        return self.network.get_output_embeddings().out_features
 
 
 class PositionedHead:
@@ -102,8 +103,15 @@ class PositionedHead:
         return self._at(ids, positions) if self.position_by_position else rows_at(self.everywhere(ids), positions)
 
     def _at(self, ids: Tensor, positions: Tensor) -> Tensor:
+        def gather(_encoder: Any, _inputs: Any, output: Any) -> Any:
+            states = rows_at(output[0], positions)
+            if isinstance(output, tuple):
+                return (states, *output[1:])
+            output["last_hidden_state"] = states
+            return output
+
         with self._lock:
-            hook = self.encoder.register_forward_hook(lambda _encoder, _inputs, output: _gathered(output, positions))
+            hook = self.encoder.register_forward_hook(gather)
             try:
                 return self._pass(ids)
             finally:
@@ -160,14 +168,11 @@ class PositionedHead:
 class Float32Output(nn.Linear):
     """A half-precision network's output layer with float32 results: a logit near 20 has steps of 1/8 in bfloat16."""
 
-    with_bias: Tensor | None
-
     @classmethod
     def of(cls, linear: nn.Linear) -> Float32Output:
-        """The same weights: half precision on a GPU, whose products accumulate in float32 anyway; float32 on a CPU.
+        """The same weights: float32 on a CPU; half precision on a GPU, whose products accumulate in float32 anyway.
 
-        On a GPU rows of zeros fill them up to a multiple of TENSOR_CORE_ROWS, their logits cut off again: the fast products
-        need aligned rows, and BERT's 28,996 tokens make none.
+        There rows of zeros fill them up to a multiple of TENSOR_CORE_ROWS, as fast products need; their logits are cut off.
         """
         wide = cls(linear.in_features, linear.out_features, bias=linear.bias is not None, device="meta")
         weight = linear.weight.detach()
@@ -176,39 +181,15 @@ class Float32Output(nn.Linear):
         wide.weight = nn.Parameter(weight if weight.device.type == "cuda" else weight.float(), requires_grad=False)
         if linear.bias is not None:
             wide.bias = nn.Parameter(linear.bias.detach().float(), requires_grad=False)
-        on_gpu = weight.device.type == "cuda" and wide.bias is not None
-        wide.register_buffer("with_bias", extended(weight, wide.bias) if on_gpu else None, persistent=False)
         return wide
 
     def forward(self, hidden: Tensor) -> Tensor:
         """Logits in float32."""
         if hidden.device.type != "cuda":
             return functional.linear(hidden.float(), self.weight, self.bias)
-        rows = hidden.flatten(0, -2)
-        if self.with_bias is not None and len(rows) >= MANY:
-            rows = functional.pad(rows, (0, BIAS_COLUMNS), value=1.0)
-            return self._product(rows, self.with_bias).unflatten(0, hidden.shape[:-1])
-        logits = self._product(rows, self.weight).unflatten(0, hidden.shape[:-1])
+        product = torch.mm(hidden.flatten(0, -2), self.weight.t(), out_dtype=torch.float32)[:, : self.out_features]
+        logits = product.unflatten(0, hidden.shape[:-1])
         return logits if self.bias is None else logits.add_(self.bias)
-
-    def _product(self, rows: Tensor, weight: Tensor) -> Tensor:
-        return torch.mm(rows, weight.t(), out_dtype=torch.float32)[:, : self.out_features]
-
-
-def extended(weight: Float[Tensor, "m d"], bias: Float[Tensor, " n"]) -> Float[Tensor, "m e"] | None:
-    """[W, b1, b2, b3, 0 ..] with b = b1 + b2 + b3 in the weight's half precision, so that [x, 1, 1 ..] times it is W x + b; None
-    if the numbers of the bias do not fit.
-
-    Added to logits, a bias is a pass over all of them, as long as the product.
-    """
-    left, parts = bias.float(), []
-    for _ in range(3):
-        parts.append(left.to(weight.dtype))
-        left = left - parts[-1].float()
-    if not bool((left.abs() <= 1e-7 * (1 + bias.abs())).all()):
-        return None
-    columns = functional.pad(torch.stack(parts, 1), (0, BIAS_COLUMNS - len(parts), 0, len(weight) - len(bias)))
-    return torch.cat([weight, columns], 1)
 
 
 def widen_output(network: Any) -> None:
@@ -218,15 +199,6 @@ def widen_output(network: Any) -> None:
         return
     if isinstance(output, nn.Linear) and output.weight.dtype in HALF_TYPES:
         network.set_output_embeddings(Float32Output.of(output))
-
-
-def _gathered(output: Any, positions: Tensor) -> Any:
-    """An encoder's output with the last hidden state at `positions` in place of the whole."""
-    states = rows_at(output[0], positions)
-    if isinstance(output, tuple):
-        return (states, *output[1:])
-    output["last_hidden_state"] = states
-    return output
 
 
 def rows_at(values: Float[Tensor, "n T m"], positions: Int[Tensor, "n p"]) -> Float[Tensor, "n p m"]:
@@ -361,46 +333,6 @@ class FunctionNetwork(nn.Module):
         ids = probe_texts(self.outputs)
         ids[:, 1::2] = mask_id
         return self(ids.to(self.place))
-
-
-class FunctionHead:
-    """Logits of a function at chosen positions: it computes all of them."""
-
-    position_by_position = False
-
-    def __init__(self, network: FunctionNetwork) -> None:
-        self.encoder = self.network = network
-
-    def __call__(self, ids: Int[Tensor, "n T"], positions: Int[Tensor, "n p"]) -> Float[Tensor, "n p V"]:
-        """Logits at `positions`; one call."""
-        return rows_at(self.network(ids), positions)
-
-    def logits_width(self, mask_id: int) -> int:
-        """The number of logits per position."""
-        return self.network.outputs
-
-
-class ShiftedHead:
-    """A head whose logits at position t - 1 predict the token at t; otherwise the head itself."""
-
-    def __init__(self, head: Any) -> None:
-        self.head = head
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self.__dict__["head"], name)
-
-    def __call__(self, ids: Int[Tensor, "n T"], positions: Int[Tensor, "n p"]) -> Float[Tensor, "n p V"]:
-        """Logits that predict the tokens at `positions`."""
-        logits: Tensor = self.head(ids, (positions - 1).clamp(min=0))
-        return logits
-
-
-class WholeRowCost(RowCost):
-    """The cost of a row whose logits are computed everywhere."""
-
-    def bytes(self, tokens: int, predicted: int) -> int:
-        """As if all tokens were predicted."""
-        return super().bytes(tokens, tokens)
 
 
 def probe_texts(tokens: int) -> Int[Tensor, "n T"]:

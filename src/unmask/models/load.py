@@ -27,9 +27,9 @@ if TYPE_CHECKING:
 else:
     Model = Annotated[Any, Loaded("unmask.models.load:load", "MaskedLM"), Written(short="-m", named=True, help=HELP)]
 
-KEPT = 2
+CACHED = 2
 _loaded: OrderedDict[object, MaskedLM] = OrderedDict()
-"""Models that were given by name: the KEPT that were used last, shared between threads."""
+"""Models that were given by name: the CACHED that were used last, shared between threads."""
 
 
 @checked
@@ -37,9 +37,6 @@ def load(
     name: str | os.PathLike[str] | None = None,
     device: str = "auto",
     dtype: str = "auto",
-    *,
-    shift: bool = False,
-    mask_token: str | None = None,
 ) -> MaskedLM:
     """Load a masked language model from a folder, or from the hub by name.
 
@@ -52,8 +49,6 @@ def load(
             for each device: cuda:0,1,2,3.
         dtype: auto, float32, bfloat16, float16 or float64; auto is float32 everywhere, also for weights stored in half
             precision.
-        shift: Logits predict the next position's token, as in some diffusion language models.
-        mask_token: The mask token, if the tokenizer does not name its own.
 
     >>> unmask.load().vocab_size
     8192
@@ -62,34 +57,31 @@ def load(
     from unmask.models.source import LOADING, english_model_path, state_of
 
     where = str(english_model_path() if name is None else name)
-    reading = {"shift": shift, "mask_token": mask_token}
     with LOADING:
-        key = (state_of(where), resolve_device(device), resolve_dtype(dtype), repr(reading))
+        key = (state_of(where), resolve_device(device), resolve_dtype(dtype))
         if key not in _loaded:
-            _loaded[key] = load_anew(where if name is not None else None, device, dtype, **reading)
-            while len(_loaded) > KEPT:
+            _loaded[key] = load_anew(name, device, dtype)
+            while len(_loaded) > CACHED:
                 _loaded.popitem(last=False)
         _loaded.move_to_end(key)
         return _loaded[key]
 
 
-def load_anew(name: Any = None, device: Any = "auto", dtype: Any = "auto", **reading: Any) -> MaskedLM:
+def load_anew(name: Any = None, device: Any = "auto", dtype: Any = "auto") -> MaskedLM:
     """`load`, without looking at what is loaded already; device and dtype may be torch's own objects."""
     from unmask.models.heads import widen_output
-    from unmask.models.loading import load_checkpoint, resolve_device, resolve_dtype, warn_of_pair_model
+    from unmask.models.loading import is_pair_model, load_checkpoint, resolve_device, resolve_dtype
     from unmask.models.masked_lm import MaskedLM
     from unmask.models.source import english_model_path
     from unmask.models.text.vocabulary import warn_of_few_tokens
 
-    known = inspect.signature(load).parameters
-    for option in reading:
-        if option not in known:
-            raise InputError(f"{option} is not an argument of load: use {', '.join(known)}")
     where = english_model_path() if name is None else name
-    warn_of_pair_model(Path(where))
-    network, tokenizer = load_checkpoint(where, resolve_device(device), resolve_dtype(dtype), reading.get("mask_token"))
+    if is_pair_model(Path(where)):
+        alone = "was trained to translate and never saw a text without its source: use it with unmask translate"
+        warnings.warn(f"model {str(where)!r} {alone}", UnmaskWarning, stacklevel=3)
+    network, tokenizer = load_checkpoint(where, resolve_device(device), resolve_dtype(dtype))
     widen_output(network)
-    model = MaskedLM(network, tokenizer, None, str(name or "the bundled model"), reading.get("shift", False))
+    model = MaskedLM(network, tokenizer, str(name or "the bundled model"))
     model.folder = Path(where) if Path(where).is_dir() else None
     if model.caution:
         warnings.warn(model.caution, UnmaskWarning, stacklevel=3)
@@ -106,9 +98,9 @@ def as_model(model: Model = None) -> MaskedLM:
 
 def loaded_anew(model: str | os.PathLike[str] | Callable[[], MaskedLM] | None) -> MaskedLM:
     """The model as it is read now, with the warnings of its loading."""
-    if isinstance(model, partial) and inspect.unwrap(model.func) is inspect.unwrap(load):
-        return load_anew(*model.args, **model.keywords)
-    return load_anew(model) if model is None or isinstance(model, str | os.PathLike) else model()
+    if callable(model) and not (isinstance(model, partial) and inspect.unwrap(model.func) is inspect.unwrap(load)):
+        return model()
+    return load_anew(**_arguments(model))
 
 
 def model_name(model: Model) -> str:
@@ -123,9 +115,7 @@ def on_device(model: Model, device: str) -> Callable[[], MaskedLM]:
 
     A folder is named by its absolute path: other processes may have other working folders.
     """
-    named: dict[str, Any] = {"name": model}
-    if isinstance(model, partial):
-        named = dict(inspect.signature(model.func).bind_partial(*model.args, **model.keywords).arguments)
+    named = _arguments(model)
     if isinstance(name := named.get("name"), str | os.PathLike) and os.path.isdir(folder := os.path.expanduser(name)):
         named["name"] = os.path.realpath(folder)
     if isinstance(model, partial) or model is None or isinstance(model, str | os.PathLike):
@@ -133,10 +123,16 @@ def on_device(model: Model, device: str) -> Callable[[], MaskedLM]:
     raise InputError("workers load the model themselves: give its folder or name, not a loaded model")
 
 
+def _arguments(model: Any) -> dict[str, Any]:
+    """The arguments by which a model will be loaded."""
+    if not isinstance(model, partial):
+        return {"name": model}
+    return dict(inspect.signature(model.func).bind_partial(*model.args, **model.keywords).arguments)
+
+
 def devices_of(model: Any) -> tuple[str, ...]:
     """The devices that loading names: "cuda:0,1" is ("cuda:0", "cuda:1"), "auto" is itself."""
-    bound = inspect.signature(model.func).bind_partial(*model.args, **model.keywords) if isinstance(model, partial) else None
-    parts = [part.strip() for part in str(bound.arguments.get("device", "auto") if bound else "auto").split(",")]
+    parts = [part.strip() for part in str(_arguments(model).get("device", "auto")).split(",")]
     return tuple(f"cuda:{part}" if number and part.isdigit() else part for number, part in enumerate(parts))
 
 

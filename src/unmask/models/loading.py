@@ -7,14 +7,13 @@ refused in one line. Code that lies in a checkpoint is never run: `trust_remote_
 
 from __future__ import annotations
 
-import warnings
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from unmask.errors import ModelError, UnmaskWarning
+from unmask.errors import ModelError
 from unmask.models import source as files
 from unmask.models.encoder.bert import BertMaskedLM, BertShape
 from unmask.models.heads import refuse_causal, refuse_type
@@ -25,13 +24,11 @@ DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch
 DEVICES = "use auto, cpu, cuda or cuda:N"
 UNLIMITED = 10**9
 WEIGHTS = "model.safetensors"
-UNUSED_BY_LOGITS = ("bert.pooler.", "cls.seq_relationship.", "bert.embeddings.position_ids", "bert.embeddings.token_type_ids")
 OLD_NAMES = {"LayerNorm.gamma": "LayerNorm.weight", "LayerNorm.beta": "LayerNorm.bias"}
 COUNTS = ("vocab_size", "hidden_size", "num_hidden_layers", "num_attention_heads", "intermediate_size")
 LEARNED, ROTARY = ("absolute", None), ("rotary", "rope")
 """Values of position_embedding_type that transformers computes; the second only where the architecture has rotary positions."""
-PAIR_FILE = "translation.json"
-"""In the folder of a model that was trained to translate (`unmask.translation.pairs`)."""
+PAIR_FILE = "translation.json"  # In the folder of a model that was trained to translate (`unmask.translation.pairs`).
 
 
 def resolve_device(device: str | torch.device) -> torch.device:
@@ -66,20 +63,11 @@ def is_pair_model(folder: Path) -> bool:
     return (folder / PAIR_FILE).is_file()
 
 
-def warn_of_pair_model(folder: Path) -> None:
-    """Warn of a model that was trained to translate."""
-    if is_pair_model(folder):
-        alone = "was trained to translate and never saw a text without its source: use it with unmask translate"
-        warnings.warn(f"model {str(folder)!r} {alone}", UnmaskWarning, stacklevel=4)
-
-
-def load_checkpoint(
-    name_or_path: str | Path, device: torch.device, dtype: torch.dtype, mask_token: str | None = None
-) -> tuple[nn.Module, Any]:
+def load_checkpoint(name_or_path: str | Path, device: torch.device, dtype: torch.dtype) -> tuple[nn.Module, Any]:
     """The network in evaluation mode on `device`, and its tokenizer; see `load_network` and `load_tokenizer`."""
     source = Source(str(name_or_path))
     with LOADING:
-        return load_network(source, device, dtype), load_tokenizer(source, mask_token)
+        return load_network(source, device, dtype), load_tokenizer(source)
 
 
 def load_network(source: Source, device: torch.device, dtype: torch.dtype) -> nn.Module:
@@ -117,7 +105,7 @@ def _tensors_for(network: BertMaskedLM, path: Path) -> dict[str, Tensor] | None:
     for name, tensor in files.read_tensors(path).items():
         for old, new in OLD_NAMES.items():
             name = name.removesuffix(old) + new if name.endswith(old) else name
-        if not name.startswith(UNUSED_BY_LOGITS):
+        if not files.unused_by_logits(name):
             tensors[name] = tensor
     types = {name: tensor.dtype for name, tensor in tensors.items()}
     for name, of in network.tied().items():
@@ -142,17 +130,12 @@ def load_causal(name: str) -> tuple[Any, Any]:
     """A causal language model and its tokenizer, from a folder or a hub name, as safely as a masked one."""
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
-    make: Any = AutoModelForCausalLM
     try:
         source = Source(name)
         with quiet_transformers():
-            safely: dict[str, Any] = {"local_files_only": source.files_only, "trust_remote_code": False}
-            config = _load_config(source)
-            tokenizer = AutoTokenizer.from_pretrained(source.name, **safely)
-            network, report = make.from_pretrained(source.name, config=config, **safely, output_loading_info=True)
-        files.refuse_misfit(source.name, network.base_model_prefix + ".", report["missing_keys"], report["unexpected_keys"])
-        if source.local:
-            files.refuse_whole_numbers(files.stored_types(source.folder), source.name)
+            config, local = _load_config(source), source.files_only
+            tokenizer = AutoTokenizer.from_pretrained(source.name, local_files_only=local, trust_remote_code=False)
+            network = _load_as(AutoModelForCausalLM, source, config, trust_remote_code=False)
         files.refuse_non_finite(network, source.name)
         embeddings = len(network.get_input_embeddings().weight)
         refuse_foreign_tokenizer(tokenizer, embeddings, source.name, ("bos", "eos"))
@@ -239,14 +222,24 @@ def _refuse_other_kinds(config: Any, source: Source) -> None:
 def _load_masked_lm(source: Source, config: Any, dtype: torch.dtype) -> nn.Module:
     from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING, MODEL_FOR_MASKED_LM_MAPPING
 
+    masked = type(config) in MODEL_FOR_MASKED_LM_MAPPING
+    kind = (MODEL_FOR_MASKED_LM_MAPPING if masked else MODEL_FOR_CAUSAL_LM_MAPPING)[type(config)]
+    network = _load_as(kind, source, config, dtype=dtype)
+    if not masked:
+        network.config.use_cache = False
+        tokens = network.get_input_embeddings().num_embeddings
+        refuse_causal(lambda ids: network(input_ids=ids).logits, 0, tokens, network.device, repr(source.name))
+    return network
+
+
+def _load_as(kind: Any, source: Source, config: Any, **options: Any) -> Any:
+    """A network of one of transformers' classes; refused if its tensors are not those of the files."""
     if source.local:
         files.weight_files(source.folder)  # raises if there are none
-    masked = type(config) in MODEL_FOR_MASKED_LM_MAPPING
-    kind: Any = (MODEL_FOR_MASKED_LM_MAPPING if masked else MODEL_FOR_CAUSAL_LM_MAPPING)[type(config)]
     safely = {"local_files_only": source.files_only, "weights_only": True}
     checked = {"output_loading_info": True, "ignore_mismatched_sizes": True}
     try:
-        network, report = kind.from_pretrained(source.name, config=config, dtype=dtype, **safely, **checked)
+        network, report = kind.from_pretrained(source.name, config=config, **safely, **checked, **options)
     except Exception as error:
         raise ModelError(files.why_not_read(error, source.name)) from None
     misshapen = [str(entry[0]) for entry in report["mismatched_keys"]]
@@ -254,10 +247,6 @@ def _load_masked_lm(source: Source, config: Any, dtype: torch.dtype) -> nn.Modul
     files.refuse_misfit(source.name, prefix, report["missing_keys"], report["unexpected_keys"], misshapen)
     if source.local:
         files.refuse_whole_numbers(files.stored_types(source.folder), source.name)
-    if not masked:
-        network.config.use_cache = False
-        tokens = network.get_input_embeddings().num_embeddings
-        refuse_causal(lambda ids: network(input_ids=ids).logits, 0, tokens, network.device, repr(source.name))
     return network
 
 

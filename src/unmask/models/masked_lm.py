@@ -22,7 +22,7 @@ from unmask.models.batching import RowBatches, RowCost, default_budget, passes
 from unmask.models.conditional_model import ConditionalModel
 from unmask.models.encoder.encoder import Encoder, Substitution, agree, find_encoder, plain_logits, shared_logits
 from unmask.models.encoder.layers import HALF_TYPES
-from unmask.models.heads import FunctionNetwork, WholeRowCost, caution, head_of, refuse_causal, refuse_type
+from unmask.models.heads import FunctionNetwork, caution, head_of, refuse_causal, refuse_type
 from unmask.models.load import load_anew
 from unmask.models.loading import input_size, longest_text, resolve_device
 from unmask.models.text.blanks import cloze_of
@@ -41,9 +41,7 @@ class MaskedLM(ConditionalModel):
     The constructor wraps a network of transformers and its tokenizer, and puts it in evaluation mode; `load` reads a checkpoint,
     and `of` takes any function.
 
-    memory_budget   bytes for the activations of one batch of rows [default: half of a GPU's free memory, 512 MiB on a CPU]
-    name            what messages call it
-    shift           whether logits at position t - 1 predict the token at t, as in some diffusion language models
+    name   what messages call it
 
     >>> model = unmask.MaskedLM.load()
     >>> model.vocab_size, model.cloze("A [MASK] barked.").block
@@ -55,36 +53,35 @@ class MaskedLM(ConditionalModel):
         self,
         network: nn.Module,
         tokenizer: Any,
-        memory_budget: int | None = None,
         name: str = "the model",
-        shift: bool = False,
     ) -> None:
-        refuse_unusable(network, tokenizer, name)
-        if memory_budget is not None:
-            checks.whole("memory_budget", memory_budget, 1, checks.MOST_BYTES)
+        if not all(hasattr(network, part) for part in ("config", "base_model", "get_input_embeddings")):
+            raise InputError(f"network {checks.shown(network)} is not one of transformers: give what from_pretrained returns")
+        refuse_tokenizer(tokenizer)
+        refuse_type(network.config, name)
         self.name, self.network, self.tokenizer = name, network.eval(), tokenizer
         first = next(network.parameters())
         self.device, self.dtype = first.device, first.dtype
         self.max_length = longest_text(network, tokenizer)
         self.input_size = input_size(network)
         refuse_foreign_tokenizer(tokenizer, self.input_size, name)
-        self.shift, self.head = shift, head_of(network, name, shift)
+        self.head = head_of(network, name)
         self.caution = caution(network.config, name, self.dtype)
         self.vocab_size = self.head.logits_width(tokenizer.mask_token_id)
         self.words = TextTokenizer(tokenizer, self.vocab_size)
         self.mask_id, self.special_ids = self.words.mask_id, self.words.special_ids
         if not self.regular_ids:
             raise ModelError(f"the tokenizer of {name} has only special tokens: use the one that the model was trained with")
-        self.batches = RowBatches(memory_budget or default_budget(self.device))
-        self.cost = (WholeRowCost if isinstance(network, FunctionNetwork) else RowCost).of(network, self.vocab_size)
-        self.encoder = None if shift else find_encoder(network)
-        self._checked_lengths: set[int] = set()
-        self._checked_for_one: set[int] = set()
+        self.batches = RowBatches(default_budget(self.device))
+        self.cost = RowCost.of(network, self.vocab_size, isinstance(network, FunctionNetwork))
+        self.encoder = find_encoder(network)
+        self._agreed: set[tuple[str, int]] = set()
 
     @classmethod
-    def load(cls, *args: Any, **options: Any) -> MaskedLM:
-        """As `unmask.load`, which has the arguments; never a model that is loaded already."""
-        return load_anew(*args, **options)
+    @checked
+    def load(cls, name: Any = None, device: Any = "auto", dtype: Any = "auto") -> MaskedLM:
+        """As `unmask.load`; never a model that is loaded already."""
+        return load_anew(name, device, dtype)
 
     @classmethod
     @checked
@@ -93,9 +90,7 @@ class MaskedLM(ConditionalModel):
         function: Callable[..., Any],
         tokenizer: Any,
         mask_id: int | None = None,
-        shift: bool = False,
         device: str | torch.device | None = None,
-        memory_budget: int | None = None,
         name: str = "the function",
     ) -> MaskedLM:
         """Any function from token ids (n, T) to logits (n, T, V), or to an object that has them as `logits`, as a model.
@@ -111,7 +106,7 @@ class MaskedLM(ConditionalModel):
         if isinstance(function, nn.Module):
             function.eval()
         network = FunctionNetwork(function, tokenizer, None if device is None else resolve_device(device))
-        model = cls(network, tokenizer, memory_budget, name, shift=shift)
+        model = cls(network, tokenizer, name)
         refuse_causal(network, model.mask_id, network.outputs, model.device, name)
         return model
 
@@ -126,12 +121,11 @@ class MaskedLM(ConditionalModel):
 
     @cached_property
     def fingerprint(self) -> str:
-        """Identifies the model: its weights, tokenizer and `shift`; a function by its logits of a few texts, too."""
-        further = [self.words.serialised(), *(["shift"] if self.shift else [])]
+        """Identifies the model: its weights and tokenizer; a function by its logits of a few texts, too."""
         if isinstance(self.network, FunctionNetwork):
             probed = {"probed": self.network.probed(self.mask_id)}
-            return fingerprint(self.network.state_dict() | probed, *further, str(self.mask_id))
-        return fingerprint(self.network.state_dict(), *further)
+            return fingerprint(self.network.state_dict() | probed, self.words.serialised(), str(self.mask_id))
+        return fingerprint(self.network.state_dict(), self.words.serialised())
 
     @checked
     def cloze(self, text: str, positions: Sequence[int] | None = None, targets: Sequence[str] | None = None) -> Cloze:
@@ -145,9 +139,7 @@ class MaskedLM(ConditionalModel):
 
     def around(self) -> tuple[list[int], list[int]]:
         """The special ids that the tokenizer puts before and after a text."""
-        special = set(self.special_ids)
-        before, after = self.words.around()
-        return [i for i in before if i in special], [i for i in after if i in special]
+        return self.words.around()
 
     @checked
     def decode(self, ids: Sequence[int] | Tensor) -> list[str]:
@@ -186,10 +178,8 @@ class MaskedLM(ConditionalModel):
 
         States as wide as the vocabulary are not offered: those who keep conditionals tell states from logits by their width.
         """
-        if self.cost.width == self.vocab_size:
-            return False
         first, ends = ids[:1].to(self.device), torch.tensor([[0, ids.shape[1] - 1]], device=self.device)
-        if self._for_one_position(first, ends[:, :1]) is None:
+        if self.cost.width == self.vocab_size or self._for_one_position(first, ends[:, :1]) is None:
             return False
         return self._agree(self.logits_of(self.states(first, ends)[0]), lambda head: head(first, ends)[0])
 
@@ -225,13 +215,9 @@ class MaskedLM(ConditionalModel):
         encoder = self.encoder
         if encoder is None or not self.head.position_by_position or encoder.has_padding(ids):
             return None
-        if ids.shape[1] not in self._checked_for_one:
-            row, at = ids[:1], positions[:1]
-            if not self._agree(self._at_one(encoder, row, at)[:, 0], lambda head: head(row, at)[:, 0]):
-                self.encoder = None
-                return None
-            self._checked_for_one.add(ids.shape[1])
-        return encoder
+        row, at = ids[:1], positions[:1]
+        fast, slow = partial(self._at_one, encoder, row, at), lambda head: head(row, at)
+        return encoder if self._agreed_at("one", ids.shape[1], fast, slow) else None
 
     def substitutions(
         self, ids: Sequence[int], vary: Sequence[int], values: Int[Tensor, "n v"], predict: int
@@ -261,12 +247,11 @@ class MaskedLM(ConditionalModel):
 
         It waits for a GPU only at the end.
         """
-        worst: Tensor | None = None
+        largest: list[Tensor] = []
         for rows, logits in parts:
-            largest = logits.amax()
-            worst = largest if worst is None else torch.maximum(worst, largest)
+            largest.append(logits.amax())
             yield rows, logits
-        if worst is not None and not bool(worst.isfinite()):
+        if largest and not bool(torch.stack(largest).isfinite().all()):
             raise self.not_finite()
 
     def not_finite(self) -> ModelError:
@@ -283,13 +268,18 @@ class MaskedLM(ConditionalModel):
         if encoder is None or encoder.unseen is not None or encoder.has_padding(text):
             return None
         logits_of = partial(shared_logits, self.head, Substitution(encoder, text, vary, predict))
-        if len(text) not in self._checked_lengths and len(values):
-            sample = values[[0, len(values) // 2]]
-            if not self._agree(logits_of(sample), lambda head: plain_logits(head, text, vary, predict, sample)):
+        sample = values[[0, len(values) // 2]] if len(values) else values
+        fast, slow = partial(logits_of, sample), lambda head: plain_logits(head, text, vary, predict, sample)
+        return logits_of if not len(values) or self._agreed_at("shared", len(text), fast, slow) else None
+
+    def _agreed_at(self, path: str, tokens: int, fast: Callable[[], Tensor], slow: Callable[[Any], Tensor]) -> bool:
+        """Whether a fast path gives the network's own logits for a first text of this length; if not, all are given up."""
+        if (path, tokens) not in self._agreed:
+            if not self._agree(fast(), slow):
                 self.encoder = None
-                return None
-            self._checked_lengths.add(len(text))
-        return logits_of
+                return False
+            self._agreed.add((path, tokens))
+        return True
 
     def _agree(self, fast: Tensor, slow: Callable[[Any], Tensor]) -> bool:
         """Whether the fast path gives the logits `slow(head)` of the network's own forward pass."""
@@ -298,14 +288,6 @@ class MaskedLM(ConditionalModel):
             return slow(head_of(copy.deepcopy(self.network).float(), self.name))
 
         return agree(fast, slow(self.head), self.dtype, type(self.network).__name__, wide)
-
-
-def refuse_unusable(network: Any, tokenizer: Any, name: str) -> None:
-    """Raise if the two are not a model and a tokenizer of transformers, or of our own, or if the type is refused."""
-    if not all(hasattr(network, part) for part in ("config", "base_model", "get_input_embeddings")):
-        raise InputError(f"network {checks.shown(network)} is not one of transformers: give what from_pretrained returns")
-    refuse_tokenizer(tokenizer)
-    refuse_type(network.config, name)
 
 
 def refuse_tokenizer(tokenizer: Any, masked: bool = True) -> None:

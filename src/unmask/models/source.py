@@ -1,8 +1,7 @@
 """A checkpoint's files: a folder on disk or a name on the hub (its cache, if the hub is out of reach), and the tensors in it.
 
-Loading takes turns: transformers keeps settings of the whole process, which a load changes and puts back. A forked child inherits
-locks as they are, and OpenMP threads that do not exist in it and would be waited for. So a fork waits until no load is under way,
-and the child computes with one thread.
+Loading takes turns: transformers keeps settings of the whole process, which a load changes and restores. A forked child inherits
+locks, and OpenMP threads that do not exist in it: a fork waits for a load under way, and the child computes with one thread.
 
 Tensors are read without running code. A network that lacks a tensor, or that ignores one of its encoder, is refused.
 """
@@ -34,8 +33,7 @@ SHOWN = 3
 WEIGHT_FILES = ("model.safetensors", "model.safetensors.index.json", "pytorch_model.bin", "pytorch_model.bin.index.json")
 VOCABULARY = "vocabulary"
 """In the metadata of a safetensors file that `unmask train` wrote: `vocabulary_hash` of the model's tokenizer."""
-LOADING = threading.RLock()
-"""Held while a checkpoint is read."""
+LOADING = threading.RLock()  # Held while a checkpoint is read
 
 
 def _in_child() -> None:
@@ -86,13 +84,7 @@ class Source:
         path = self.folder / "config.json"
         if not path.is_file():
             raise ModelError(f"folder {self.name!r} has no config.json: give a checkpoint saved with save_pretrained")
-        try:
-            config = json.loads(path.read_text(encoding="utf-8"))
-        except (ValueError, OSError, RecursionError) as error:
-            raise ModelError(f"{str(path)!r} is not valid JSON ({first_line(error)}): save the checkpoint again") from None
-        if not isinstance(config, dict):
-            raise ModelError(f"{str(path)!r} is not understood (it holds no JSON object): save the checkpoint again")
-        return config
+        return read_json(path, "save the checkpoint again")
 
 
 def english_model_path() -> Path:
@@ -131,6 +123,17 @@ def state_of(where: str) -> tuple[object, ...]:
     return (folder, *files, above.stat().st_mtime_ns if above.is_file() else None)
 
 
+def read_json(path: Path, remedy: str) -> dict[str, Any]:
+    """The JSON object that a file holds."""
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+        if not isinstance(content, dict):
+            raise ValueError("it holds no JSON object")
+    except (ValueError, OSError, RecursionError) as error:
+        raise ModelError(f"{str(path)!r} is not valid JSON ({first_line(error)}): {remedy}") from None
+    return content
+
+
 def first_line(error: BaseException) -> str:
     """The first line of an error of another library, cut to fit inside a message of one line."""
     text = str(error).strip() or type(error).__name__
@@ -148,8 +151,6 @@ def weight_files(folder: Path) -> list[Path]:
             return sorted({folder / Path(name).name for name in json.loads(path.read_text())["weight_map"].values()})
         except Exception as error:
             raise ModelError(why_not_read(error, str(path))) from None
-    if files := sorted(folder.glob("*.safetensors")) or sorted(folder.glob("pytorch_model*.bin")):
-        return files
     raise ModelError(f"folder {str(folder)!r} has no weights: put model.safetensors beside config.json")
 
 
@@ -239,7 +240,7 @@ def refuse_misfit(
 
     `prefix` begins the names of the encoder's tensors. Other heads may lie beside; a warning names them.
     """
-    missing, unexpected = _that_matter(missing), _that_matter(unexpected)
+    missing, unexpected = (sorted(name for name in names if not unused_by_logits(name)) for names in (missing, unexpected))
     encoder = [name for name in unexpected if name.startswith(prefix)]
     part = "encoder" if any(name.startswith(prefix) for name in missing) else "language-model head"
     beside = f", while {len(unexpected)} of the file have no place ({_listed(unexpected)})" if unexpected else ""
@@ -268,8 +269,9 @@ def refuse_non_finite(network: nn.Module, source: str) -> None:
             )
 
 
-def _that_matter(names: Collection[str]) -> list[str]:
-    return sorted(name for name in names if not any(part in name for part in UNUSED_BY_LOGITS))
+def unused_by_logits(name: str) -> bool:
+    """Whether a tensor is that of another head, or fixed numbers."""
+    return any(part in name for part in UNUSED_BY_LOGITS)
 
 
 def _listed(names: Collection[str]) -> str:

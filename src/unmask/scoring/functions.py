@@ -55,7 +55,7 @@ from unmask.sampling.registry import entry_of
 from unmask.sampling.target import Target
 from unmask.scoring.batch import GPU_LOGITS, Scored, TextBatch, text_seed
 from unmask.scoring.registry import AnyOrder, DecoderLaw, MaskedRange, OrderBounds, Score
-from unmask.tables.lattice import along_orders_and_lost, lattice, log_mean_of_sampled, random_orders
+from unmask.tables.lattice import along_orders, lattice, log_mean_of_sampled, random_orders
 from unmask.tables.revealing import Conditionals, logit_rows, lost_nats, outside, regular_tokens
 
 ROWS_TOGETHER = 2**16
@@ -261,7 +261,7 @@ def _exact(conditionals: Conditionals, batch: TextBatch, names: Sequence[str]) -
         extra = {"se": torch.zeros_like(log_mean), "mean_log": orders.mean_log, "special": log_mean - orders.whole.log_mean}
         scored[AnyOrder.name] = Scored(log_mean, extra=extra)
     if OrderBounds.name in names:
-        scored[OrderBounds.name] = _order_bounds(orders.best()[0], orders.worst()[0], exact=True)
+        scored[OrderBounds.name] = _order_bounds(orders.best, orders.worst, exact=True)
     return scored
 
 
@@ -270,7 +270,7 @@ def _sampled(conditionals: Conditionals, batch: TextBatch, options: AnyOrder | O
         random_orders(1, options.orders, batch.sites.shape[1], torch.Generator().manual_seed(text_seed(options.seed, ids, sites)))
         for ids, sites in zip(batch.ids, batch.sites, strict=True)
     ]
-    log_p, lost = along_orders_and_lost(conditionals, batch.ids, batch.sites, torch.cat(drawn).to(conditionals.model.device))
+    log_p, lost = along_orders(conditionals, batch.ids, batch.sites, torch.cat(drawn).to(conditionals.model.device))
     log_mean, se = log_mean_of_sampled(log_p)
     extra = {"se": se, "mean_log": log_p.mean(1), "special": log_mean - log_mean_of_sampled(log_p - lost)[0]}
     return {

@@ -63,8 +63,7 @@ class Questions:
     """Answers requests on one model, and caches the latest joints for what is asked about them next."""
 
     def __init__(self, model: MaskedLM) -> None:
-        self._alone, self._turn = model, FairLock()
-        self.model = shared(model, self._turn)
+        self.model = shared(model, FairLock())
         self._typed = re.compile(rf"{BLANKS_AS_TYPED}|{re.escape(model.words.mask_token)}")
         self._cache, self._lock = OrderedDict[tuple[object, ...], Comparison](), threading.Lock()
         self.noun = "residue" if model.words.by_character else "word"
@@ -222,8 +221,7 @@ class Questions:
 
     def _candidates(self, cloze: Cloze, asked: Values) -> int | None:
         """The candidates of each blank as the verb will be given them; refuses a joint that is too large to be served."""
-        with self._turn:  # the default follows the speed of the model itself, which is measured while no other job has a batch
-            plan = plan_candidates(self._alone, cloze, asked["candidates"], asked["exact"], force=True)
+        plan = plan_candidates(self.model, cloze, asked["candidates"], asked["exact"], force=True)
         what = f"{len(plan.sizes)} blanks of {plan.size:,} candidates take {{}} passes"
         limits.refuse_more(pass_count(plan.sizes), limits.MOST_PASSES, what, f"consider fewer {self.noun}s, or {COMMAND}")
         return None if asked["exact"] else plan.size

@@ -9,15 +9,12 @@ where m_t is the model's distribution with every blank masked and w_s is m_s ove
 alone misses tokens that are likely only beside the right neighbour (the second half of a name); the second costs a few passes.
 Special tokens ([CLS], [PAD], [MASK], [UNK], ...) are outside the support of a filled text and are never candidates.
 
-The default n follows the model's speed: 512 for a pair with a model as fast as the bundled one. A measured speed varies with the
-machine's load, and so would the answer. A pass is therefore estimated from the model's size, at SPEED multiplications per second;
-a measurement, in processor time of one thread, counts only if it is more than FAR times away (a GPU, many cores).
+The default n follows the model's size, at SPEED multiplications per second: 512 for a pair with a model as small as the bundled
+one. A measured speed would vary with the machine's load, and so would the answer.
 """
 
 from __future__ import annotations
 
-import threading
-import time
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -31,7 +28,7 @@ from unmask.cloze import Cloze
 from unmask.errors import InputError
 from unmask.models.conditional_model import ConditionalModel
 from unmask.runs.progress import Progress
-from unmask.tables.revealing import kept_with_first, regular_tokens, token_sets
+from unmask.tables.revealing import regular_tokens, token_sets
 from unmask.tables.unary import grouped, masked_logits, pass_count, rows_at_once
 
 SMALL_VOCABULARY = 64
@@ -39,12 +36,12 @@ SMALL_VOCABULARY = 64
 LARGEST_DEFAULT = 512
 MOST_PASSES = 1500
 LEAST_PASSES = 24
-SECONDS = 3.5
-"""Limits of a default answer: passes, and seconds as `seconds_per_pass` estimates them; mostly about two."""
+SECONDS = 3.5  # Limits of a default answer: passes, and seconds as `seconds_per_pass` estimates them; mostly about two
 MAX_PASSES = 200_000
 MAX_CELLS = 1_000_000_000
 """Beyond these a joint is refused unless asked for with force: hours on a CPU, and gigabytes for each table."""
 MOST_CANDIDATES = 10**7
+SPEED = {"cpu": 50e9, "cuda": 1e13}  # Multiplications per second of two ordinary cores, and of an ordinary GPU
 NEIGHBOURS = 64
 """How many likely tokens of every other blank the second term of the score looks at; a slow model takes fewer."""
 
@@ -247,45 +244,6 @@ def _given_sets(candidates: Sequence[Sequence[int]], regular: Tensor, sites: int
     return tuple(tokens.to(regular.device) for tokens in token_sets("candidate", candidates, sites, check))
 
 
-SPEED = 50e9
-"""Multiplications per second of two ordinary cores."""
-FAR = 4.0
-ROWS = {"cpu": 8, "cuda": 64}
-REPEATS = 3
-_measuring = threading.Lock()
-
-
 def seconds_per_pass(model: ConditionalModel, tokens: int) -> float:
-    """Seconds that one pass of a text of `tokens` tokens takes, in batches."""
-    count = model.multiplications(tokens)
-    with _measuring:
-        return _seconds(model, tokens, None if count is None else count / SPEED)
-
-
-@kept_with_first
-def _seconds(model: ConditionalModel, tokens: int, estimate: float | None) -> float:
-    fastest = float("inf")
-    for _ in range(REPEATS):
-        fastest = min(fastest, _measured(model, tokens))
-        if estimate is not None and estimate / FAR < fastest < estimate * FAR:
-            return estimate
-    return fastest
-
-
-def _measured(model: ConditionalModel, tokens: int) -> float:
-    """Seconds per pass of one small batch; one core is counted as two, so that one thread and two give the same answers."""
-    kind, threads = model.device.type, torch.get_num_threads()
-    rows = ROWS.get(kind, ROWS["cuda"])
-    ids = regular_tokens(model)[:1].repeat(rows, tokens)
-    where = torch.zeros((rows, 1), dtype=torch.long, device=model.device)
-    if kind != "cpu":
-        start = time.perf_counter()
-        model.logits(ids, where).sum().item()
-        return (time.perf_counter() - start) / rows
-    torch.set_num_threads(1)
-    try:
-        start = time.thread_time()
-        model.logits(ids, where)
-        return (time.thread_time() - start) / rows / max(2, threads)
-    finally:
-        torch.set_num_threads(threads)
+    """About how many seconds one pass of a text of `tokens` tokens takes, in batches."""
+    return (model.multiplications(tokens) or 0) / SPEED.get(model.device.type, SPEED["cuda"])

@@ -51,8 +51,7 @@ from unmask.errors import InputError
 from unmask.models.conditional_model import ConditionalModel
 from unmask.tables.revealing import Conditionals
 
-MOST_SITES = 16
-"""65,535 passes, and 8 MiB of numbers, per text."""
+MOST_SITES = 16  # 65,535 passes, and 8 MiB of numbers, per text
 PASS = {torch.float64: 2.0**-42, torch.float32: 2.0**-13, torch.float16: 2.0**-6, torch.bfloat16: 2.0**-3}
 """d, in nats, by the format in which the network computes."""
 
@@ -86,19 +85,15 @@ class Lattice:
         """The mean of log p_o(x) over all orders, at most log p(x)."""
         return self._recursion(lambda terms: terms.mean(2))[:, -1]
 
-    def best(self) -> tuple[Float[Tensor, " n"], Int[Tensor, "n k"]]:
-        """The largest log p_o(x), and its order. Not a probability: which order is best depends on hidden values."""
-        return self._extreme(lambda terms: terms.amax(2), lambda terms: terms.argmax(1))
+    @property
+    def best(self) -> Float[Tensor, " n"]:
+        """The largest log p_o(x). Not a probability: which order is best depends on hidden values."""
+        return self._recursion(lambda terms: terms.amax(2))[:, -1]
 
-    def worst(self) -> tuple[Float[Tensor, " n"], Int[Tensor, "n k"]]:
-        """The smallest log p_o(x), and its order."""
-        return self._extreme(lambda terms: terms.amin(2), lambda terms: terms.argmin(1))
-
-    def along(self, orders: Int[Tensor, "m k"]) -> Float[Tensor, "n m"]:
-        """log p_o(x) of each text in each order; an order lists the sites by their index 0..k-1."""
-        orders = orders.to(self.log_q.device)
-        bits = 1 << orders
-        return self.log_q[:, bits.cumsum(1) - bits, orders].sum(2)
+    @property
+    def worst(self) -> Float[Tensor, " n"]:
+        """The smallest log p_o(x)."""
+        return self._recursion(lambda terms: terms.amin(2))[:, -1]
 
     def _recursion(self, combine: Callable[[Tensor], Tensor]) -> Tensor:
         """value(S) = combine over i in S of value(S - i) + log q(x_i | x_{S - i}), from value(empty) = 0 upwards."""
@@ -107,20 +102,6 @@ class Lattice:
             before = sets[:, None] - (1 << inside)
             value[:, sets] = combine(value[:, before] + self.log_q[:, before, inside])
         return value
-
-    def _extreme(self, combine: Callable[[Tensor], Tensor], choose: Callable[[Tensor], Tensor]) -> tuple[Tensor, Tensor]:
-        value = self._recursion(combine)
-        texts = torch.arange(len(value), device=value.device)
-        revealed = torch.full_like(texts, value.shape[1] - 1)
-        order = torch.empty((len(value), self.sites), dtype=torch.long, device=value.device)
-        members = revealed_sets(self.sites, value.device)
-        for step in reversed(range(self.sites)):
-            inside = members[revealed].nonzero()[:, 1].reshape(len(value), step + 1)
-            before = revealed[:, None] - (1 << inside)
-            terms = value[texts[:, None], before] + self.log_q[texts[:, None], before, inside]
-            order[:, step] = inside[texts, choose(terms)]
-            revealed = revealed - (1 << order[:, step])
-        return value[:, -1], order
 
 
 def lattice(conditionals: Conditionals, texts: Int[Tensor, "n T"], sites: Int[Tensor, "n k"]) -> Lattice:
@@ -148,15 +129,9 @@ def lattice(conditionals: Conditionals, texts: Int[Tensor, "n T"], sites: Int[Te
 
 def along_orders(
     conditionals: Conditionals, texts: Int[Tensor, "n T"], sites: Int[Tensor, "n k"], orders: Int[Tensor, "n m k"]
-) -> Float[Tensor, "n m"]:
-    """log p_o(x) of text n in each of its m orders (site indices 0..k-1): at most m k passes per text, for any k."""
-    return along_orders_and_lost(conditionals, texts, sites, orders)[0]
-
-
-def along_orders_and_lost(
-    conditionals: Conditionals, texts: Int[Tensor, "n T"], sites: Int[Tensor, "n k"], orders: Int[Tensor, "n m k"]
 ) -> Float[Tensor, "2 n m"]:
-    """The same, and how many nats lower each is where q runs over the whole vocabulary and not over the support."""
+    """log p_o(x) of text n in each of its m orders (site indices 0..k-1), and how many nats lower each is where q runs over the
+    whole vocabulary and not over the support: at most m k passes per text, for any k."""
     texts, sites = _prepared(conditionals.model, texts, sites)
     n, m, k = orders.shape
     if (n, k) != tuple(sites.shape) or bool((orders.sort(2).values != torch.arange(k, device=orders.device)).any()):
@@ -275,15 +250,12 @@ def log_sum(log_probs: Iterable[float]) -> float:
 
 
 HIDDEN = -1
-State = tuple[int, ...]
-"""The number of the variant, then for each of its sites the token revealed, or HIDDEN."""
+State = tuple[int, ...]  # The number of the variant, then for each of its sites the token revealed, or HIDDEN
 MOST_LISTED = 256
 LEAST_LISTED = 8
 """How many of the likeliest tokens of a hidden site become states of their own: default maximum, and minimum."""
-LEAST_FLOW = 1e-6
-"""Below this flow a state is not listed; it still counts in the bound, and in p(x)."""
-LEAST = 1e-300
-"""Stands in the bound for every probability above 0 that is smaller."""
+LEAST_FLOW = 1e-6  # Below this flow a state is not listed; it still counts in the bound, and in p(x)
+LEAST = 1e-300  # Stands in the bound for every probability above 0 that is smaller
 Numbers = NDArray[np.float64]
 
 
@@ -331,19 +303,23 @@ class Exploration:
         self,
         conditionals: Conditionals,
         variants: Sequence[Variant],
-        most_listed: int = MOST_LISTED,
+        listed: int = 0,
         rounding: Rounding | None = None,
     ) -> None:
         self.conditionals = conditionals
         self.rounding = rounding or Rounding.of(conditionals.model.dtype)
-        self.most_listed = most_listed
+        self.most_listed = max(MOST_LISTED, listed)
         self.variants = list(variants)
         self.states: list[State] = []
         self.index: dict[State, int] = {}
         self.hidden = array("b")
         self.passed = bytearray()
         self.bytes = 0
-        self._allowed = [self._allowed_of(variant) for variant in self.variants]
+        every = torch.ones(conditionals.model.vocab_size, dtype=torch.bool, device=conditionals.model.device)
+        self._allowed = [
+            None if v.allowed is None else torch.stack([every if some is None else some.to(every.device) for some in v.allowed])
+            for v in self.variants
+        ]
         self._rows: dict[int, NDArray[Any]] = {}
         self._levels: dict[int, _Level] = defaultdict(_Level)
         self.roots = [self.number((v, *[HIDDEN] * variant.sites)) for v, variant in enumerate(self.variants)]
@@ -434,12 +410,9 @@ class Exploration:
             largest = np.maximum(np.maximum.reduceat(moves, np.cumsum(sizes) - sizes), level.joined("group_rest"))
             limit[parents] = 0
             np.add.at(limit, parents, np.where(largest > 0, np.maximum(largest / hidden, LEAST), 0))
-        return max(self._outward(variant, float(limit[root])) for variant, root in zip(self.variants, self.roots, strict=True))
-
-    def _outward(self, variant: Variant, limit: float) -> float:
-        if not (variant.weight > 0 and limit > 0):
-            return 0.0
-        return max(exp(self.rounding.high(variant.log_weight + log(limit), variant.sites)), LEAST)
+        known = zip(self.variants, limit[self.roots].tolist(), strict=True)
+        left = [(variant.log_weight + log(most), variant.sites) for variant, most in known if variant.weight > 0 and most > 0]
+        return max((max(exp(self.rounding.high(*one)), LEAST) for one in left), default=0.0)
 
     def _refresh(self) -> None:
         """Flows after the last passes; a state that was numbered since has no flow."""
@@ -511,14 +484,6 @@ class Exploration:
             for token in row[:m]
         ]
         level.child.append(np.array(children))
-
-    def _allowed_of(self, variant: Variant) -> Bool[Tensor, "k V"] | None:
-        """The tokens that each site may take; None: any."""
-        model = self.conditionals.model
-        if variant.allowed is None:
-            return None
-        every = torch.ones(model.vocab_size, dtype=torch.bool, device=model.device)
-        return torch.stack([every if tokens is None else tokens.to(model.device) for tokens in variant.allowed])
 
     def number(self, state: State) -> int:
         """A state's number, a new one for a new state."""

@@ -14,10 +14,7 @@ at each step of it: over the regular tokens, or over an alphabet where one is gi
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import wraps
 from math import log
-from typing import Any, Concatenate, ParamSpec, TypeVar
-from weakref import WeakKeyDictionary
 
 import torch
 from jaxtyping import Float, Int
@@ -29,8 +26,7 @@ from unmask.models.conditional_model import ConditionalModel
 from unmask.runs.progress import Progress
 
 CPU_LOGITS = 2**26
-GPU_LOGITS = 2**32
-"""Bytes of logits that one call of the model may return; a call holds a few times as much at its peak."""
+GPU_LOGITS = 2**32  # Bytes of logits that one call of the model may return; a call holds a few times as much at its peak
 
 
 def logit_rows(model: ConditionalModel, predicted: int, on_gpu: int = GPU_LOGITS) -> int:
@@ -143,22 +139,3 @@ def lost_nats(logits: Float[Tensor, "*n V"], outside: Int[Tensor, " r"], log_tot
     if bool(heavy.any()):
         nats[heavy] = log_total[heavy] - logits[heavy].index_fill(-1, outside, -torch.inf).logsumexp(-1)
     return nats
-
-
-Owner = TypeVar("Owner")
-Result = TypeVar("Result")
-Rest = ParamSpec("Rest")
-
-
-def kept_with_first(compute: Callable[Concatenate[Owner, Rest], Result]) -> Callable[Concatenate[Owner, Rest], Result]:
-    """`compute`, whose results are cached while its first argument lives, which they must not hold themselves."""
-    cache: WeakKeyDictionary[Any, dict[Any, Result]] = WeakKeyDictionary()
-
-    @wraps(compute)
-    def once(owner: Owner, /, *rest: Rest.args, **named: Rest.kwargs) -> Result:
-        known, key = cache.setdefault(owner, {}), (rest, tuple(sorted(named.items())))
-        if key not in known:
-            known[key] = compute(owner, *rest, **named)
-        return known[key]
-
-    return once

@@ -17,13 +17,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import combinations, groupby, islice
+from itertools import chain, combinations, groupby, islice
 from math import prod
-from typing import TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy
 import torch
-from numpy.typing import ArrayLike
 from torch import Tensor
 
 from unmask import checks
@@ -36,9 +35,13 @@ from unmask.runs.progress import Progress
 from unmask.signature import checked
 from unmask.tables.revealing import lost_nats, outside, regular_tokens, token_sets
 
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
+else:
+    ArrayLike = Any  # `Tables.from_conditionals` checks it
+
 Item = TypeVar("Item")
-ROWS = 256
-"""Rows of a batch of a model that does not say how many are best."""
+ROWS = 256  # Rows of a batch of a model that does not say how many are best
 ENOUGH = 2048
 """Rows of a question that fill a device by themselves, so that sharing a batch with others gains less than what they share."""
 
@@ -72,18 +75,6 @@ class Axis:
     def inside(self, logits: Tensor) -> Tensor:
         """The logits over the support; -inf elsewhere."""
         return logits.index_fill(-1, self.outside, -torch.inf) if len(self.outside) else logits
-
-
-class PassCounter:
-    """Counts passes done and reports them."""
-
-    def __init__(self, total: int, report: Progress | None) -> None:
-        self.done, self.total, self.report = 0, total, report
-
-    def add(self, n: int) -> None:
-        self.done += n
-        if self.report:
-            self.report(self.done, self.total, "passes of the model")
 
 
 class Question:
@@ -151,8 +142,9 @@ class Question:
         return list(zip(*(part.reshape(len(self.clozes), *shape).unbind() for part, shape in parts), strict=True))
 
 
-def ask(model: ConditionalModel, questions: Sequence[Question], passes: PassCounter) -> None:
+def ask(model: ConditionalModel, questions: Sequence[Question]) -> Iterator[int]:
     """Answer all questions: one that fills batches by itself through what its rows share, small ones of a length together.
+    Yields the number of passes of each batch.
 
     NaN logits raise an error at the end, so that a GPU is waited for once.
     """
@@ -167,14 +159,14 @@ def ask(model: ConditionalModel, questions: Sequence[Question], passes: PassCoun
             vary, predict = [cloze.block[s] for s in question.given], cloze.block[question.t]
             for rows, logits in model.unchecked_substitutions(cloze.ids, vary, question.values, predict):
                 question.answer(rows, logits)
-                passes.add(len(logits))
+                yield len(logits)
         for batch in cut(((question, len(question.total)) for question in together.values()), rows_at_once(model, length)):
             texts, places = (torch.cat(part) for part in zip(*(q.texts(rows) for q, rows in batch), strict=True))
             sizes = [rows.stop - rows.start for _, rows in batch]
             logits = model.logits(texts, places)[:, 0]
             for (question, rows), part in zip(batch, logits.split(sizes), strict=True):
                 question.answer(rows, part)
-            passes.add(len(texts))
+            yield len(texts)
     if questions and bool(torch.cat([question.total + question.mass for question in questions]).isnan().any()):
         raise model.not_finite()
 
@@ -236,8 +228,7 @@ def _write(table: Tensor, rows: slice, values: Tensor) -> None:
         taken += len(part)
 
 
-ROUNDING = 1e-6
-"""How far sums of probabilities that a user gives may be from 1."""
+ROUNDING = 1e-6  # How far sums of probabilities that a user gives may be from 1
 
 
 @dataclass(frozen=True)
@@ -393,12 +384,10 @@ def tables_of(
                 known[id(c), id(s)] = Axis.of(model, c, s)
         axes.append(tuple(known[id(c), id(s)] for c, s in pairs))
     counts = [pass_count([len(axis) for axis in sets]) for sets in axes]
-    passes = PassCounter(sum(counts), progress)
     masked = [
         logits.to(dtype or torch.promote_types(logits.dtype, torch.float32))
         for logits in masked_logits(model, clozes, [count >= ENOUGH for count in counts])
     ]
-    passes.add(len(clozes))
 
     def kind(i: int) -> object:
         rows, sizes = enough_rows(model, len(clozes[i].ids)), [len(axis) for axis in axes[i]]
@@ -407,7 +396,11 @@ def tables_of(
 
     groups = grouped(range(len(clozes)), kind)
     blocks = [_Blocks([clozes[i] for i in group], axes[group[0]], torch.stack([masked[i] for i in group])) for group in groups]
-    ask(model, [question for block in blocks for question in block.questions], passes)
+    done = 0
+    for passed in chain([len(clozes)], ask(model, [question for block in blocks for question in block.questions])):
+        done += passed
+        if progress:
+            progress(done, sum(counts), "passes of the model")
     masses = iter(torch.cat([block.masses.flatten() for block in blocks]).tolist() if blocks else ())
     made = [table for block in blocks for table in block.tables(masses, model.token)]
     tables = dict(zip((i for group in groups for i in group), made, strict=True))

@@ -18,14 +18,6 @@ def of_the_network(model, rows, where):
     return whole[torch.arange(len(rows)), where[:, 0]]
 
 
-def test_a_padding_token_goes_through_the_network_itself(roberta_folder):
-    model = MaskedLM.load(roberta_folder, dtype="float64")
-    rows = ROWS.clone()
-    rows[1, 2] = model.tokenizer.pad_token_id
-    expected = of_the_network(model, rows, WHERE)
-    torch.testing.assert_close(model.logits(rows, WHERE)[:, 0].log_softmax(-1), expected, atol=1e-11, rtol=0)
-
-
 def test_a_thread_that_gives_the_fast_path_up_does_not_disturb_another(checkpoint, monkeypatch):
     model = MaskedLM.load(checkpoint("bert"))
     run = model.batches.run

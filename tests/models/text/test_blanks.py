@@ -47,11 +47,6 @@ def test_positions_of_a_text_keep_the_gold_tokens_and_their_order(bert):
     assert cloze.ids[2] == cloze.ids[6] == bert.mask_id and cloze.ids[1] == plain[1]
 
 
-def test_targets_are_the_gold(bert):
-    cloze = bert.cloze("the [MASK] sat on [MASK] mat.", targets=["cat", "the"])
-    assert cloze == bert.cloze("the cat sat on the mat.", positions=[2, 5])
-
-
 def test_target_of_several_tokens_widens_its_blank(bert):
     widened = bert.cloze("the [MASK] sat.", targets=["walking"])
     assert bert.decode(widened.gold) == ["walk", "##ing"] and widened.block == (2, 3)
@@ -135,14 +130,6 @@ def test_byte_level_blank_takes_its_space(roberta):
     assert roberta.text(cloze.ids) == "The[MASK] sat on the mat."
 
 
-def test_byte_level_mask_without_lstrip_takes_its_space_too(make_byte_tokenizer, make_network):
-    tokenizer = make_byte_tokenizer(mask_takes_space=False)
-    network = make_network("roberta", vocab_size=len(tokenizer), pad_token_id=1)
-    model = MaskedLM(network, tokenizer)
-    cloze = model.cloze("The [MASK] sat on the mat.", targets=["cat"])
-    assert cloze.filled(cloze.gold) == tuple(model.words.encode("The cat sat on the mat."))
-
-
 def test_byte_level_token_that_is_half_a_character(roberta):
     ids = roberta.words.encode("é")[1:-1]
     assert [roberta.token(i) for i in ids] == ["Ã", "©"]
@@ -215,23 +202,6 @@ def test_tokens_of_a_tokenizer_without_spans(tmp_path):
         tokens = words.tokens_of(text)
         assert tokens.ids == (0, *ids, 2) and tokens.inside == (1, 1 + len(ids))
         assert tokens.words == [None, *range(1, 1 + len(ids)), None]
-
-
-def test_readable_tokens_and_texts(bert):
-    ids = bert.words.encode("the cat walks, playing!")
-    assert bert.decode(ids) == ["[CLS]", "the", "cat", "walk", "##s", ",", "play", "##ing", "!", "[SEP]"]
-    assert bert.text(ids) == "the cat walks, playing!"
-    cloze = bert.cloze("the [MASK] sat.")
-    assert bert.text(cloze.ids) == "the [MASK] sat."
-    assert bert.text(torch.tensor(cloze.filled([7]))) == "the cat sat."
-    assert bert.decode(torch.tensor([7])) == ["cat"]
-
-
-def test_special_and_regular_ids_share_out_the_vocabulary(bert, roberta):
-    assert bert.special_ids == (0, 1, 2, 3, 4)
-    assert roberta.mask_id in roberta.special_ids and len(roberta.special_ids) == 5
-    for model in (bert, roberta):
-        assert sorted(model.special_ids + model.regular_ids) == list(range(model.vocab_size))
 
 
 def test_a_regular_expression_that_panics_is_one_line_and_the_other_texts_are_read(capfd):

@@ -14,7 +14,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
-from typing import Any, NamedTuple
+from types import SimpleNamespace
+from typing import Any
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -87,12 +88,6 @@ class BertShape:
         )
 
 
-class Logits(NamedTuple):
-    """The result of a forward pass."""
-
-    logits: Tensor
-
-
 def _table(rows: int, width: int) -> nn.Embedding:
     """Embeddings that are not drawn: on the meta device, that would load torch's compiler."""
     return nn.Embedding(rows, width, _weight=torch.empty(rows, width))
@@ -103,7 +98,7 @@ class BertMaskedLM(nn.Module):
 
     def __init__(self, config: BertShape) -> None:
         super().__init__()
-        self.config = config
+        self.config, self.outputs = config, config.vocab_size
         with torch.device("meta"):
             self.bert = BertEncoder(config)
             self.cls: Any = nn.Module()
@@ -127,9 +122,9 @@ class BertMaskedLM(nn.Module):
         """Another last linear map."""
         self.cls.predictions.decoder, self.cls.predictions.bias = decoder, decoder.bias
 
-    def forward(self, input_ids: Int[Tensor, "n T"]) -> Logits:
+    def forward(self, input_ids: Int[Tensor, "n T"]) -> SimpleNamespace:
         """Logits at all positions."""
-        return Logits(self.head(self.bert(input_ids)))
+        return SimpleNamespace(logits=self.head(self.bert(input_ids)))
 
     def head(self, hidden: Float[Tensor, "... d"]) -> Float[Tensor, "... V"]:
         """Logits from last hidden states, each position by itself."""

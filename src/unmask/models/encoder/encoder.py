@@ -272,8 +272,7 @@ ARCHITECTURES = dict.fromkeys(("bert", "roberta", "xlm-roberta", "camembert", "d
 
 def find_encoder(network: Any) -> Encoder | None:
     """The parts of `network`'s encoder, or None if its type has no description or its parts are not as described."""
-    config = network.config
-    described = ARCHITECTURES.get(getattr(config, "model_type", ""))
+    config, described = network.config, ARCHITECTURES.get(getattr(network.config, "model_type", ""))
     other_positions = getattr(config, "position_embedding_type", "absolute") not in ("absolute", "rotary")
     if described is None or other_positions or getattr(config, "is_decoder", False):
         return None

@@ -29,13 +29,11 @@ from unmask.models.batching import triton_wanted
 
 FUSED_TYPES = (torch.float32, torch.bfloat16)
 HALF_TYPES = (torch.float16, torch.bfloat16)
-MANY = 2**14
-"""Rows from which a program of ours is faster on a GPU than two operations."""
+MANY = 2**14  # Rows from which a program of ours is faster on a GPU than two operations
 KINDS = (16, 32, 64)
 SHORT = KINDS[-1]
 """Texts of at most SHORT tokens have their own attention on a GPU; KINDS: the lengths that it is compiled for."""
-HEAD_WIDTHS = (16, 32, 64, 128)
-"""The widths of a head for which it works."""
+HEAD_WIDTHS = (16, 32, 64, 128)  # The widths of a head for which it works
 
 
 class Rows(NamedTuple):
@@ -54,29 +52,20 @@ def rows_of(modules: Sequence[nn.Linear], number: int, of: int = 3) -> Rows:
     return Rows(modules[0].weight[part], None if bias is None else bias[part])
 
 
-def linear_then(module: nn.Linear, activation: Callable[[Tensor], Tensor], x: Tensor, fused: bool = True) -> Tensor:
-    """activation(module(x))."""
+def activated(
+    module: nn.Linear, activation: Callable[[Tensor], Tensor], x: Tensor, gates: bool = False, fused: bool = True
+) -> Tensor:
+    """activation(W x); or with gates activation(G x) * (U x), the two maps halves of one."""
     name = _fused_name(activation) if fused else None
-    if name is not None and _has_program(module, x):
-        return programs().linear_activated(module, name, x)
+    many = x.numel() >= MANY * x.shape[-1] and half_precision_on_gpu(x)
+    if name is not None and many and programs().serves(module, x):
+        return programs().linear_activated(module, name, x, gates)
     if name is None or not _fusible(module.weight, x):
-        return activation(module(x))
-    activated: Tensor = torch.ops.mkldnn._linear_pointwise(x, module.weight, module.bias, name, [], "none")
-    return activated
-
-
-def gated(module: nn.Linear, activation: Callable[[Tensor], Tensor], x: Tensor, fused: bool = True) -> Tensor:
-    """activation(G x) * (U x), the two maps halves of one."""
-    name = _fused_name(activation) if fused else None
-    if name is not None and _has_program(module, x):
-        return programs().linear_activated(module, name, x, gates=True)
-    if name is None or not _fusible(module.weight, x):
-        first, second = module(x).chunk(2, -1)
-        return activation(first) * second
-    gate, up = (rows_of((module,), number, 2) for number in range(2))
-    opened = torch.ops.mkldnn._linear_pointwise(x, gate.weight, gate.bias, name, [], "none")
-    product: Tensor = torch.ops.mkldnn._linear_pointwise.binary(x, opened, up.weight, up.bias, "mul")
-    return product
+        first, *second = module(x).chunk(2 if gates else 1, -1)
+        return activation(first) * second[0] if gates else activation(first)
+    opened, up = (rows_of((module,), 0, 2), rows_of((module,), 1, 2)) if gates else (module, None)
+    product: Tensor = torch.ops.mkldnn._linear_pointwise(x, opened.weight, opened.bias, name, [], "none")
+    return product if up is None else torch.ops.mkldnn._linear_pointwise.binary(x, product, up.weight, up.bias, "mul")
 
 
 def linear_plus(module: nn.Linear | Rows, x: Tensor, residual: Tensor | None = None, fused: bool = True) -> Tensor:
@@ -112,11 +101,6 @@ def programs() -> Any:
     from unmask.models.encoder import triton_programs
 
     return triton_programs
-
-
-def _has_program(module: nn.Linear, x: Tensor) -> bool:
-    """Whether there are rows enough on a GPU that a program with an activation within is made for."""
-    return x.numel() >= MANY * x.shape[-1] and half_precision_on_gpu(x) and programs().serves(module, x)
 
 
 def _fusible(weight: Tensor, x: Tensor) -> bool:
@@ -268,10 +252,7 @@ class Layer:
     def after_attention(self, stream: Stream, mixed: Float[Tensor, "*n d"]) -> Stream:
         """The rest of the layer, on any number of tokens: output projection, feed-forward, and their norms."""
         attended = self._added(self.attention_norm, self.attention_out, mixed, stream.total)
-        if self.gates:
-            inner = gated(self.inner, self.activation, attended.normed, self.fused)
-        else:
-            inner = linear_then(self.inner, self.activation, attended.normed, self.fused)
+        inner = activated(self.inner, self.activation, attended.normed, self.gates, self.fused)
         return self._added(self.norm, self.outer, inner, attended.total)
 
     def launches(self) -> list[Callable[[], object]]:

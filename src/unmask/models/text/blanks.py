@@ -47,8 +47,7 @@ MASKS = re.compile(r"<mask>|\[mask\]|\{mask\}|<extra_id_\d+>", re.IGNORECASE)
 OTHERS = re.compile(rf"{MASKS.pattern}|[<\[{{(]blank[>\]}})]|_{{2,}}", re.IGNORECASE)
 """Blanks as other tools, and exercises, write them."""
 MOST_READINGS = 64
-LONGEST_GAP = 100_000
-"""Tokens; no model takes more."""
+LONGEST_GAP = 100_000  # Tokens; no model takes more
 
 
 @dataclass(frozen=True)
@@ -87,7 +86,10 @@ def read_blanks(words: TextTokenizer, text: str, pieces: int = 3) -> list[Blank]
         before, after = text[: match.start()], text[match.end() :]
         where = (not before.strip(), before[-1:].isspace())
         if match[0] == WORD:
-            _refuse_touching(text, before, after)
+            for beside in (before[-1:], after[:1]):
+                if beside.isalnum() and unicodedata.east_asian_width(beside) not in "WF":  # these scripts have no spaces
+                    whole = "and is a whole word: put a space between, or use [MASK]"
+                    raise InputError(f"[WORD] touches {beside!r} in {shortened(text)}, {whole}")
             blanks.append(Blank("word", 1, pieces, *where))
         else:
             gap = match[0].startswith("[GAP")
@@ -158,15 +160,6 @@ def _gap(written: str) -> tuple[int, int]:
     if not 1 <= least <= most:
         raise InputError(f"the gap {written} is not understood: write [GAP:2-5] for two to five tokens, or [GAP:3] for three")
     return least, most
-
-
-def _refuse_touching(text: str, before: str, after: str) -> None:
-    """Refuse a [WORD] with a letter right beside it, except in scripts without spaces."""
-    for beside in (before[-1:], after[:1]):
-        if beside.isalnum() and unicodedata.east_asian_width(beside) not in "WF":
-            raise InputError(
-                f"[WORD] touches {beside!r} in {shortened(text)}, and is a whole word: put a space between, or use [MASK]"
-            )
 
 
 def cloze_of(

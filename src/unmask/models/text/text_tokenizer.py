@@ -17,10 +17,10 @@ from __future__ import annotations
 import json
 import re
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import cached_property
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 from tokenizers import Encoding, Tokenizer
 from torch import Tensor
@@ -30,19 +30,16 @@ from unmask.errors import InputError, UnmaskWarning
 from unmask.models.source import first_line
 from unmask.models.text.vocabulary import are_letters, core_of
 
-Read = TypeVar("Read")
 BLANK = "[MASK]"
 SHOWN = 5
-MOST_NAMED = 50
-"""Unknown words that one warning shows, and that all warnings together name."""
+MOST_NAMED = 50  # Unknown words that one warning shows, and that all warnings together name
 UNREADABLE = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff]")
 """Control characters, except tab and line ends, and halves of surrogate pairs."""
 UNUSED = re.compile(r"[\[<]unused_?\d+[\]>]", re.IGNORECASE)
 """Places in a vocabulary that no text has: [unused12] of BERT, or ids between a tokenizer's last token and a given mask."""
 LONGEST_WORD = 100_000
 """Characters without a space. Longer than the longest protein, and than a text of a model in a script without spaces."""
-CHARACTERS_PER_TOKEN = 1_000
-"""No text that a model can take has more on average."""
+CHARACTERS_PER_TOKEN = 1_000  # No text that a model can take has more on average
 
 
 class Placed(NamedTuple):
@@ -95,7 +92,7 @@ class TextTokenizer:
         vocabulary: dict[str, int] = dict(sorted(tokenizer.get_vocab().items(), key=lambda item: item[1]))
         self.size = len(vocabulary)
         unused = {i for token, i in vocabulary.items() if UNUSED.fullmatch(token)}
-        special = self._named_special = set(tokenizer.all_special_ids) | unused
+        self._named_special = special = set(tokenizer.all_special_ids) | unused
         self.special_tokens = tuple(str(token) for token in tokenizer.all_special_tokens)
         self.nameless = set(range(vocab_size)) - set(vocabulary.values())
         self.special_ids: tuple[int, ...] = tuple(sorted(i for i in special | self.nameless if i < vocab_size))
@@ -116,10 +113,9 @@ class TextTokenizer:
         """Warn of words that are read as the unknown token, each once."""
         if self.unknown_id not in ids or len(self._named) >= MOST_NAMED:
             return
-        spans = self.spans(prepared)
+        mark, spans = self.tokenizer.unk_token, self.spans(prepared)
         words = [prepared[start:stop] for (start, stop), i in zip(spans or [], ids, strict=False) if i == self.unknown_id]
-        words = words if spans else [f"{sum(i == self.unknown_id for i in ids)} of its words"]
-        mark = self.tokenizer.unk_token
+        words = words if spans else [f"{ids.count(self.unknown_id)} of its words"]
         unknown = [word for word in words if word and word != mark and word not in self._named]
         if not unknown:
             return
@@ -134,34 +130,23 @@ class TextTokenizer:
 
     def tokens_of(self, text: str) -> Tokens:
         """The tokens of a text."""
-        (tokens,) = self.tokens_of_each([text])
-        if isinstance(tokens, InputError):
-            raise tokens
-        return tokens
+        return self._read([text])[0]
 
     def tokens_of_each(self, texts: Sequence[str]) -> list[Tokens | InputError]:
         """The tokens of every text, or the error of one that cannot be read."""
-        if self.core is None:
-            return [self._placed(text, _attempt(self._in_python, text)) for text in texts]
-        prepared = {text: _attempt(self.prepared, text) for text in texts}
-        readable = [ready for ready in prepared.values() if isinstance(ready, str)]
-        encodings: Iterator[Encoding | InputError]
         try:
-            with _reading(texts[0] if texts else ""):
-                encodings = iter(self.core.encode_batch(readable))
-        except InputError:  # one of them
-            encodings = iter([_attempt(self._encoding, ready) for ready in readable])
-        read = {text: next(encodings) if isinstance(ready, str) else ready for text, ready in prepared.items()}
-        return [self._placed(text, read[text]) for text in texts]
+            return [*self._read(texts)]
+        except InputError as error:
+            return [error] if len(texts) == 1 else [self.tokens_of_each([text])[0] for text in texts]
 
-    def _encoding(self, prepared: str) -> Encoding:
-        assert self.core is not None
-        with _reading(prepared):
-            return self.core.encode(prepared)
-
-    def _placed(self, text: str, read: Encoding | Tokens | InputError) -> Tokens | InputError:
-        tokens = self._tokens(read) if isinstance(read, Encoding) else read
-        return self._by_letter(text, tokens) if self.by_character and isinstance(tokens, Tokens) else tokens
+    def _read(self, texts: Sequence[str]) -> list[Tokens]:
+        if self.core is None:
+            every = [self._in_python(text) for text in texts]
+        else:
+            prepared = [self.prepared(text) for text in texts]
+            with _reading(prepared[0] if prepared else ""):
+                every = [self._tokens(encoding) for encoding in self.core.encode_batch(prepared)]
+        return [self._by_letter(*both) for both in zip(texts, every, strict=True)] if self.by_character else every
 
     def _tokens(self, encoding: Encoding) -> Tokens:
         ids = tuple(encoding.ids)
@@ -174,16 +159,17 @@ class TextTokenizer:
     def _in_python(self, text: str) -> Tokens:
         """The tokens by a tokenizer that does not know their spans."""
         ids = self.encode(text)
-        before, after = (sum(i in self._named_special for i in part) for part in self.around())
-        inside = range(before, len(ids) - after)
+        before, after = self.around()
+        inside = range(len(before), len(ids) - len(after))
         words = [t if t in inside else None for t in range(len(ids))]
         return Tokens(tuple(ids), (inside.start, inside.stop), Placed(words, [(0, 0)] * len(ids)))
 
     def around(self) -> tuple[list[int], list[int]]:
-        """The ids before and after a text."""
+        """The special ids before and after a text."""
         ids = list(self.tokenizer(self.mask_token, verbose=False)["input_ids"])
         place = ids.index(self.mask_id)
-        return ids[:place], ids[place + 1 :]
+        before, after = ([i for i in part if i in self._named_special] for part in (ids[:place], ids[place + 1 :]))
+        return before, after
 
     def refuse_unknown(self, text: str, ids: Sequence[int]) -> None:
         """Raise for a text of which the model knows no word at all."""
@@ -333,13 +319,6 @@ def _reading(text: str) -> Iterator[None]:
         raise InputError(
             f"the model's tokenizer cannot read {shortened(text)} ({first_line(error)}): write it in the model's own tokens"
         ) from None
-
-
-def _attempt(read: Callable[[str], Read], text: str) -> Read | InputError:
-    try:
-        return read(text)
-    except InputError as error:
-        return error
 
 
 def shortened(text: str) -> str:

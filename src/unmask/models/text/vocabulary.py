@@ -34,7 +34,7 @@ from tokenizers.trainers import WordPieceTrainer
 
 from unmask import checks
 from unmask.errors import InputError, ModelError, UnmaskWarning
-from unmask.models.source import Source, first_line, noted_vocabulary, quiet_transformers
+from unmask.models.source import Source, first_line, noted_vocabulary, quiet_transformers, read_json
 from unmask.runs.fingerprint import content_hash
 
 NAMES = ("bos", "eos", "unk", "sep", "pad", "cls", "mask")
@@ -54,8 +54,7 @@ SPELLINGS = {
 FILES_WITH_A_RULE = ("tokenizer.json", "vocab.json", "merges.txt", "*.model", "*.bpe")
 OTHER_LETTERS = ("esm", "perceiver")
 """Types whose tokenizers read letters by a rule of their own: names that are not in brackets, or bytes, without any file."""
-MOST_FILLED = 100_000
-"""Ids between the tokenizer's last one and the mask's."""
+MOST_FILLED = 100_000  # Ids between the tokenizer's last one and the mask's
 PADDED_TO = (64, 128)
 FEW_UNUSED, SHARE_UNUSED = 8, 0.02
 """Embeddings without a token that need no word: up to a multiple that is fast, or as few as published models have."""
@@ -64,10 +63,8 @@ NORMALIZER = normalizers.BertNormalizer(strip_accents=False, lowercase=False)
 SPECIAL_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 MOST_LETTERS = 256
 """Of the alphabet, and at most a third of the vocabulary, since it holds each letter twice: alone and inside words."""
-LONGEST_WORD = 100
-"""Characters; a longer word is unknown."""
-CONTINUES = "##"
-"""Before a piece that continues a word."""
+LONGEST_WORD = 100  # Characters; a longer word is unknown
+CONTINUES = "##"  # Before a piece that continues a word
 UNKNOWN = "[UNK]"
 INSIDE_WORDS = re.compile(r"(?<=\w) ([-'’/]) (?=\w)")
 QUOTED = re.compile(r'" ([^"]*?) "')
@@ -108,9 +105,8 @@ class FolderTokenizer:
 
     def convert_ids_to_tokens(self, ids: int | Sequence[int]) -> Any:
         """The token of an id, or None if it is missing; a list for several."""
-        if isinstance(ids, int):
-            return self.backend_tokenizer.id_to_token(ids)
-        return [self.backend_tokenizer.id_to_token(int(i)) for i in ids]
+        of = self.backend_tokenizer.id_to_token
+        return of(ids) if isinstance(ids, int) else [of(int(i)) for i in ids]
 
     def convert_tokens_to_ids(self, tokens: str | Sequence[str]) -> Any:
         """The id of a token, that of the unknown token if it is missing; a list for several."""
@@ -139,7 +135,7 @@ class FolderTokenizer:
 def read_folder_tokenizer(folder: Path) -> FolderTokenizer | None:
     """The tokenizer of a folder with the files and settings that `unmask train` writes; None if there are any others."""
     try:
-        config, rule = _read_json(folder / "tokenizer_config.json"), _read_json(folder / "tokenizer.json")
+        config, rule = (read_json(folder / name, "") for name in ("tokenizer_config.json", "tokenizer.json"))
         named, special = given_special_tokens(config), {token["content"] for token in rule["added_tokens"] if token["special"]}
         others = set(config) - {"tokenizer_class", "model_max_length", *(f"{name}_token" for name in NAMES)}
         more = any((folder / name).exists() for name in ("added_tokens.json", "special_tokens_map.json"))
@@ -153,23 +149,13 @@ def read_folder_tokenizer(folder: Path) -> FolderTokenizer | None:
 def tokenizer_config(source: Source) -> dict[str, Any]:
     """The content of a folder's tokenizer_config.json; empty if it is missing."""
     path = source.folder / "tokenizer_config.json"
-    try:
-        return _read_json(path)
-    except (OSError, ValueError, RecursionError) as error:
-        raise ModelError(f"{str(path)!r} cannot be read ({first_line(error)}): repair it, or remove it") from None
+    return read_json(path, "repair it, or remove it") if path.is_file() else {}
 
 
 def given_special_tokens(config: Mapping[str, Any]) -> dict[str, str]:
     """The special tokens that a tokenizer_config.json names."""
     named = {name: config.get(f"{name}_token") for name in NAMES}
     return {name: token["content"] if isinstance(token, dict) else token for name, token in named.items() if token}
-
-
-def _read_json(path: Path) -> dict[str, Any]:
-    content = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
-    if not isinstance(content, dict):
-        raise ValueError(f"{path} holds no JSON object")
-    return content
 
 
 def read_vocabulary(path: Path) -> list[str]:
@@ -209,7 +195,7 @@ def special_tokens(tokens: Collection[str], given: Mapping[str, str] | None = No
             raise ModelError(f"the {name} token {token!r} is not in the vocabulary file: name the one that is")
     if "mask" not in named:
         raise ModelError(
-            "the vocabulary file has no mask token ([MASK] or <mask>): give the file that the model was trained with"
+            "the vocabulary has no mask token ([MASK] or <mask>): name the model's as mask_token in its tokenizer_config.json"
         )
     return named
 
@@ -253,8 +239,7 @@ def _core(ids: dict[str, int], regular: list[str], unknown: str | None, pattern:
         core.decoder = decoders.WordPiece(prefix="##")
         return core
     core = Tokenizer(models.WordLevel(ids, **named))
-    core.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
-    core.decoder = decoders.Fuse()
+    core.pre_tokenizer, core.decoder = pre_tokenizers.WhitespaceSplit(), decoders.Fuse()
     if pattern is not None:
         try:
             split = pre_tokenizers.Split(Regex(pattern), "isolated")
@@ -269,16 +254,20 @@ def core_of(tokenizer: Any) -> Tokenizer | None:
     return getattr(tokenizer, "backend_tokenizer", None)
 
 
-def load_tokenizer(source: Source, mask_token: str | None = None) -> Any:
-    """The tokenizer of a folder or a hub name; refused if it cannot be the model's. `mask_token`: its mask, if it names none."""
-    tokenizer = with_mask(_load(source, mask_token), mask_token=mask_token)
+def load_tokenizer(source: Source) -> Any:
+    """The tokenizer of a folder or a hub name; refused if it cannot be the model's."""
+    own: FolderTokenizer | None = None
+    if source.local:
+        own = read_folder_tokenizer(source.folder) if source.config.get("model_type") == "bert" else None
+        if own is None and not any(any(source.folder.glob(pattern)) for pattern in FILES_WITH_A_RULE):
+            own = _from_vocabulary(source)
+    tokenizer: Any = own or _by_transformers(source)
     if tokenizer.mask_token_id is None:
         raise ModelError(
-            f"the tokenizer of {source.name!r} has no mask token: use a masked language model's tokenizer, or name the mask "
-            "token (--mask-token)"
+            f"the tokenizer of {source.name!r} has no mask token: use a masked language model's, or name the mask as mask_token "
+            "in its tokenizer_config.json"
         )
-    if mask_token is None:
-        _refuse_other_mask(tokenizer, source)
+    _refuse_other_mask(tokenizer, source)
     if tokenizer(2 * tokenizer.mask_token, verbose=False)["input_ids"].count(tokenizer.mask_token_id) != 2:
         raise ModelError(f"the tokenizer of {source.name!r} does not read {tokenizer.mask_token!r} as its mask token: {ADVICE}")
     refuse_other_vocabulary(tokenizer, source)
@@ -286,21 +275,11 @@ def load_tokenizer(source: Source, mask_token: str | None = None) -> Any:
     return tokenizer
 
 
-def _load(source: Source, mask_token: str | None) -> Any:
-    tokenizer: FolderTokenizer | None = None
-    if source.local:
-        tokenizer = read_folder_tokenizer(source.folder) if source.config.get("model_type") == "bert" else None
-        if tokenizer is None and not any(any(source.folder.glob(pattern)) for pattern in FILES_WITH_A_RULE):
-            tokenizer = _from_vocabulary(source)
-    return tokenizer or _by_transformers(source, mask_token)
-
-
-def _by_transformers(source: Source, mask_token: str | None) -> Any:
+def _by_transformers(source: Source) -> Any:
     """The tokenizer that transformers makes of a folder or a hub name, or the folder's tokenizer.json as it is.
 
-    A class of transformers (BertTokenizer, AlbertTokenizer) keeps the vocabulary of tokenizer.json and rebuilds the rest; a
-    regular expression that cuts chemical formulas would be lost. If the class has replaced the file's rule by one of another
-    kind, or fails on it, the file is read as it is.
+    A class of transformers (BertTokenizer) keeps the vocabulary of tokenizer.json and rebuilds the rest. If it has replaced the
+    file's rule (a regular expression that cuts chemical formulas) by another kind, or fails on it, the file is read as it is.
     """
     from transformers import AutoTokenizer
 
@@ -315,8 +294,9 @@ def _by_transformers(source: Source, mask_token: str | None) -> Any:
         built = core_of(tokenizer)
         try:
             if tokenizer is None or (built and _kinds(json.loads(path.read_text("utf-8"))) != _kinds(json.loads(built.to_str()))):
-                mask = {} if mask_token is None else {"mask_token": mask_token}
-                return as_it_is(Tokenizer.from_file(str(path)), {**tokenizer_config(source), **mask})
+                return as_it_is(Tokenizer.from_file(str(path)), tokenizer_config(source))
+        except ModelError:
+            raise
         except Exception as error:
             tokenizer, failed = None, first_line(error)
     if tokenizer is None:
@@ -407,8 +387,8 @@ def _listed_ids(folder: Path) -> dict[str, int]:
     if (folder / "vocab.txt").is_file():
         return {token: i for i, token in enumerate(read_vocabulary(folder / "vocab.txt"))}
     try:
-        ids = _read_json(folder / "vocab.json")
-    except (OSError, ValueError):
+        ids = read_json(folder / "vocab.json", "")
+    except ModelError:
         return {}
     return ids if all(isinstance(i, int) for i in ids.values()) else {}
 
@@ -452,21 +432,15 @@ def warn_of_few_tokens(tokenizer: Any, embeddings: int, name: str) -> None:
         warnings.warn(f"{sizes}: {advice}", UnmaskWarning, stacklevel=4)
 
 
-def with_mask(tokenizer: Any, mask_id: int | None = None, mask_token: str | None = None) -> Any:
-    """The tokenizer, or a copy with this mask token; an id that it has no token for gets one.
+def with_mask(tokenizer: Any, mask_id: int | None) -> Any:
+    """The tokenizer, or a copy whose mask token has this id; an id that it has no token for gets one.
 
     Diffusion language models often have a mask token that their tokenizer does not name.
     """
-    if mask_id is None and mask_token is None:
+    if mask_id is None:
         return tokenizer
-    copied, vocabulary = deepcopy(tokenizer), tokenizer.get_vocab()
-    if mask_token is None:
-        mask_id = checks.whole("mask_id", mask_id, 0, checks.MOST_TOKENS)
-        mask_token = next((token for token, i in vocabulary.items() if i == mask_id), None) or _token_for(copied, mask_id)
-    elif mask_token not in vocabulary:
-        raise InputError(
-            f"mask_token {mask_token!r} is not a token of the tokenizer: name one that is, or give mask_id in Python"
-        )
+    copied, mask_id = deepcopy(tokenizer), checks.whole("mask_id", mask_id, 0, checks.MOST_TOKENS)
+    mask_token = next((token for token, i in tokenizer.get_vocab().items() if i == mask_id), None) or _token_for(copied, mask_id)
     if hasattr(copied, "add_special_tokens"):
         copied.add_special_tokens({"mask_token": mask_token})
     else:
