@@ -50,7 +50,6 @@ TEXTS: list[tuple[str, str]] = [
     ("evaluate --data {world}/outside.jsonl --out {new}", "77"),
     ("evaluate --data {world}/texts.txt --out {world}/folder/../texts.txt --pairs 2", "texts.txt"),
     ("evaluate --data {world}/texts.txt --out {new} --engine ray:x", "engine"),
-    ("evaluate --data {world}/texts.txt --out {new} --memory 1B --pairs 2", "memory of 1 bytes is too little for one pair"),
     ("sample --out {new} --length 3,x", "length"),
     ("sample --out {new} --init {world}/texts.txt --random-start", ""),
     ("sample 'the cat' --out {new}", "blank"),

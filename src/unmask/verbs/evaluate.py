@@ -13,7 +13,7 @@ from unmask.joints.registry import PUBLISHED, all_named
 from unmask.models.load import Model
 from unmask.runs.progress import Progress
 from unmask.signature import Written, checked
-from unmask.verbs.shared import Alphabet, Engine, Memory, PathLike, Seed
+from unmask.verbs.shared import Alphabet, Engine, PathLike, Seed
 
 PAPER_STEPS = 50
 """Steps of Arnold-Gokhale from uniform in the paper."""
@@ -31,7 +31,6 @@ def evaluate(
     paper: bool = False,
     support: Literal["regular", "all"] = "regular",
     alphabet: Alphabet = None,
-    memory: Memory = None,
     out: PathLike | None = None,
     engine: Engine = "local",
     progress: Progress | None = None,
@@ -53,8 +52,6 @@ def evaluate(
         support: What joints run over: regular tokens, or all columns of the model's output (the paper).
         alphabet: The only tokens that joints run over: letters such as ACDEFGHIKLMNPQRSTVWY, words with commas, or a file of
             either.
-        memory: What the run, or each worker, may keep on the device, such as 20GB or 0.5; as many pairs as fit are measured at
-            once [default: half of a GPU's free memory; one pair at a time on a CPU].
         out: Folder of the run; the same command continues a run that was stopped. Left out, the result is in memory only.
         engine: local, ray (a cluster: a worker per GPU, or per two CPUs), or ray:4 with another number of workers.
 
@@ -80,4 +77,4 @@ def evaluate(
         "alphabet": None if alphabet is None else list(alphabet_tokens(alphabet)),
     }
     folder = run_output(KIND, out)
-    return evaluated(data, model, settings, (scheme, pairs, seed), memory, folder, engine, progress)
+    return evaluated(data, model, settings, (scheme, pairs, seed), folder, engine, progress)

@@ -49,8 +49,8 @@ def score(
         texts: A file with one text per line, .jsonl, .csv, .tsv or .fasta; - for standard input; or sentences themselves, of
             which two are compared token by token. In Python a Path is a file, everything else texts: one, several, mappings, a
             data frame.
-        score: Names: pll, pll_word, energy_raw, energy_norm, left_to_right, right_to_left, confident, any_order, order_bounds,
-            decoder:NAME@PASSES. In Python also entries, such as unmask.AnyOrder(orders=32).
+        score: Names: pll, pll_word, energy_raw, energy_norm, left_to_right, right_to_left, any_order, decoder:NAME@PASSES. In
+            Python also entries, such as unmask.AnyOrder(orders=32).
         minimal_pairs: Minimal pairs instead of texts: .jsonl or .csv with sentence_good and sentence_bad; or a folder.
         rows: What a row is; nested: a text with its words and tokens.
         unit: nats or bits.
@@ -67,8 +67,8 @@ def score(
     True
     """
     from unmask.runs.folder import run_output
-    from unmask.scoring.score import KIND, RowShape, Run, check_format, score_items, score_pairs
-    from unmask.scoring.texts import items_again, pairs_of
+    from unmask.scoring.score import KIND, RowShape, check_format, compare_pairs, score_items
+    from unmask.scoring.texts import items_again, pairs_of, sentences_of
 
     shape = RowShape(chosen(score), rows, unit, long == "windows")
     if (texts is None) == (minimal_pairs is None):
@@ -82,8 +82,9 @@ def score(
         raise InputError(f"field {field} names the column of texts, and pairs have two: leave it out")
     check_format(format, rows, on_stream=False)
     folder = run_output(KIND, out)
-    run = Run(model, shape, folder, format, engine)
     if minimal_pairs is not None:
-        return score_pairs(run, list(pairs_of(minimal_pairs)), progress)
+        pairs = list(pairs_of(minimal_pairs))
+        return compare_pairs(pairs, score_items(model, shape, sentences_of(pairs), folder, format, engine, None, progress))
     assert texts is not None
-    return score_items(run, items_again(texts, field, keep=out is not None), sink, progress)
+    items = items_again(texts, field, keep=out is not None)
+    return score_items(model, shape, items, folder, format, engine, sink, progress)

@@ -66,7 +66,6 @@ def translate(
     from unmask.runs.fingerprint import content_hash
     from unmask.runs.folder import RunFolder, run_output
     from unmask.translation import translators
-    from unmask.translation.beam_search import CausalPairs
     from unmask.translation.recipe import as_translator, in_worker, settle
 
     file = None if save is None else output_file("save", save, (data, reference), translators.BEGINNING)
@@ -77,7 +76,7 @@ def translate(
         numbers = f"{len(sources):,} sources and {len(references):,} references"
         raise InputError(f"{numbers}: give one reference per source, line by line")
     loaded = in_worker(model, "cpu")() if is_shared(model, engine) else as_translator(model)
-    settings = settle(isinstance(loaded, CausalPairs), kernel, sweeps, start, lengths, energy, seed)
+    settings = settle(isinstance(loaded, translators.CausalPairs), kernel, sweeps, start, lengths, energy, seed)
     translators.refuse_misfit(loaded, settings)
     spelling = loaded.spelling
     ids = translators.encoded(spelling, loaded.layout, sources)
