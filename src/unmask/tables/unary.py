@@ -157,7 +157,7 @@ def ask(model: ConditionalModel, questions: Sequence[Question]) -> Iterator[int]
         for question in [question for question in group if id(question) not in together]:
             cloze = question.clozes[0]
             vary, predict = [cloze.block[s] for s in question.given], cloze.block[question.t]
-            for rows, logits in model.unchecked_substitutions(cloze.ids, vary, question.values, predict):
+            for rows, logits in model.substitutions(cloze.ids, vary, question.values, predict):
                 question.answer(rows, logits)
                 yield len(logits)
         for batch in cut(((question, len(question.total)) for question in together.values()), rows_at_once(model, length)):
