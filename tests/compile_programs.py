@@ -40,7 +40,7 @@ def launches() -> list[Callable[[], object]]:
     """One of each program."""
     from unmask.joints import rehearsal
     from unmask.models.encoder.layers import Turn
-    from unmask.models.encoder.triton_programs import add_norm, linear_activated, short_attention, turned
+    from unmask.models.encoder.triton_programs import add_norm, linear_activated, long_attention, short_attention, turned
     from unmask.sampling.engine import triton_programs as drawing
     from unmask.sampling.engine.randomness import TokenDraw
     from unmask.tables import triton_cells
@@ -55,6 +55,7 @@ def launches() -> list[Callable[[], object]]:
         lambda: add_norm(norm, states, states, before=True),
         lambda: short_attention(states, states, states, 2),
         lambda: short_attention(states, states, states, 2, Turn(states[0, :, :32], states[0, :, :32]), 8),
+        lambda: long_attention(states, states, states, 2, 8),
         lambda: turned(states, Turn(states[0, :, :32], states[0, :, :32])),
         lambda: linear_activated(inner, "gelu", states),
         lambda: linear_activated(inner, "swish", states, gates=True),

@@ -83,6 +83,20 @@ def test_gates_within_the_product_are_the_product_and_then_the_gates(activation)
     assert not torch.equal(found, by_two), "control: one rounding less shows"
 
 
+@pytest.mark.parametrize("length", [96, 300])
+def test_attention_within_a_window_is_masked_attention(length):
+    from unmask.models.encoder.triton_programs import long_attention
+
+    torch.manual_seed(0)
+    queries, keys, values = torch.randn(3, 4, length, 256, device="cuda", dtype=torch.float16)
+    places = torch.arange(length, device="cuda")
+    split = [x.float().unflatten(-1, (4, 64)).transpose(1, 2) for x in (queries, keys, values)]
+    near = (places[:, None] - places).abs() <= 40
+    expected = functional.scaled_dot_product_attention(*split, near).transpose(1, 2).flatten(2)
+    torch.testing.assert_close(long_attention(queries, keys, values, 4, 40).float(), expected, atol=5e-3, rtol=0)
+    assert (long_attention(queries, keys, values, 4, 41).float() - expected).abs().max() > 0.05
+
+
 def test_a_pair_after_a_rehearsal_compiles_nothing(checkpoint, monkeypatch):
     from launch_kinds import compilations
     from unmask.cloze import Cloze

@@ -18,7 +18,7 @@ if not os.environ.get("TRITON_INTERPRET"):
 from unmask.models import batching
 from unmask.models.encoder import layers, triton_programs
 from unmask.models.encoder.layers import Turn
-from unmask.models.encoder.triton_programs import add_norm, linear_activated, short_attention, turned
+from unmask.models.encoder.triton_programs import add_norm, linear_activated, long_attention, short_attention, turned
 from unmask.models.masked_lm import MaskedLM
 
 
@@ -62,6 +62,18 @@ def test_short_attention_turns_and_keeps_to_its_window(length: int) -> None:
     torch.testing.assert_close(short_attention(queries, keys, values, heads, turn, window), expected, rtol=1e-4, atol=1e-5)
     assert (short_attention(queries, keys, values, heads, turn, window + 1) - expected).abs().max() > 0.01
     assert (short_attention(queries, keys, values, heads, None, window) - expected).abs().max() > 0.1
+
+
+@pytest.mark.parametrize("length, window", [(21, 3), (70, 20), (70, None)])
+def test_long_attention_keeps_to_its_window(length: int, window: int | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(triton_programs, "TILE", 16)
+    stacked = torch.randn(2, length, 192, generator=torch.Generator().manual_seed(length))
+    queries, keys, values = stacked.split(64, -1)
+    places = torch.arange(length)
+    near = (places[:, None] - places).abs() <= (length if window is None else window)
+    expected = attention(queries, keys, values, 4, near)
+    torch.testing.assert_close(long_attention(queries, keys, values, 4, window), expected, rtol=1e-4, atol=1e-5)
+    assert (long_attention(queries, keys, values, 4, 4) - expected).abs().max() > 0.01
 
 
 def test_turned_is_a_product_of_complex_numbers() -> None:

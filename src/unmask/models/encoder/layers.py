@@ -192,13 +192,15 @@ class Layer:
         """softmax(Q K^T / sqrt(e)) V per head, over the keys that are `seen` and within the window."""
         length, window = keys.shape[1], self.window if self.window is not None and self.window < keys.shape[1] - 1 else None
         width, scale = queries.shape[2] // self.heads, None
-        short = self.fused and seen is None and length <= SHORT and width in HEAD_WIDTHS
-        if short and half_precision_on_gpu(queries):
+        on_gpu = self.fused and seen is None and half_precision_on_gpu(queries) and width in HEAD_WIDTHS
+        if on_gpu and length <= SHORT:
             return programs().short_attention(queries, keys, values, self.heads, turn, window)
         if turn is not None:
             if self._early(queries):
                 queries, scale = queries * width**-0.5, 1.0
             queries, keys = self._turned(queries, turn), self._turned(keys, turn)
+        if on_gpu and window is not None:
+            return programs().long_attention(queries, keys, values, self.heads, window)
         query, key, value = (x.unflatten(-1, (-1, width)).transpose(1, 2) for x in (queries, keys, values))
         mask = None if seen is None else seen[:, None, None, :]
         if window is not None:

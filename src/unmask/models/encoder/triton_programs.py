@@ -2,8 +2,8 @@
 
 Attention of many short texts, softmax(Q K^T / sqrt(d)) V, has one program per text and head, with everything in registers:
 kernels made for long texts work on tiles of 64 or 128 tokens, most of which is padding for a sentence of 16. Rotary positions
-turn queries and keys as they are loaded; for longer texts they are a program of their own. The norm of x + r, the end of both
-halves of a layer, takes one pass over memory.
+turn queries and keys as they are loaded. For longer texts they are a program of their own, and so is attention within a window,
+which leaves out the tiles that no token sees. The norm of x + r, the end of both halves of a layer, takes one pass over memory.
 
 act(x W^T + b), and act(x G^T + c) * (x U^T + b) of a gated layer, have the activation within the product: a separate one reads
 and writes the widest states of an encoder again. cuBLAS has only the GELU with tanh within its products. Here, with z = |x|,
@@ -29,7 +29,11 @@ from unmask.models.encoder.layers import SHORT, Turn
 PROGRAM = {"TALL": 128, "WIDE": 256, "DEEP": 64, "TOGETHER": 8, "num_warps": 8, "num_stages": 3}
 """A tile has TALL x WIDE numbers, computed with DEEP terms of each at a time; TOGETHER lines of tiles go column by column, so
 that they find both factors near."""
-DIVISOR = 8  # Widths must be multiples of it, for lines to be loaded by their address
+TILE = 64
+"""Queries of a program of attention in long texts, and keys that it takes at a time."""
+LOG2_E = 1.4426950408889634
+DIVISOR = 8
+"""Widths must be multiples of it, for lines to be loaded by their address."""
 HOPPER = 9
 """The compute capability whose registers and memory the tiles are made for; elsewhere an activation is an operation by itself."""
 
@@ -91,6 +95,63 @@ def _attend(
     mixed = tl.dot(weight.to(v.dtype), v)
     place = text * out_text_stride + token[:, None] * out_token_stride + head * WIDTH + feature[None, :]
     tl.store(out + place, mixed.to(v.dtype), inside[:, None])
+
+
+def long_attention(
+    queries: Float[Tensor, "n T d"],
+    keys: Float[Tensor, "n T k"],
+    values: Float[Tensor, "n T k"],
+    heads: int,
+    window: int | None = None,
+) -> Float[Tensor, "n T d"]:
+    """Attention of every text over what is near."""
+    queries, keys, values = (x if x.stride(-1) == 1 else x.contiguous() for x in (queries, keys, values))
+    n, length, width = queries.shape
+    out = torch.empty((n, length, width), dtype=queries.dtype, device=queries.device)
+    head_width = width // heads
+    _attend_long[(n * triton.cdiv(length, TILE), heads)](
+        queries, keys, values, out, queries.stride(0), queries.stride(1), keys.stride(0), keys.stride(1),
+        values.stride(0), values.stride(1), length, length if window is None else window, head_width**-0.5 * LOG2_E,
+        TILE=TILE, WIDTH=head_width, num_warps=4, num_stages=2,
+    )  # fmt: skip
+    return out
+
+
+@triton.jit(do_not_specialize=["length", "window"])
+def _attend_long(
+    queries, keys, values, out, text_stride, token_stride, key_text_stride, key_token_stride,
+    value_text_stride, value_token_stride, length, window, scale,
+    TILE: tl.constexpr, WIDTH: tl.constexpr,
+):  # fmt: skip
+    tiles = (length + TILE - 1) // TILE
+    text, start, head = (tl.program_id(0) // tiles).to(tl.int64), tl.program_id(0) % tiles * TILE, tl.program_id(1)
+    i, feature = start + tl.arange(0, TILE), tl.arange(0, WIDTH)
+    q = tl.load(
+        queries + text * text_stride + i[:, None] * token_stride + head * WIDTH + feature[None, :], i[:, None] < length, 0.0
+    )
+    of_key = keys + text * key_text_stride + head * WIDTH + feature[None, :]
+    of_value = values + text * value_text_stride + head * WIDTH + feature[None, :]
+    highest = tl.full((TILE,), float("-inf"), tl.float32)
+    total = tl.zeros((TILE,), tl.float32)
+    mixed = tl.zeros((TILE, WIDTH), tl.float32)
+    for begin in range(tl.maximum(start - window, 0) // TILE * TILE, tl.minimum(start + TILE + window, length), TILE):
+        j = begin + tl.arange(0, TILE)
+        inside = j < length
+        k = tl.load(of_key + j[:, None] * key_token_stride, inside[:, None], 0.0)
+        v = tl.load(of_value + j[:, None] * value_token_stride, inside[:, None], 0.0)
+        score = tl.dot(q, tl.trans(k))
+        seen = inside[None, :] & (tl.abs(i[:, None] - j[None, :]) <= window)
+        score = tl.where(seen, score * scale, float("-inf"))
+        higher = tl.maximum(highest, tl.max(score, 1))
+        level = tl.where(higher == float("-inf"), 0.0, higher)
+        left = tl.exp2(highest - level)
+        weight = tl.exp2(score - level[:, None])
+        total = total * left + tl.sum(weight, 1)
+        mixed = mixed * left[:, None] + tl.dot(weight.to(v.dtype), v)
+        highest = higher
+    mixed /= tl.where(total == 0.0, 1.0, total)[:, None]
+    place = (text * length + i[:, None]) * tl.num_programs(1) * WIDTH + head * WIDTH + feature[None, :]
+    tl.store(out + place, mixed.to(out.dtype.element_ty), i[:, None] < length)
 
 
 def turned(x: Float[Tensor, "n t d"], turn: Turn) -> Float[Tensor, "n t d"]:
