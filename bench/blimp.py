@@ -3,7 +3,7 @@
     python bench/blimp.py FOLDER [--scores pll,any_order] [--most-tokens 11] [--per-set 300] [--device cuda] [--out DIR]
 
 FOLDER holds BLiMP's .jsonl files. `--most-tokens` keeps the pairs whose two sentences have at most so many tokens, which makes
-any_order and order_bounds exact and equal for all scores; `--per-set` takes the first pairs of each set. Prints Markdown: one
+any_order exact and equal for all scores; `--per-set` takes the first pairs of each set. Prints Markdown: one
 table of accuracies (per cent, 95 % Wilson intervals, ties half), one of nats per token of the acceptable sentences, of which
 only those of a probability are a code length. With `--out`, the run goes on after an interrupt and keeps all scores.
 """

@@ -42,7 +42,7 @@ from unmask.sampling.engine.passes import Passes, rows_for
 from unmask.sampling.engine.randomness import ChainStreams
 from unmask.sampling.kernels.kernel import ChainState
 from unmask.sampling.registry import KERNELS, EnergyKind
-from unmask.sampling.run.chains import Group, MarkovRun
+from unmask.sampling.run.advance import Group, MarkovRun
 from unmask.sampling.run.diagnostics import CausalJudge, stutters
 from unmask.sampling.settings import SampleSettings
 from unmask.sampling.target import Energy, Target, blank_template

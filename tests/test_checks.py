@@ -4,7 +4,7 @@ import pytest
 import torch
 
 import shape_checks
-from unmask.checks import memory, numbers, one_of, real, whole, wholes
+from unmask.checks import numbers, one_of, real, whole, wholes
 from unmask.errors import InputError
 
 
@@ -42,13 +42,6 @@ def test_numbers_with_commas():
     assert numbers("positions", "3,4", int) == [3, 4] and numbers("ladder", "1,1.5", float) == [1.0, 1.5]
     with pytest.raises(InputError, match="positions '3;4' is not understood"):
         numbers("positions", "3;4", int)
-
-
-@pytest.mark.parametrize(
-    ("given", "amount"), [("1B", 1), ("0.5", 500), ("1", 1000), ("2", 2), ("0.5KB", 500), (1.0, 1000), (1e-9, 1), ("1e-9KiB", 1)]
-)
-def test_memory_is_a_share_only_without_a_unit(given, amount):
-    assert memory("memory", given, 1000) == amount
 
 
 def test_shapes_are_checked_while_the_tests_run():

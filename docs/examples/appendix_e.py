@@ -1,6 +1,6 @@
 """The paper's appendix E: pairwise NLL against the distance of the two tokens in the text and in the dependency tree.
 
-    python docs/examples/appendix_e.py OUT FILE.conllu [--model M] [--pairs N] [--dtype T] [--memory 20GB]
+    python docs/examples/appendix_e.py OUT FILE.conllu [--model M] [--pairs N] [--dtype T]
 
 The run is that of `unmask evaluate --data FILE.conllu --scheme random --out OUT`, which leaves OUT/figures/token_distance.png and
 syntactic_distance.png. Prints the numbers behind the second in Markdown: nats per token, and how many pairs each mean is of.
@@ -28,7 +28,6 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--device", default="auto")
     parser.add_argument("--dtype", default="auto")
-    parser.add_argument("--memory", help="what the run may keep on the device, such as 20GB or 0.5")
     parser.add_argument("--joints", default="all")
     given = vars(parser.parse_args())
     model = partial(unmask.load, given.pop("model"), device=given.pop("device"), dtype=given.pop("dtype"))

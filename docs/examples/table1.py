@@ -1,6 +1,6 @@
 """The paper's Table 1 in one command: every dataset by both schemes, side by side.
 
-    python docs/examples/table1.py OUT NAME=FILE [NAME=FILE ...] [--model M] [--pairs N] [--dtype T] [--memory 20GB] ...
+    python docs/examples/table1.py OUT NAME=FILE [NAME=FILE ...] [--model M] [--pairs N] [--dtype T] ...
 
 On a GPU as many pairs as the memory holds are measured at once. Each cell is the run that `unmask evaluate --data FILE
 --scheme SCHEME --out OUT/NAME-SCHEME` makes, with its own table.md, table.json, rows and figures; a cell that is already
@@ -30,7 +30,6 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--device", default="auto")
     parser.add_argument("--dtype", default="auto")
-    parser.add_argument("--memory", help="what a run may keep on the device, such as 20GB or 0.5")
     parser.add_argument("--joints", default="all")
     parser.add_argument("--support", default="all", help="all: every output column, as in the paper; or regular")
     given = parser.parse_args()
@@ -49,7 +48,6 @@ def main() -> None:
                 seed=given.seed,
                 support=given.support,
                 out=given.out / f"{name}-{scheme}",
-                memory=given.memory,
                 joints=given.joints,
             )
             if found.failed:

@@ -45,7 +45,6 @@ from unmask.sampling.target import Energy as Energy
 from unmask.scoring.registry import AnyOrder as AnyOrder
 from unmask.scoring.registry import DecoderLaw as DecoderLaw
 from unmask.scoring.registry import LeftToRight as LeftToRight
-from unmask.scoring.registry import OrderBounds as OrderBounds
 from unmask.scoring.score import PairScores as PairScores
 from unmask.scoring.score import Scores as Scores
 from unmask.tables.profile import Profile as Profile

@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from contextlib import suppress
 from difflib import get_close_matches
 from math import isfinite
 from numbers import Real
@@ -88,26 +87,6 @@ def real(name: str, value: object, least: float, most: float, above: bool = Fals
     if not (least < number if above else least <= number) or not number <= most or not isfinite(number):
         raise InputError(f"{name} {shown(number)} is out of range: give a number {bounds}")
     return float(number)
-
-
-UNITS = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12, "KIB": 2**10, "MIB": 2**20, "GIB": 2**30}
-MOST_BYTES = 2**60
-
-
-def memory(name: str, value: object, available: int) -> int:
-    """`value` in bytes: a number of them, a text such as "20GB", or a share of what is `available`: at most 1, without a unit."""
-    amount: float | None = None
-    unit = ""
-    if isinstance(value, str):
-        digits = value.strip().rstrip("BbKkMmGgTtIi ")
-        unit = value.strip()[len(digits) :].strip().upper()
-        with suppress(KeyError, ValueError):
-            amount = float(digits) * UNITS[unit]
-    else:
-        amount = as_number(value)
-    if amount is None or not 0 < amount <= MOST_BYTES:
-        raise InputError(f"{name} {shown(value)} is not understood: give bytes, such as 20GB or 500MB, or a share, such as 0.5")
-    return max(1, int(amount * available if amount <= 1 and not unit else amount))
 
 
 def numbers(name: str, text: str, kind: Callable[[str], Number]) -> list[Number]:

@@ -19,16 +19,6 @@ PLAIN = Decimal("1e-4")
 """Smaller numbers are written with an exponent."""
 
 
-def up(value: float, decimals: int = 3) -> str:
-    """A number that is not below `value`."""
-    return _fixed(value, decimals, ROUND_CEILING)
-
-
-def down(value: float, decimals: int = 3) -> str:
-    """A number that is not above `value`."""
-    return _fixed(value, decimals, ROUND_FLOOR)
-
-
 def at_most(value: float) -> str:
     """An upper bound of a number above 0 in two significant digits, such as "3.1e-16"."""
     return f"{_digits(Decimal(value), ROUND_CEILING):.1e}" if value else "0"
@@ -49,16 +39,12 @@ def count_at_most(count: int) -> str:
     return f"{count:,}" if count < 10**12 else f"{_digits(Decimal(count), ROUND_CEILING):.1e}"
 
 
-def _fixed(value: float | Decimal, decimals: int, rounding: str) -> str:
-    with localcontext(prec=EXACT):
-        return f"{Decimal(value).quantize(Decimal(1).scaleb(-decimals), rounding) + 0:f}"
-
-
 def _percent(share: float, rounding: str, decimals: int | None = None) -> str:
     with localcontext(prec=EXACT):
         value = Decimal(share) * 100
     if decimals is not None and value >= 1:
-        return f"{_fixed(value, decimals, rounding)} %"
+        with localcontext(prec=EXACT):
+            return f"{value.quantize(Decimal(1).scaleb(-decimals), rounding) + 0:f} %"
     shown = _digits(value, rounding)
     return f"{shown:.1e} %" if 0 < shown < PLAIN else f"{shown:f} %"
 

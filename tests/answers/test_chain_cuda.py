@@ -24,8 +24,6 @@ def test_all_orders_of_a_sentence(english, on_gpu):
     expected, found = lattice(of_cpu, ids, sites), lattice(of_gpu, ids, sites)
     assert of_gpu.passes == 63
     assert found.log_mean.item() == pytest.approx(expected.log_mean.item(), abs=1e-3)
-    for mine, theirs in ((found.best, expected.best), (found.worst, expected.worst)):
-        assert mine[0].item() == pytest.approx(theirs[0].item(), abs=1e-3)
     sampled = along_orders(of_gpu, ids, sites, orders)[0, 0].cpu()
     torch.testing.assert_close(sampled, along_orders(of_cpu, ids, sites, orders)[0, 0], rtol=0, atol=1e-3)
     shuffled = ids[:, [0, 2, 1, *range(3, ids.shape[1])]]

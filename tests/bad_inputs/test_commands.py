@@ -62,7 +62,6 @@ TEXTS: list[tuple[str, str]] = [
     ("evaluate --data {world}/outside.jsonl --out {new}", "77"),
     ("evaluate --data {world}/texts.txt --out {world}/folder/../texts.txt --pairs 2", "texts.txt"),
     ("evaluate --data {world}/texts.txt --out {new} --engine ray:x", "engine"),
-    ("evaluate --data {world}/texts.txt --out {new} --memory 1B --pairs 2", "memory of 1 bytes is too little for one pair"),
     ("sample --out {new} --length 3,x", "length"),
     ("sample --out {new} --init {world}/latin1.txt", "latin1"),
     ("sample --out {new} --init {world}/texts.txt --random-start", ""),

@@ -24,11 +24,10 @@ from unmask.evaluation import measure
 def main(model: str, data: str, folder: str, pairs: int, at_once: int) -> None:
     loaded = unmask.MaskedLM.load(model, device="cpu")
     whole, killed = Path(folder) / "whole", Path(folder) / "killed"
-    measure.MOST = at_once
-    memory = "1GB" if at_once > 1 else None
+    measure.ON_A_CPU = at_once
 
     def run(out: Path) -> None:
-        unmask.evaluate(data, model=loaded, pairs=pairs, joints=("product", "mrf", "pseudo_gibbs"), memory=memory, out=out)
+        unmask.evaluate(data, model=loaded, pairs=pairs, joints=("product", "mrf", "pseudo_gibbs"), out=out)
 
     run(whole)
     seconds = json.loads((whole / "table.json").read_text())["median_seconds_a_pair"] * at_once

@@ -31,7 +31,7 @@ def parsed(tmp_path):
 
 
 def test_table_1_has_every_cell(monkeypatch, capsys, tiny_folder, corpus, tmp_path):
-    options = ("--model", tiny_folder, "--pairs", 6, "--device", "cpu", "--memory", "1GB", "--joints", "product,family:0.5,0.25")
+    options = ("--model", tiny_folder, "--pairs", 6, "--device", "cpu", "--joints", "product,family:0.5,0.25")
     head, _, *rows = run(monkeypatch, capsys, "table1.py", tmp_path / "runs", f"a={corpus}", *options)
     assert len(head) == 2 + 2 * 4 and [row[:2] for row in rows] == [["a", "MLM (product)"], ["a", "α 0.5, λ 0.25"]]
     assert all(float(number.replace(",", "")) >= 0 for row in rows for number in row[2:])

@@ -15,7 +15,7 @@ import torch
 import unmask
 from unmask.cloze import Cloze
 from unmask.errors import InputError
-from unmask.evaluation.measure import MOST, InBatches, Measurer, measure_pairs
+from unmask.evaluation.measure import Measurer, measure_pairs
 from unmask.joints.registry import CONSTRUCTIONS
 from unmask.models import batching
 from unmask.models.batching import halving
@@ -157,8 +157,13 @@ def one_by_one(asked):
 
 
 @pytest.fixture
-def sizes(monkeypatch):
-    """How many pairs were measured at once, each time."""
+def in_batches(monkeypatch):
+    monkeypatch.setattr("unmask.evaluation.measure.ON_A_CPU", 12)
+
+
+@pytest.fixture
+def sizes(monkeypatch, in_batches):
+    """How many pairs were measured at once, each time; up to twelve."""
     seen = []
     together = Measurer.together
     monkeypatch.setattr(Measurer, "together", lambda self, pairs: seen.append(len(pairs)) or together(self, pairs))
@@ -170,22 +175,13 @@ def assert_same(rows, expected):
 
 
 def test_pairs_at_once_have_the_numbers_of_one_by_one(asked, one_by_one, sizes):
-    assert_same(unmask.evaluate(**asked, memory="1GB").rows, one_by_one)
+    assert_same(unmask.evaluate(**asked).rows, one_by_one)
     assert sizes == [12]
-    other = unmask.evaluate(**asked | {"seed": 2}, memory="1GB").rows
+    other = unmask.evaluate(**asked | {"seed": 2}).rows
     assert not other["pair_nll"].equals(one_by_one["pair_nll"])
 
 
-def test_a_small_budget_means_few_at_once(asked, one_by_one, sizes, precise):
-    engine = InBatches(Measurer(precise, QUICK, None, precise.regular_ids))
-    passes = precise.rows_at_once(12, 1) * precise.cost.bytes(12, 1)
-    budget = passes + 5 * engine._bytes()
-    assert_same(unmask.evaluate(**asked, memory=budget).rows, one_by_one)
-    assert 1 < max(sizes) <= 6 and sum(sizes) == 12
-    assert engine.budget is None and engine._fitting([]) == 1 and MOST > 12
-
-
-def test_a_stopped_run_goes_on_with_other_batches(asked, one_by_one, tmp_path, monkeypatch):
+def test_a_stopped_run_goes_on_with_other_batches(asked, one_by_one, tmp_path, monkeypatch, in_batches):
     class Stopped(BaseException):
         pass
 
@@ -196,13 +192,13 @@ def test_a_stopped_run_goes_on_with_other_batches(asked, one_by_one, tmp_path, m
 
     with monkeypatch.context() as patch, pytest.raises(Stopped):
         patch.setattr(Measurer, "together", stop)
-        patch.setattr("unmask.evaluation.measure.MOST", 5)
-        unmask.evaluate(**asked, memory="1GB", out=tmp_path)
-    found = unmask.evaluate(**asked, memory="1GB", out=tmp_path)
+        patch.setattr("unmask.evaluation.measure.ON_A_CPU", 5)
+        unmask.evaluate(**asked, out=tmp_path)
+    found = unmask.evaluate(**asked, out=tmp_path)
     assert_same(found.rows, one_by_one)
 
 
-def test_out_of_memory_halves_the_pairs_at_once(asked, one_by_one, monkeypatch):
+def test_out_of_memory_halves_the_pairs_at_once(asked, one_by_one, monkeypatch, in_batches):
     tried = []
 
     def only_three_fit(self, pairs, together=Measurer.together):
@@ -212,7 +208,7 @@ def test_out_of_memory_halves_the_pairs_at_once(asked, one_by_one, monkeypatch):
         return together(self, pairs)
 
     monkeypatch.setattr(Measurer, "together", only_three_fit)
-    assert_same(unmask.evaluate(**asked, memory="1GB").rows, one_by_one)
+    assert_same(unmask.evaluate(**asked).rows, one_by_one)
     assert tried == [12, 6, 3, 3, 3, 3]
 
 
@@ -237,7 +233,7 @@ def test_out_of_memory_halves_every_stage(asked, one_by_one, monkeypatch, sizes,
         return work(*given, **named)
 
     monkeypatch.setattr(measure, stage, only_four_fit)
-    assert_same(unmask.evaluate(**asked, memory="1GB").rows, one_by_one)
+    assert_same(unmask.evaluate(**asked).rows, one_by_one)
     assert tried == then and sizes == at_once
 
 
@@ -251,22 +247,22 @@ def test_halving_passes_on_other_errors_and_what_is_too_large_for_one():
         halving(lambda items: (_ for _ in ()).throw(RuntimeError("another")), [1, 2])
 
 
-def test_a_pair_that_fails_does_not_take_the_others_with_it(asked, one_by_one, faulty, corpus):
+def test_a_pair_that_fails_does_not_take_the_others_with_it(asked, one_by_one, faulty, corpus, in_batches):
     model = faulty({})
     alone = unmask.evaluate(**asked | {"model": model}).rows.drop(columns="seconds")
     text, block = alone.loc[alone["pair"] == 3, ["text", "first", "second"]].iloc[0].pipe(lambda row: (row["text"], row[1:]))
     ids = list(model.words.encode(text))
     for position in block:
         ids[int(position)] = model.mask_id
-    broken = unmask.evaluate(**asked | {"model": faulty({tuple(ids): RuntimeError("this one")})}, memory="1GB")
+    broken = unmask.evaluate(**asked | {"model": faulty({tuple(ids): RuntimeError("this one")})})
     assert [failure["pair"] for failure in broken.failed] == [3] and "this one" in broken.failed[0]["reason"]
     expected = alone[alone["pair"] != 3].reset_index(drop=True)
     pd.testing.assert_frame_equal(broken.rows.drop(columns="seconds"), expected, rtol=1e-4, atol=1e-4)
 
 
 @pytest.mark.skipif(not os.environ.get("TRITON_INTERPRET") or not find_spec("triton"), reason="compiled here")
-def test_pairs_by_triton_from_the_logits_to_the_numbers(tiny, corpus, monkeypatch):
-    asked = {"data": str(corpus), "model": tiny, "pairs": 2, "joints": ("balanced",), "memory": "1GB"}
+def test_pairs_by_triton_from_the_logits_to_the_numbers(tiny, corpus, monkeypatch, in_batches):
+    asked = {"data": str(corpus), "model": tiny, "pairs": 2, "joints": ("balanced",)}
     plain = unmask.evaluate(**asked).rows
     monkeypatch.setattr(batching, "TRITON_DEVICES", {"cuda", "cpu"})
     by_triton = unmask.evaluate(**asked).rows
@@ -284,8 +280,3 @@ def test_every_launch_of_a_rehearsal_runs_before_a_text_is_read(tiny, corpus, mo
     with pytest.raises(InputError, match="the 0 texts give only 0"):
         unmask.evaluate(str(corpus), model=tiny, pairs=2)
     assert len(began) == 6, "a pass, a layer at three lengths, its end at many tokens, the tables of a pair"
-
-
-def test_memory_that_is_not_understood_is_refused_before_a_model_is_loaded():
-    with pytest.raises(InputError, match="memory 'lots' is not understood"):
-        unmask.evaluate(["a b"], model="no such folder", memory="lots")

@@ -89,12 +89,3 @@ def test_a_killed_process_loses_nothing_and_a_run_goes_on_without_workers(asked,
     again = unmask.evaluate(**asked, out=tmp_path / "run")
     assert not again.failed and again.summary["pairs"] == 60
     assert_same_numbers(again.rows, local.rows)
-
-
-def test_workers_measure_in_batches_as_this_process_does(ray_here, asked, tmp_path):
-    """A batch is one answer; its rows share the time that it took."""
-    local = unmask.evaluate(**asked, memory="1GB")
-    found = unmask.evaluate(**asked, memory="1GB", out=tmp_path / "ray", engine="ray:2")
-    assert_same_numbers(found.rows, local.rows)
-    together = found.rows.groupby("seconds")["pair"].nunique()
-    assert together.max() == -(-60 // 8) and together.sum() == 60

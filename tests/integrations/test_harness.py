@@ -126,7 +126,7 @@ def test_tasks_have_the_numbers_of_score(tasks, model):
     assert found["config"]["score"] == "any_order" and found["config"]["model_sha"] == model.fingerprint
 
 
-@pytest.mark.parametrize("score", ["any_order", "left_to_right", "right_to_left", "confident", LAW])
+@pytest.mark.parametrize("score", ["any_order", "left_to_right", "right_to_left", LAW])
 @pytest.mark.parametrize("context", ["green", "", "blue [MASK] red"])
 def test_answers_of_one_length_sum_to_one(colours, score, context):
     answers = [" " + " ".join(words) for words in product(WORDS, repeat=2)]

@@ -112,10 +112,10 @@ def test_dependence_says_how_much_its_candidates_hold(page):
 
 
 def test_nothing_is_silent(page):
-    page.open("#/score?text=It+rains.&scores=pll,pll_word,energy_raw,energy_norm,left_to_right,right_to_left,confident,any_order")
+    page.open("#/score?text=It+rains.&scores=pll,pll_word,energy_raw,energy_norm,left_to_right,right_to_left,any_order")
     page.tab.wait_for_selector(".scored")
-    assert "6 scores at a time: confident, any_order are not shown." in page.tab.inner_text("main")
-    assert page.tab.get_by_role("checkbox", name="confident").is_disabled()
+    assert "6 scores at a time: any_order is not shown." in page.tab.inner_text("main")
+    assert page.tab.get_by_role("checkbox", name="any_order").is_disabled()
     page.open("#/sample")
     page.tab.wait_for_selector(".words button")
     page.tab.get_by_label("Chains", exact=True).fill("99")

@@ -17,12 +17,10 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from unmask.errors import InputError
 from unmask.sampling.engine.randomness import Conditionals, Drawn, Randomness
 from unmask.sampling.kernels.kernel import Kernel
-from unmask.sampling.target import Target, energy_terms
+from unmask.sampling.target import Energy, Target, masked_alone, scored_positions
 
-MOST_TEXTS = 5000
 CERTAIN = -200.0
 """log u of a uniform that lies below every threshold worth counting."""
 HALVINGS = 64
@@ -31,13 +29,9 @@ HALVINGS = 64
 def all_texts(target: Target) -> Int[Tensor, "N T"]:
     """Every text of the target's support, in the order of a counter whose last site runs fastest."""
     values = [allowed.nonzero().flatten().tolist() for allowed in target.support]
-    count = 1
-    for tokens in values:
-        count *= len(tokens)
-    if count > MOST_TEXTS:
-        raise InputError(f"{count:,} texts in the support: enumeration takes at most {MOST_TEXTS:,}; use a smaller model")
-    texts = target.template_ids.repeat(count, 1)
-    texts[:, target.free_positions] = torch.tensor(list(product(*values)), device=target.device)
+    fillings = torch.tensor(list(product(*values)), device=target.device)
+    texts = target.template_ids.repeat(len(fillings), 1)
+    texts[:, target.free_positions] = fillings
     return texts
 
 
@@ -47,6 +41,25 @@ def target_law(target: Target, temperature: float = 1.0) -> Float[Tensor, " N"]:
     terms = energy_terms(target.model, texts, energy.kind, target.positions.tolist())
     total = terms.sum(-1) + energy.from_user(texts)
     return (-total / temperature).softmax(0)
+
+
+def energy_terms(model, ids, kind="norm", positions=None):
+    """The energy's terms at `positions` (by default those that hold no special token in the first text), in float64."""
+    energy = Energy(kind)
+    ids = ids.to(model.device)
+    columns = scored_positions(ids[0].tolist(), model) if positions is None else tuple(positions)
+    terms = torch.empty((len(ids), len(columns)), dtype=torch.float64, device=ids.device)
+    for column, t in enumerate(columns):
+        where = torch.full((len(ids),), t, device=ids.device)
+        logits = model.logits(masked_alone(ids, where, model.mask_id), where.unsqueeze(1))[:, 0]
+        terms[:, column] = energy.term(logits, ids[:, t])
+    return terms
+
+
+def energies(model, ids, energy="norm"):
+    """E(x) of texts of one length, user terms included."""
+    chosen = (energy if isinstance(energy, Energy) else Energy(energy)).on(model)
+    return energy_terms(model, ids, chosen.kind).sum(-1) + chosen.from_user(ids.to(model.device))
 
 
 def transition_matrix(kernel: Kernel, sites: Int[Tensor, " k"]) -> Float[Tensor, "N N"]:

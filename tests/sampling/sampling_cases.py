@@ -7,7 +7,7 @@ from functools import lru_cache
 from itertools import permutations
 
 import torch
-from enumeration import transition_matrix
+from enumeration import energies, transition_matrix
 
 import unmask
 from unmask.models.tabular import TabularMLM
@@ -22,7 +22,7 @@ from unmask.sampling.kernels.metropolis import (
 )
 from unmask.sampling.registry import KERNELS, entry_of
 from unmask.sampling.settings import SampleSettings
-from unmask.sampling.target import Energy, Target, energies
+from unmask.sampling.target import Energy, Target
 from unmask.signature import arguments
 
 

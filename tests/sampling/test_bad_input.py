@@ -20,36 +20,25 @@ SMALL = {"chains": 3, "sweeps": 4, "length": 4, "seed": 7}
 NAN = float("nan")
 
 WRONG = [
-    ({"chains": 0}, "chains 0 is out of range"),
-    ({"chains": True}, "not a whole number"),
     ({"chains": 10**9}, "chains 1000000000 is out of range"),
     ({"chains": 10**6, "sweeps": 10**6}, "GB are free: give [0-9,]+ chains or fewer"),
-    ({"sweeps": 0}, "sweeps 0"),
     ({"length": 0}, "length 0"),
     ({"length": []}, "no length"),
     ({"length": [4, -1]}, r"length \[4, -1\]"),
     ({"length": 40}, "42 tokens, special ones included: the model takes at most 16"),
     ({"burn_in": 4}, "leaves no sample"),
     ({"thin": 9}, "leaves no sample"),
-    ({"seed": -1}, "seed -1"),
-    ({"kernel": "magic"}, "use one of mh, gibbs"),
     ({"kernel": "annealling"}, "did you mean annealing"),
-    ({"temperature": 0.0}, "temperature 0.0 is out of range"),
     ({"temperature": NAN}, "temperature nan"),
-    ({"temperature": "hot"}, "not a number"),
-    ({"proposal_temperature": -1.0}, "proposal_temperature -1.0"),
     ({"device": "abacus"}, "device 'abacus'"),
     ({"kernel": "block", "block_size": 9}, "blocks of 9 in a text of 4 free positions: give a block size from 1 to 4"),
     ({"kernel": "annealing", "cold": 3.0}, "the first the higher"),
-    ({"kernel": "least-dependent", "gamma": -1.0}, "gamma -1.0 is out of range"),
     ({"kernel": "entropy-bound", "gamma": 1.0, "passes": 4}, "passes 4 and gamma 1 were both given"),
     ({"kernel": "least-dependent", "profile": "no/such/profile.json"}, "no/such/profile.json"),
     ({"kernel": "least-dependent", "profile": {"by_distance": [0.1]}}, "profile lacks 'fingerprint': measure one"),
-    ({"kernel": "ancestral", "order": "inside-out"}, "random, left-to-right"),
     ({"kernel": "gibbs", "temperature": 1.0}, "temperature was given, which kernel gibbs does not use"),
     ({"kernel": "ancestral", "random_start": True}, "random_start was given, which kernel ancestral does not use"),
     ({"length": "four"}, "is not .*list of (whole )?numbers"),
-    ({"random_start": "yes"}, "is not True or False"),
     ({"alphabet": ""}, "names no token"),
     ({"alphabet": ["zebra"]}, "zebra"),
     ({"alphabet": ["cat dog"]}, "2 tokens of the model"),
@@ -62,7 +51,6 @@ TEMPLATES = [
     ({"template": "the [MASK]", "allow": {2: ["[SEP]"]}}, "allow at position 2|not a word of it"),
     ({"template": "the [MASK]", "allow": {1: ["cat"]}}, "not free: the blanks are at 2"),
     ({"template": "the [MASK]", "allow": {2: ["cat dog"]}}, "2 tokens of the model"),
-    ({"template": 5}, "is not a text"),
     ({"template": "the [MASK]", "allow": {"two": ["cat"]}}, "is not a mapping of whole numbers to lists"),
     ({"template": "the [MASK]", "allow": {2: ["zebra"]}}, "zebra"),
     ({"init": 5}, "neither a file nor a list of texts"),
@@ -90,10 +78,8 @@ def test_python_refuses_in_one_line_and_writes_nothing(tiny, tmp_path, wrong, me
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--chains", "1000000000"], "give a whole number from 1 to 1,000,000"),
         (["--kernel", "gibs"], "did you mean gibbs"),
         (["--length", "many"], "or a list of whole numbers"),
-        (["--init", "/nowhere/starts.txt"], "does not exist"),
         (["--init", "/"], "is a folder"),
         (["--together", "3"], "--together"),
     ],
@@ -145,16 +131,6 @@ def test_a_damaged_file_is_one_line(folder, file, content):
     assert command("diagnose", folder).exit_code == 2
 
 
-@pytest.mark.parametrize(("file", "every"), [("settings.json", 7), (CHECKPOINT, 41), (PART, 61), ("starts.parquet", 97)])
-def test_a_file_cut_off_anywhere_is_one_line(folder, file, every):
-    whole = (folder / file).read_bytes()
-    for length in range(0, len(whole) - 1, every):
-        (folder / file).write_bytes(whole[:length])
-        with pytest.raises(InputError) as caught:
-            load_run(folder)
-        assert "\n" not in str(caught.value)
-
-
 anything = st.none() | st.integers() | st.text(max_size=4) | st.lists(st.integers(), max_size=2) | st.just({"a": 1})
 
 
@@ -197,12 +173,6 @@ def test_a_damaged_checkpoint_is_one_line(tiny, folder, arrays, message):
     assert "delete it and give the command of the run again" in str(caught.value)
 
 
-def test_a_run_whose_checkpoint_was_deleted_is_drawn_again(tiny, folder, finished):
-    (folder / CHECKPOINT).unlink()
-    again = unmask.sample(out=folder, model=tiny, **SMALL)
-    assert again.samples["text"].tolist() == load_run(finished).samples["text"].tolist()
-
-
 def test_a_text_of_the_checkpoint_that_no_chain_can_be_at_is_refused(tiny, folder):
     with np.load(folder / CHECKPOINT) as archive:
         ids = archive["ids"].copy()
@@ -224,15 +194,6 @@ def test_a_part_that_is_gone_is_noticed_and_drawn_again(tiny, folder, finished):
     (folder / CHECKPOINT).unlink()
     again = unmask.sample(out=folder, model=tiny, **SMALL)
     assert again.samples["text"].tolist() == load_run(finished).samples["text"].tolist()
-
-
-def test_folders_of_other_runs_are_refused_untouched(tiny, tmp_path):
-    (tmp_path / "settings.json").write_text(json.dumps({"kind": "evaluate", "format": 2, "run": "x", "begun": {}}))
-    with pytest.raises(InputError, match="a run of `unmask evaluate`"):
-        unmask.sample(out=tmp_path, model=tiny, **SMALL)
-    assert [path.name for path in tmp_path.iterdir()] == ["settings.json"]
-    with pytest.raises(InputError, match="is in the folder of a run of `unmask evaluate`"):
-        unmask.sample(out=tmp_path / "settings.json", model=tiny, **SMALL)
 
 
 def test_a_folder_without_the_settings_of_this_version_is_refused(tiny, folder):

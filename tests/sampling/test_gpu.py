@@ -3,7 +3,7 @@
 import pandas
 import pytest
 import torch
-from enumeration import all_texts, target_law, transition_matrix
+from enumeration import all_texts, energies, target_law, transition_matrix
 from sampling_cases import gap_to_invariance, of, settings_of, small_target
 from scipy.stats import chisquare
 
@@ -17,7 +17,7 @@ from unmask.sampling.kernels.kernel import PseudoGibbs
 from unmask.sampling.kernels.metropolis import MetropolisHastings, ProductBlock, SequentialBlock
 from unmask.sampling.registry import KERNELS
 from unmask.sampling.run.advance import draw_samples
-from unmask.sampling.target import Energy, Target, blank_template, energies
+from unmask.sampling.target import Energy, Target, blank_template
 
 pytestmark = pytest.mark.gpu
 

@@ -37,15 +37,6 @@ def chain(model, text, order):
     return total
 
 
-def confident(model, text):
-    hidden, total = set(range(len(text))), 0.0
-    while hidden:
-        site = max(sorted(hidden), key=lambda s: float(distribution(model, text, hidden, s).max()))
-        total += log_q(model, text, hidden, site)
-        hidden.remove(site)
-    return total
-
-
 def orders(model, text):
     return [chain(model, text, order) for order in permutations(range(len(text)))]
 
@@ -69,9 +60,7 @@ DEFINED = {
     "energy_raw": raw,
     "left_to_right": lambda model, text: chain(model, text, range(len(text))),
     "right_to_left": lambda model, text: chain(model, text, reversed(range(len(text)))),
-    "confident": confident,
     "any_order": lambda model, text: log_mean(orders(model, text)),
-    "order_bounds": lambda model, text: max(orders(model, text)),
 }
 
 
@@ -91,7 +80,6 @@ def test_scores_are_their_definitions(vocabulary, length, seed, data):
     for name, defined in DEFINED.items():
         assert float(found[name].values[0]) == pytest.approx(defined(model, text), abs=1e-10), name
     ways = orders(model, text)
-    assert float(found["order_bounds"].extra["worst"][0]) == pytest.approx(min(ways), abs=1e-10)
     assert float(found["any_order"].extra["mean_log"][0]) == pytest.approx(sum(ways) / len(ways), abs=1e-10)
 
 
@@ -161,24 +149,12 @@ def test_one_token_has_one_probability():
 def test_sampled_orders_come_with_an_error_that_covers_the_truth():
     model = TabularMLM.random(3, 5, seed=7)
     texts = list(product(range(3), repeat=5))[::11]
-    exact = scores(model, texts, ["any_order", "order_bounds"])
-    drawn = scores(model, texts, ["any_order", "order_bounds"], exact_tokens=0, orders=40)
-    apart = (drawn["any_order"].values - exact["any_order"].values).abs()
-    error = drawn["any_order"].extra["se"]
+    exact = scores(model, texts, ["any_order"])
+    drawn = scores(model, texts, ["any_order"], exact_tokens=0, orders=40)
+    apart, error = (drawn.values - exact.values).abs(), drawn.extra["se"]
     assert bool((error > 0).all()) and float((apart < 3 * error).double().mean()) > 0.9
-    assert bool((drawn["order_bounds"].values <= exact["order_bounds"].values + 1e-12).all())
-    assert bool((drawn["order_bounds"].extra["worst"] >= exact["order_bounds"].extra["worst"] - 1e-12).all())
-    assert drawn["order_bounds"].extra["exact"].tolist() == [0.0] * len(texts)
     alone = scores(model, [texts[4]], ["any_order"], exact_tokens=0, orders=40)
-    assert float(alone.values[0]) == pytest.approx(float(drawn["any_order"].values[4]), abs=1e-12)
-
-
-def test_log_of_the_mean_lies_between_the_bounds():
-    model = TabularMLM.random(3, 4, seed=9)
-    found = scores(model, list(product(range(3), repeat=4)), ["any_order", "order_bounds"])
-    mean, lower = found["any_order"].values, found["any_order"].extra["mean_log"]
-    assert bool((found["order_bounds"].extra["worst"] <= lower).all() and (lower <= mean).all())
-    assert bool((mean <= found["order_bounds"].values).all())
+    assert float(alone.values[0]) == pytest.approx(float(drawn.values[4]), abs=1e-12)
 
 
 class CountingMLM(TabularMLM):
@@ -191,7 +167,7 @@ class CountingMLM(TabularMLM):
         return super().logits(ids, positions)
 
 
-@pytest.mark.parametrize("names", [("pll",), ("confident",), ("any_order", "order_bounds"), ("left_to_right",)])
+@pytest.mark.parametrize("names", [("pll",), ("any_order",), ("left_to_right",)])
 def test_passes_are_those_that_are_made(names):
     model = CountingMLM.random(3, 4, seed=3)
     score_batch(model, TextBatch.of(torch.tensor([[0, 1, 2, 0]])), chosen(names))

@@ -12,7 +12,7 @@ import unmask
 from command_runner import invoke
 from unmask.errors import InputError
 from unmask.scoring.registry import chosen
-from unmask.scoring.score import RowShape, compare_pairs, share, wilson
+from unmask.scoring.score import RowShape, Scores, compare_pairs, share, wilson
 from unmask.scoring.texts import Item, SentencePair
 
 PAIRS = [
@@ -40,9 +40,9 @@ def test_accuracy_by_set_and_phenomenon(pieces):
 
 def test_identical_sentences_tie_by_every_score(pieces):
     same = [{"sentence_good": "the unplayed dog sat", "sentence_bad": "the unplayed dog sat"}]
-    names = "pll,pll_word,left_to_right,confident"
-    sampled = [unmask.AnyOrder(exact_tokens=2, orders=4), unmask.OrderBounds(exact_tokens=2, orders=4)]
-    found = unmask.score(minimal_pairs=same, score=[*names.split(","), *sampled], model=pieces)
+    names = "pll,pll_word,left_to_right,right_to_left"
+    sampled = unmask.AnyOrder(exact_tokens=2, orders=4)
+    found = unmask.score(minimal_pairs=same, score=[*names.split(","), sampled], model=pieces)
     assert all(found.rows[0][f"{name}_correct"] == 0.5 for name in found.scores)
 
 
@@ -50,7 +50,7 @@ def test_identical_sentences_tie_by_every_score(pieces):
 def test_two_impossible_sentences_tie(good, bad, correct):
     pair = SentencePair(Item("a dog"), Item("a cat"), "animals", None, {})
     rows = [{"pll": value, "reason": None} for value in (good, bad)]
-    assert compare_pairs([pair], rows, RowShape(chosen("pll"))).rows[0]["pll_correct"] == correct
+    assert compare_pairs([pair], Scores(RowShape(chosen("pll")), tuple(rows))).rows[0]["pll_correct"] == correct
 
 
 @pytest.mark.parametrize(("right", "n"), [(0, 5), (7, 10), (300, 300), (151, 300)])

@@ -139,11 +139,11 @@ def test_long_texts_are_refused_or_scored_in_windows(pieces):
 
 def test_numbers_do_not_depend_on_the_company(pieces):
     texts = ["The dog ran.", "a cat sat on the dog", "The dog ran.", "walks", "don't"]
-    scores = ["pll", "confident", unmask.AnyOrder(exact_tokens=3), unmask.OrderBounds(exact_tokens=3)]
+    scores = ["pll", "right_to_left", unmask.AnyOrder(exact_tokens=3)]
     together = unmask.score(texts, scores, model=pieces)
     for text, row in zip(texts, together, strict=True):
         alone = unmask.score(text, scores, model=pieces)[0]
-        for name in ("pll", "confident", "any_order", "order_bounds"):
+        for name in ("pll", "right_to_left", "any_order"):
             assert row[name] == pytest.approx(alone[name], abs=1e-4)
     assert together[0]["any_order"] == together[2]["any_order"]
 
@@ -179,26 +179,6 @@ def test_columns_do_not_depend_on_what_the_first_text_lacks(pieces_folder, first
     assert shown[0].split() == "item word_number word start end length pll_surprisal left_to_right_surprisal".split()
     (dog,) = [line.split() for line in shown if "dog" in line]
     assert dog[:3] == ["2", "2", "dog"] and len(dog) == 8
-
-
-def test_proteins_letter_by_letter(tmp_path):
-    from tokenizers import Tokenizer, models, pre_tokenizers, processors
-    from transformers import BertConfig, BertForMaskedLM, PreTrainedTokenizerFast
-
-    from unmask.models.masked_lm import MaskedLM
-
-    vocabulary = {token: i for i, token in enumerate(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *"ACDEFGHIKL"])}
-    core = Tokenizer(models.WordLevel(vocabulary, unk_token="[UNK]"))
-    core.pre_tokenizer = pre_tokenizers.Whitespace()
-    core.post_processor = processors.TemplateProcessing(single="[CLS] $A [SEP]", special_tokens=[("[CLS]", 2), ("[SEP]", 3)])
-    names = {f"{name}_token": f"[{name.upper()}]" for name in ("pad", "unk", "cls", "sep", "mask")}
-    network = BertForMaskedLM(
-        BertConfig(vocab_size=15, hidden_size=16, num_hidden_layers=2, num_attention_heads=2, intermediate_size=16)
-    )
-    model = MaskedLM(network, PreTrainedTokenizerFast(tokenizer_object=core, **names))
-    found = unmask.score("ACD EF", "pll,pll_word", model=model, rows="nested")[0]
-    assert [(t["token"], t["start"]) for t in found["tokens"]] == [("A", 0), ("C", 1), ("D", 2), ("E", 4), ("F", 5)]
-    assert found["pll_word"] == pytest.approx(found["pll"], abs=1e-5)
 
 
 @pytest.mark.parametrize(

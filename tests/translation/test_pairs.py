@@ -6,7 +6,7 @@ from itertools import product
 
 import pytest
 import torch
-from enumeration import target_law, transition_matrix
+from enumeration import energy_terms, target_law, transition_matrix
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -18,13 +18,13 @@ from unmask.sampling.decoders.revealing import EntropyBound, under_bound
 from unmask.sampling.engine.passes import Passes
 from unmask.sampling.engine.randomness import ChainStreams
 from unmask.sampling.kernels.metropolis import MetropolisHastings, ProductBlock, SequentialBlock
-from unmask.sampling.target import Energy, Target, energy_terms
+from unmask.sampling.target import Energy, Target
 from unmask.training.encoder import PackedBert, new_model
 from unmask.training.objectives import CausalTasks, MaskedTasks, UniformRate
 from unmask.training.packing import PackedText, Vocabulary
 from unmask.training.settings import TrainSettings
-from unmask.translation.beam_search import CausalPairs, beam_search
 from unmask.translation.pairs import PairLayout
+from unmask.translation.translators import CausalPairs, beam_search
 
 LAYOUT = PairLayout(source_length=8, max_length=16, start=2, end=3, pad=0, mask=4)
 VOCABULARY = Vocabulary(12, 2, 0, 4, torch.arange(12) < 5, end=3, target=8)

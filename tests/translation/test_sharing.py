@@ -39,7 +39,7 @@ def test_shares_have_the_rows_of_one_process(
     """Bit for bit; of several searches, those of sources that are searched together."""
     monkeypatch.setattr("unmask.runs.engine.ray_workers", lambda *_: RayWorkers(2, "cpu"))
     monkeypatch.setattr("unmask.translation.translators.each", backwards)
-    monkeypatch.setattr("unmask.translation.beam_search.ROWS", {"cpu": 20})
+    monkeypatch.setattr("unmask.translation.translators.ROWS", {"cpu": 20})
     given = {"model": causal if "beam" in options.values() else masked, "device": "cpu", **options}
     local, seen = flat.translate(sources(12), **given), []
     found = flat.translate(sources(12), **given, engine="ray:2", progress=lambda *report: seen.append(report))

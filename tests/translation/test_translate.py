@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 import torch
+from enumeration import energy_terms
 from made_up_language import SMALL, pairs, share_right
 from safetensors.torch import load_file
 
@@ -22,7 +23,6 @@ from unmask.models.masked_lm import MaskedLM
 from unmask.sampling.decoders.revealing import RevealingDecoder
 from unmask.sampling.decoders.verified import Verified, VerifiedState
 from unmask.sampling.registry import KERNELS
-from unmask.sampling.target import energy_terms
 from unmask.signature import arguments
 from unmask.translation.recipe import settle
 from unmask.translation.translators import Draft, Drafting, PairModel
@@ -277,16 +277,6 @@ def test_a_tokenizer_of_another_model_is_refused(request: pytest.FixtureRequest,
         translated(folder)
 
 
-@pytest.mark.parametrize("file", ["model.safetensors", "length_head.safetensors"])
-def test_weights_of_another_model_of_the_same_shape_are_refused(masked: Path, refined: Path, tmp_path: Path, file: str) -> None:
-    folder = shutil.copytree(masked, tmp_path / "model")
-    PairModel.load(folder, "cpu")
-    shutil.copy(refined / file, folder / file)
-    with pytest.raises(InputError, match=f"{file} in .* is not the file that the model was saved with") as caught:
-        PairModel.load(folder, "cpu")
-    assert "\n" not in str(caught.value) and "translation.json" in str(caught.value)
-
-
 def test_training_refuses_what_is_no_parallel_corpus(tmp_path: Path, masked: Path) -> None:
     (tmp_path / "s.de").write_text("eins\nzwei\ndrei\n")
     for name in ("t.en", "t.csv"):
@@ -344,7 +334,7 @@ def test_a_run_that_was_stopped_goes_on_from_its_folder(
     masked: Path, causal: Path, tmp_path: Path, options: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("unmask.translation.translators.SOURCES", {"cpu": 2})
-    monkeypatch.setattr("unmask.translation.beam_search.ROWS", {"cpu": 40})
+    monkeypatch.setattr("unmask.translation.translators.ROWS", {"cpu": 40})
     model, seen = causal if "beam" in options.values() else masked, []
     whole = translated(model, reference=TARGETS, **options)
 

@@ -20,7 +20,7 @@ import unmask
 from unmask.cli import process, terminal
 from unmask.cli.terminal import marked, nats, number, percent, print_frame, print_heading, print_table
 from unmask.errors import InputError
-from unmask.formats import count_at_most, down, percent_at_least, up
+from unmask.formats import count_at_most, percent_at_least
 from unmask.joints.registry import named
 from unmask.runs.lines import STANDARD_INPUT, plain_texts, refuse_file_name, source_name
 from unmask.runs.outputs import output_file
@@ -529,14 +529,8 @@ def _show_sentences(scores: unmask.Scores) -> None:
 
 
 def _error(row: Mapping[str, Any], name: str) -> str:
-    error, worst, low = (row.get(f"{name}_{part}") for part in ("se", "worst", "low"))
-    if error is not None:
-        return f"± {error:.3f}" if error else "exact"
-    if worst is not None:
-        return f"worst {down(worst)}"
-    if low is None:
-        return ""
-    return "exact" if row[f"{name}_exact"] else f"{down(low)} to {up(row[f'{name}_high'])}"
+    error = row.get(f"{name}_se")
+    return "" if error is None else f"± {error:.3f}" if error else "exact"
 
 
 def _show_pairs(pairs: unmask.PairScores) -> None:

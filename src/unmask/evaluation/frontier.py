@@ -310,7 +310,10 @@ class Frontier(Result):
                 axes.axhline(mine[0]["nats"]["value"], color=colour, linestyle=dashes, linewidth=1.2, label=label)
                 continue
             rounds, nats = ([point["rounds"] for point in mine], [point["nats"]["value"] for point in mine])
-            apart = [[_reach(point["difference"], end) for point in mine] for end in ("low", "high")]
+            apart = [
+                [0.0 if (to := point["difference"])[end] is None else abs(to[end] - to["value"]) for point in mine]
+                for end in ("low", "high")
+            ]
             style: dict[str, Any] = {"marker": "o", "markersize": 4, "linewidth": 1.5, "capsize": 2}
             axes.errorbar(rounds, nats, apart, label=KERNELS[name].label, color=KERNELS[name].colour, **style)
         axes.set_xscale("log", base=2)
@@ -357,7 +360,3 @@ def cells(point: Mapping[str, Any]) -> list[str]:
     counts = [f"{point[name]:.1f}".removesuffix(".0") for name in ("rounds", "rows")]
     numbers = [*counts, cell(point["nats"], "nats")]
     return [*numbers, "0" if point["best"] else cell(point["difference"], "difference")]
-
-
-def _reach(number: Mapping[str, Any], end: str) -> float:
-    return 0.0 if number[end] is None else abs(number[end] - number["value"])

@@ -2,18 +2,15 @@
 
 The joints are over the model's regular tokens, or over every output column, as in Torroba Hennigen & Kim (2023): `support`.
 
-On a GPU several pairs are measured at once, as many as a memory budget holds (`InBatches`). A pair of a small vocabulary is bound
-by launches, not by arithmetic, so pairs go through the solver side by side, a row each (`unmask.joints.solver`), and share the
-launches of sweeps, Newton steps and sums; the passes of one pair fill the card.
+On a GPU several pairs are measured at once, as many as fit into half of its free memory (`Measurer`). A pair of a small
+vocabulary is bound by launches, not by arithmetic, so pairs go through the solver side by side, a row each
+(`unmask.joints.solver`), and share the launches of sweeps, Newton steps and sums; the passes of one pair fill the card.
 
-A budget counts everything that this process holds on the card, and is enforced: an allocation beyond it fails as if the card were
-full. If memory runs out in the passes, the joints or the numbers, that stage continues with half (`unmask.models.batching`);
-if one pair's share of a stage is too much beside the tables of the others, the pairs at once are halved for the rest of the run.
+If memory runs out in the passes, the joints or the numbers, that stage continues with half (`unmask.models.batching`); if one
+pair's share of a stage is too much beside the tables of the others, the pairs at once are halved for the rest of the run.
 
 The last digits of a pair's numbers may depend on the pairs it is measured with. So the pairs of a batch are stored together, and
 their number depends on the longest text of the whole run: a run that is killed and continued measures the same batches.
-
-Shared, workers take some pairs at a time and measure them in batches, as this process would (`measured_by_workers`).
 
 The pairs, and the settings that a resumed run must share, are fixed before the first pass (`make_plan`). Finished pairs are read
 from the folder, so the same call after a kill continues where the rows end.
@@ -39,7 +36,6 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from unmask.answers.checking import look_at_first
-from unmask.checks import memory
 from unmask.cloze import Cloze
 from unmask.errors import InputError, UnmaskError, UnmaskWarning
 from unmask.evaluation.pairs import Parse, PositionPair, choose_pairs, is_pairs_file, pairs_as_lines, read_pairs, read_texts
@@ -49,7 +45,7 @@ from unmask.joints.likely_tokens import LIKELY
 from unmask.joints.metrics import metrics_of_blocks
 from unmask.joints.registry import PUBLISHED_STEPS, named
 from unmask.joints.rehearsal import Launch, rehearse
-from unmask.models.batching import at_most, halving, is_out_of_memory, release_memory, triton_wanted, whole_memory
+from unmask.models.batching import halving, is_out_of_memory, release_memory, triton_wanted
 from unmask.models.conditional_model import ConditionalModel
 from unmask.models.load import Model, model_name, shared_model
 from unmask.models.masked_lm import MaskedLM
@@ -64,7 +60,6 @@ from unmask.tables.unary import tables_of
 
 if TYPE_CHECKING:
     import pandas
-    import pyarrow
 
 KIND = "evaluate"
 MOST_ROWS_PER_PART = 4096
@@ -81,17 +76,41 @@ or its share of that of the pairs that were measured with it."""
 METRICS = ("unary_nll_first", "unary_nll_second", "pair_nll", "a_kl", "g_kl", "compatibility")
 """The numbers of a row that are always there and finite."""
 
+logger = logging.getLogger(__name__)
+SHARE = 0.5
+"""Of a GPU's free memory."""
+MOST, ON_A_CPU = 64, 1
+"""Pairs at once: more gain little, and are lost together when a run is killed."""
+SHARES = 4
+"""Of each worker, at least: so that none waits long for the last one."""
 Row = dict[str, Any]
+Batch = list[tuple[int, list[Row] | str]]
+"""The places of pairs that were measured together, and the rows of each, or the reason why it failed."""
+Engine = Callable[[Sequence[PositionPair]], Iterator[Batch]]
+"""Measures every pair once."""
 
 
 class Measurer:
-    """Measures pairs with one model."""
+    """Measures pairs with one model, in order: several at once on a GPU, else one after the other.
 
-    def __init__(self, model: MaskedLM, constructions: Sequence[str], steps: int | None, support: Sequence[int] | None) -> None:
-        """`steps` of Arnold-Gokhale, None to converge; `support`: the token ids of the joints, None for every output column."""
-        self.model, self.constructions, self.steps = model, tuple(constructions), steps
+    steps     of Arnold-Gokhale; None: to converge
+    support   the token ids of the joints; None: every output column
+    longest   tokens of the longest text of the run; by default of the pairs that are measured first
+    size      pairs of a batch, decided in the first call
+    """
+
+    def __init__(
+        self,
+        model: MaskedLM,
+        constructions: Sequence[str],
+        steps: int | None = None,
+        support: Sequence[int] | None = None,
+        longest: int = 0,
+    ) -> None:
+        self.model, self.constructions, self.steps, self.longest = model, tuple(constructions), steps, longest
         self.support = None if support is None else torch.tensor(support)
         self.rehearsal: Thread | None = None
+        self.size: int | None = None
 
     @property
     def tokens(self) -> int:
@@ -104,11 +123,6 @@ class Measurer:
         if self.rehearsal is None and device.type == "cuda" and triton_wanted(torch.empty(0, device=device)):
             self.rehearsal = rehearse(self.tokens, device, self._launches)
 
-    def end_rehearsal(self) -> None:
-        """Wait until all is there."""
-        if self.rehearsal is not None:
-            self.rehearsal.join()
-
     def _launches(self) -> Iterator[Launch]:
         """The launches of passes and tables, beside those of the joints."""
         from unmask.tables import triton_cells
@@ -118,19 +132,75 @@ class Measurer:
             yield from self.model.encoder.layers[0].launches()
         yield partial(triton_cells.rehearse, self.model.vocab_size, self.tokens, self.model.device)
 
+    def __call__(self, pairs: Sequence[PositionPair]) -> Iterator[Batch]:
+        """The numbers of all pairs, batch by batch."""
+        if not pairs:
+            return
+        self.rehearse()
+        if self.rehearsal is not None:
+            self.rehearsal.join()
+        with suppress(Exception):  # what fails here fails its own pair below
+            look_at_first(self.model, (pair.ids for pair in pairs))
+        self.size, start = self.size or self._fitting(pairs), 0
+        while start < len(pairs):
+            some = pairs[start : start + self.size]
+            batch = self._batch(some, start)
+            if batch is None:
+                self.size = len(some) // 2
+                release_memory()
+                logger.warning("out of memory with %d pairs at once: going on with %d", len(some), self.size)
+                continue
+            yield batch
+            start += len(some)
+
+    def _batch(self, pairs: Sequence[PositionPair], first: int) -> Batch | None:
+        """The rows of pairs from the place `first` on, one by one if one of several fails; None if memory has run out."""
+        try:
+            return list(enumerate(self.together(pairs), first))
+        except Exception as error:
+            if len(pairs) == 1:
+                line = (str(error).strip() or "no message").splitlines()[0]
+                return [(first, str(error) if isinstance(error, UnmaskError) else f"{type(error).__name__}: {line}")]
+            if is_out_of_memory(error):
+                return None
+            return [answer for place, pair in enumerate(pairs, first) for answer in self._batch([pair], place) or ()]
+
     def together(self, pairs: Sequence[PositionPair]) -> list[list[Row]]:
         """The rows of several pairs, measured at once: one per construction; numbers that are not finite are an error."""
         start = time.perf_counter()
         clozes = [pair.cloze(self.model.mask_id) for pair in pairs]
-        self.end_rehearsal()
         measured = measure_pairs(self.model, clozes, self.constructions, self.steps, self.support)
         seconds = (time.perf_counter() - start) / len(pairs)
         for row in chain.from_iterable(measured):
             for metric in METRICS:
                 if not math.isfinite(row[metric]):
                     raise UnmaskError(f"{metric} of {row['construction']} is {row[metric]}")
-        about = [about_pair(pair, self.model.decode(pair.gold)) for pair in pairs]
-        return [[{**pair, **row, "seconds": seconds} for row in rows] for pair, rows in zip(about, measured, strict=True)]
+        of_pairs = []
+        for pair, rows in zip(pairs, measured, strict=True):
+            (first, second), tokens = pair.block, self.model.decode(pair.gold)
+            about = {
+                "pair": pair.index, "text_index": pair.text_index, "text": pair.text, "first": first, "second": second,
+                "first_token": tokens[0], "second_token": tokens[1], "tokens": len(pair.ids),
+                "token_distance": pair.token_distance, "syntactic_distance": pair.syntactic_distance,
+            }  # fmt: skip
+            of_pairs.append([{**about, **row, "seconds": seconds} for row in rows])
+        return of_pairs
+
+    def _fitting(self, pairs: Sequence[PositionPair]) -> int:
+        """The number of pairs to try at once.
+
+        At the peak a pair keeps about two tables, the strips of its likely tokens, and the state of its members.
+        """
+        model, tokens = self.model, self.tokens
+        if model.device.type != "cuda":
+            return ON_A_CPU
+        longest = max(self.longest, *(len(pair.ids) for pair in pairs))
+        passes = model.rows_at_once(longest, 1) * model.cost.bytes(longest, 1)
+        room = int(SHARE * torch.cuda.mem_get_info(model.device)[0])
+        likely, members = min(tokens, 3 * LIKELY), sum(named(name).member is not None for name in self.constructions)
+        strips, systems, vectors = 4 * 4 * likely * tokens, 16 * 8 * likely**2, 60 * 8 * 2 * tokens
+        each = 2 * 4 * tokens**2 + strips + members * (systems + vectors) + tokens**2 // 2
+        return max(1, min(MOST, (room - passes) // each))
 
 
 def first_pass(model: MaskedLM) -> None:
@@ -182,142 +252,22 @@ def measure_pairs(
     ]
 
 
-def about_pair(pair: PositionPair, tokens: Sequence[str]) -> Row:
-    """The columns that all rows of a pair share: all except the numbers of a construction."""
-    first, second = pair.block
-    return {
-        "pair": pair.index, "text_index": pair.text_index, "text": pair.text, "first": first, "second": second,
-        "first_token": tokens[0], "second_token": tokens[1], "tokens": len(pair.ids),
-        "token_distance": pair.token_distance, "syntactic_distance": pair.syntactic_distance,
-    }  # fmt: skip
-
-
-def schema() -> pyarrow.Schema:
-    """The columns of the rows."""
-    import pyarrow
-
-    return pyarrow.schema([*COLUMNS.items()])
-
-
-logger = logging.getLogger(__name__)
-SHARE = 0.5
-"""Of the card's free memory, if there is no budget."""
-MOST = 64
-"""Pairs at once: more gain little, and are lost together when a run is killed."""
-
-
-@dataclass(frozen=True)
-class Measured:
-    """The rows of the pair at `place`, or the reason why it failed; `more`: others of the same batch follow."""
-
-    place: int
-    rows: list[Row] | None = None
-    failure: str | None = None
-    more: bool = False
-
-
-Engine = Callable[[Sequence[PositionPair]], Iterator[Measured]]
-"""Measures every pair once."""
-
-
-class InBatches:
-    """Answers pairs in this process, in order: several at once on a GPU or within a budget, else one after the other."""
-
-    def __init__(self, measurer: Measurer, budget: str | float | None = None, longest: int = 0) -> None:
-        """`budget`: bytes, as a number or such as "20GB", or a share of the device's memory, such as 0.5; `longest`: tokens of
-        the longest text that there may be, by default of those asked about.
-        """
-        self.longest = longest
-        self.size: int | None = None
-        self.measurer, self.device = measurer, measurer.model.device
-        self.budget = None if budget is None else memory("memory", budget, whole_memory(self.device))
-        if self.budget is not None and self.budget < self._bytes():
-            raise InputError(
-                f"memory of {self.budget:,} bytes is too little for one pair, which takes about {self._bytes():,}: "
-                "give more memory, or an alphabet"
-            )
-
-    def __call__(self, pairs: Sequence[PositionPair]) -> Iterator[Measured]:
-        """Answers, batch by batch; how many pairs a batch has is decided in the first call."""
-        if not pairs:
-            return
-        self.measurer.rehearse()
-        self.measurer.end_rehearsal()
-        with suppress(Exception):  # what fails here fails its own pair below
-            look_at_first(self.measurer.model, (pair.ids for pair in pairs))
-        with at_most(self.budget, self.device):
-            self.size, start = self.size or self._fitting(pairs), 0
-            while start < len(pairs):
-                batch = pairs[start : start + self.size]
-                answers = self._answers(batch, start)
-                if answers is None:
-                    self.size = len(batch) // 2
-                    release_memory()
-                    logger.warning("out of memory with %d pairs at once: going on with %d", len(batch), self.size)
-                    continue
-                yield from answers
-                start += len(batch)
-
-    def _answers(self, pairs: Sequence[PositionPair], first: int) -> list[Measured] | None:
-        """The answers of pairs from the place `first` on, one by one if one of several fails; None if memory has run out."""
-        try:
-            rows = self.measurer.together(pairs)
-        except Exception as error:
-            if len(pairs) == 1:
-                line = (str(error).strip() or "no message").splitlines()[0]
-                why = str(error) if isinstance(error, UnmaskError) else f"{type(error).__name__}: {line}"
-                return [Measured(first, failure=why)]
-            if is_out_of_memory(error):
-                return None
-            alone = (self._answers([pair], place) for place, pair in enumerate(pairs, first))
-            return [answer for answers in alone for answer in answers or ()]
-        return [Measured(first + i, of_pair, more=i + 1 < len(rows)) for i, of_pair in enumerate(rows)]
-
-    def _fitting(self, pairs: Sequence[PositionPair]) -> int:
-        """The number of pairs to try at once."""
-        if self.budget is None and self.device.type != "cuda":
-            return 1
-        model = self.measurer.model
-        longest = max(self.longest, *(len(pair.ids) for pair in pairs))
-        passes = model.rows_at_once(longest, 1) * model.cost.bytes(longest, 1)
-        if self.budget is not None:
-            held = torch.cuda.memory_allocated(self.device) if self.device.type == "cuda" else 0
-            room = self.budget - held
-        else:
-            room = int(SHARE * torch.cuda.mem_get_info(self.device)[0])
-        return max(1, min(MOST, (room - passes) // self._bytes()))
-
-    def _bytes(self) -> int:
-        """About what one pair keeps at the peak: two tables, the strips of its likely tokens, and the state of its members."""
-        tokens = self.measurer.tokens
-        likely, members = min(tokens, 3 * LIKELY), sum(named(name).member is not None for name in self.measurer.constructions)
-        strips, systems, vectors = 4 * 4 * likely * tokens, 16 * 8 * likely**2, 60 * 8 * 2 * tokens
-        return 2 * 4 * tokens**2 + strips + members * (systems + vectors) + tokens**2 // 2
-
-
-SHARES = 4
-"""Of each worker, at least: so that none waits long for the last one."""
-
-
 def measured_by_workers(
-    workers: Workers, load: Callable[[], MaskedLM], measured: Sequence[Any], pairs: Sequence[PositionPair]
-) -> Iterator[Measured]:
-    """As `InBatches`, by workers, in any order.
-
-    measured   the arguments of `Measurer` after the model (three), and of `InBatches` after the measurer
-    """
+    workers: Workers, load: Callable[[], MaskedLM], arguments: Sequence[Any], pairs: Sequence[PositionPair]
+) -> Iterator[Batch]:
+    """As a `Measurer` with these arguments after the model, by workers, in any order."""
     size = max(1, min(MOST, -(-len(pairs) // (SHARES * workers.count))))
     shares = [pairs[first : first + size] for first in range(0, len(pairs), size)]
-    for share, answers in each(_of_share, shares, workers, partial(_of_worker, load, measured)):
-        yield from (replace(answer, place=share * size + answer.place) for answer in answers)
+    for share, batches in each(_of_share, shares, workers, partial(_of_worker, load, arguments)):
+        yield from ([(share * size + place, answer) for place, answer in batch] for batch in batches)
 
 
-def _of_worker(load: Callable[[], MaskedLM], measured: Sequence[Any]) -> InBatches:
-    return InBatches(Measurer(load(), *measured[:3]), *measured[3:])
+def _of_worker(load: Callable[[], MaskedLM], arguments: Sequence[Any]) -> Measurer:
+    return Measurer(load(), *arguments)
 
 
-def _of_share(engine: InBatches, pairs: Sequence[PositionPair]) -> list[Measured]:
-    return list(engine(pairs))
+def _of_share(measurer: Measurer, pairs: Sequence[PositionPair]) -> list[Batch]:
+    return list(measurer(pairs))
 
 
 @dataclass(frozen=True)
@@ -337,7 +287,6 @@ def evaluated(
     model: Model,
     settings: Mapping[str, Any],
     choice: tuple[str, int | None, int],
-    budget: str | float | None = None,
     folder: Path | None = None,
     engine: str = "local",
     progress: Progress | None = None,
@@ -347,8 +296,6 @@ def evaluated(
     settings   constructions, arnold_gokhale_steps, support, alphabet
     choice     scheme, number (None: `usual_pairs`) and seed of the pairs
     """
-    if budget is not None:
-        memory("memory", budget, 1)
     lm, workers, load = shared_model(model, engine)
     alphabet = settings["alphabet"]
     regular = lm.regular_ids if alphabet is None else tuple(sorted(alphabet_ids(lm.words, alphabet)))
@@ -374,10 +321,10 @@ def evaluated(
         "weights": lm.fingerprint,
     }
     plan = replace(plan, settings={**about, **settings, **plan.settings})
-    longest = max((len(pair.ids) for pair in plan.pairs), default=0)
+    measurer.longest = max((len(pair.ids) for pair in plan.pairs), default=0)
     if workers is None or load is None:
-        return measure_plan(plan, InBatches(measurer, budget, longest), folder, progress)
-    return measure_plan(plan, partial(measured_by_workers, workers, load, (*measured, budget, longest)), folder, progress)
+        return measure_plan(plan, measurer, folder, progress)
+    return measure_plan(plan, partial(measured_by_workers, workers, load, (*measured, measurer.longest)), folder, progress)
 
 
 MOST_USUAL, FEWEST_USUAL = 1000, 2
@@ -456,19 +403,17 @@ def _all_measured(plan: Plan, engine: Engine, folder: RunFolder | None, progress
 
     report()
     try:
-        for answer in engine(pending):
-            if answer.rows is None:
-                pair = pending[answer.place]
-                about = {"pair": pair.index, "text_index": pair.text_index, "text": pair.text, "block": list(pair.block)}
-                failed.append({**about, "reason": answer.failure})
-                if folder:
-                    with writing(file), open(file, "a", encoding="utf-8") as stream:
-                        stream.write(as_json(failed[-1], indent=None) + "\n")
-            else:
-                rows.add(answer.rows)
-            if not answer.more:  # a rate is that of whole batches
-                rows.end_batch()
-                report()
+        for batch in engine(pending):
+            for place, answer in batch:
+                if isinstance(answer, str):
+                    pair = pending[place]
+                    about = {"pair": pair.index, "text_index": pair.text_index, "text": pair.text, "block": list(pair.block)}
+                    failed.append({**about, "reason": answer})
+                    if folder:
+                        with writing(file), open(file, "a", encoding="utf-8") as stream:
+                            stream.write(as_json(failed[-1], indent=None) + "\n")
+            rows.add([row for _, answer in batch if not isinstance(answer, str) for row in answer])
+            report()
     finally:
         rows.store()
     return Evaluation(plan.settings, rows.frame(plan.settings["constructions"]), len(plan.pairs), failed, plan.skipped)
@@ -481,21 +426,18 @@ class StoredRows:
     """
 
     def __init__(self, folder: RunFolder | None) -> None:
-        self.columns, self.folder = schema(), folder
+        import pyarrow
+
+        self.columns, self.folder = pyarrow.schema([*COLUMNS.items()]), folder
         parts = folder.parts() if folder else []
         self.tables = [self.columns.empty_table(), *(read_rows([part], self.columns) for part in parts)]
         self.done = {pair for table in self.tables for pair in table["pair"].to_pylist()}
-        self.batch, self.waiting = list[Row](), list[Row]()
-        self.stored = time.monotonic()
+        self.waiting, self.stored = list[Row](), time.monotonic()
 
     def add(self, rows: list[Row]) -> None:
-        """The rows of one pair, which wait for those of the pairs that it was measured with."""
-        self.batch += rows
-        self.done.add(rows[0]["pair"])
-
-    def end_batch(self) -> None:
-        """The pairs that were measured together are there."""
-        self.waiting, self.batch = self.waiting + self.batch, []
+        """The rows of pairs that were measured together."""
+        self.waiting += rows
+        self.done |= {row["pair"] for row in rows}
         patience = min(2.0, 0.01 * len(self.tables))
         if time.monotonic() - self.stored >= patience or len(self.waiting) >= MOST_ROWS_PER_PART:
             self.store()

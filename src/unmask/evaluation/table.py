@@ -70,7 +70,8 @@ def summarise(rows: pandas.DataFrame, constructions: Sequence[str], seed: int = 
         row: dict[str, Any] = {"construction": name}
         for measure in MEASURES:
             mean = numbers[name, measure]
-            row[measure] = {k: _exp(v) for k, v in mean.items()} if measure.endswith("ppl") else mean
+            of_tokens = {k: None if v is None else math.exp(min(v, 700.0)) for k, v in mean.items()}
+            row[measure] = of_tokens if measure.endswith("ppl") else mean
         if (name, "difference") in numbers:
             row["difference"] = numbers[name, "difference"]
         for column in ("steps", "objective"):
@@ -90,10 +91,6 @@ def with_intervals(values: Float[np.ndarray, "rows pairs"], seed: int, resamples
     drawn = [counts @ values.T / pairs for counts in resampled(pairs, seed, resamples, 2**23 // values.size)]
     low, high = np.percentile(np.concatenate(drawn), [2.5, 97.5], axis=0).tolist()
     return [{"value": m, "low": lo, "high": hi} for m, lo, hi in zip(means.tolist(), low, high, strict=True)]
-
-
-def _exp(value: float | None) -> float | None:
-    return None if value is None else math.exp(min(value, 700.0))
 
 
 def as_markdown(summary: Mapping[str, Any], settings: Mapping[str, Any], failed: int = 0) -> str:

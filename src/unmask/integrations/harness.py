@@ -2,7 +2,7 @@
 
     loglikelihood          log p(continuation | context, its number of tokens): the continuation's tokens are the sites of the
                            score, the words before it, and after it where the context has a [MASK], are held fixed
-    loglikelihood_rolling  the score of the text; of one longer than the model in windows (`unmask.scoring.functions`)
+    loglikelihood_rolling  the score of the text; of one longer than the model in windows (`unmask.scoring.batch`)
     generate_until         `max_gen_toks` blanks after the context, or the [MASK]s in it, filled by a decoder; cut at `until`
 
 "Greedy" is the harness's word for a continuation that `generate_until` would write, given its number of tokens.

@@ -68,19 +68,6 @@ def whole_memory(device: torch.device) -> int:
     return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 
-@contextmanager
-def at_most(budget: int | None, device: torch.device) -> Iterator[None]:
-    """Inside, what goes beyond the budget on a GPU is out of memory, as if the card had no more; None: the card's own limit."""
-    if budget is None or device.type != "cuda":
-        yield
-        return
-    torch.cuda.set_per_process_memory_fraction(min(1.0, budget / whole_memory(device)), device)
-    try:
-        yield
-    finally:
-        torch.cuda.set_per_process_memory_fraction(1.0, device)
-
-
 def is_out_of_memory(error: BaseException) -> bool:
     """Whether an allocation failed, on a GPU or on the CPU (for which torch raises a plain RuntimeError)."""
     signs = ("not enough memory", "can't allocate", "out of memory")

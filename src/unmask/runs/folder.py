@@ -24,8 +24,9 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Collection, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
 from typing import IO, TYPE_CHECKING, Any, Self
@@ -244,6 +245,29 @@ def read_rows(parts: Sequence[Path], columns: pyarrow.Schema, remedy: str = DELE
             raise InputError(f"{str(part)!r} is damaged (it has other columns): {remedy}")
         tables.append(table.replace_schema_metadata(columns.metadata))
     return pyarrow.concat_tables(tables)
+
+
+@contextmanager
+def on_a_thread() -> Iterator[Callable[..., None]]:
+    """A function that calls another on a thread while the caller goes on, for writing parts.
+
+    Each call waits for the one before, as does the end of the block; what went wrong in a call is raised there.
+    """
+    pending: list[Future[Any]] = []
+
+    def finish() -> None:
+        while pending:
+            pending.pop().result()
+
+    def call(function: Callable[..., Any], *arguments: Any) -> None:
+        finish()
+        pending.append(thread.submit(function, *arguments))
+
+    with ThreadPoolExecutor(1) as thread:
+        try:
+            yield call
+        finally:
+            finish()
 
 
 def _has_grown(before: object, now: object) -> bool:

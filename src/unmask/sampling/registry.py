@@ -40,40 +40,23 @@ class OptionNames:
 
 @settings
 class Method:
-    """A kernel or a decoder. The fields of a subclass are its options; the rest is the same for all objects of a class.
+    """A kernel or a decoder. The fields of a subclass are its options; the rest is the same for all objects of a class."""
 
-    name             as it is typed;   label, colour   in tables and figures
-    computed_by      "module:class", below `unmask.sampling`
-    step             one step, in words: the first line of the docstring, unless it is given
-    invariant        the law that its steps leave invariant;   verdict   the law of its texts, in a sentence
-    uses_terms       the user's own terms of the energy are part of that law
-    decodes          a decoder: its texts are independent of each other
-    mixes            R-hat and effective sample sizes mean something for its texts
-    conditionals     how many conditionals of a text it draws from at once; None: those of the sites that a step redraws, of a
-                     decoder those of all sites
-    law              of a decoder that chooses positions before it draws their tokens, and so has a law: its sets, in words
-    bound            the option that bounds a set, for decoders that take a bound or a number of steps
-    random_order     its law is given a random order of the blanks
-    one_by_one       its law has one token per pass; `passes` are sets that are drafted together
-    corrects         it asks the model about tokens that the model sees, which takes training (`train --refinement`)
-    """
-
-    name: ClassVar[str] = ""
-    label: ClassVar[str] = ""
+    name: ClassVar[str] = ""  # as it is typed
+    label: ClassVar[str] = ""  # in tables and figures
     colour: ClassVar[str] = ""
-    computed_by: ClassVar[str] = ""
-    step: ClassVar[str] = ""
-    invariant: ClassVar[str] = ""
-    verdict: ClassVar[str] = ""
-    uses_terms: ClassVar[bool] = False
-    decodes: ClassVar[bool] = False
-    mixes: ClassVar[bool] = True
-    conditionals: ClassVar[int | None] = None
-    law: ClassVar[str] = ""
-    bound: ClassVar[str] = ""
-    random_order: ClassVar[bool] = False
-    one_by_one: ClassVar[bool] = False
-    corrects: ClassVar[bool] = False
+    computed_by: ClassVar[str] = ""  # "module:class", below `unmask.sampling`
+    step: ClassVar[str] = ""  # one step, in words: the first line of the docstring, unless it is given
+    invariant: ClassVar[str] = ""  # the law that its steps leave invariant
+    verdict: ClassVar[str] = ""  # the law of its texts, in a sentence
+    uses_terms: ClassVar[bool] = False  # whether the user's own terms of the energy are part of that law
+    decodes: ClassVar[bool] = False  # whether it is a decoder: its texts are independent of each other
+    mixes: ClassVar[bool] = True  # whether R-hat and effective sample sizes mean something for its texts
+    conditionals: ClassVar[int | None] = None  # drawn from at once in a text; None: of the redrawn sites, of a decoder all
+    law: ClassVar[str] = ""  # of a decoder that chooses positions before it draws their tokens, and so has a law: its sets
+    bound: ClassVar[str] = ""  # the option that bounds a set, for decoders that take a bound or a number of steps
+    one_by_one: ClassVar[bool] = False  # whether its law has one token per pass; `passes` are sets that are drafted together
+    corrects: ClassVar[bool] = False  # whether it asks about tokens that the model sees, which takes training (--refinement)
     options = OptionNames()
 
     def __init_subclass__(cls) -> None:
@@ -355,7 +338,6 @@ class RandomSets(InSteps):
     computed_by = "decoders.revealing:RandomSets"
     invariant, verdict = OWN_LAW, REVEALED
     law = "blanks in a random order that the seed draws, equal numbers per pass"
-    random_order = True
 
 
 @settings

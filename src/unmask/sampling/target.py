@@ -119,27 +119,6 @@ def masked_alone(ids: Int[Tensor, "n T"], positions: Int[Tensor, " n"], mask_id:
     return ids.scatter(1, positions.unsqueeze(1), mask_id)
 
 
-def energy_terms(
-    model: ConditionalModel, ids: Int[Tensor, "n T"], kind: EnergyKind = "norm", positions: Sequence[int] | None = None
-) -> Float[Tensor, "n S"]:
-    """The energy's terms at `positions` (by default those that hold no special token in the first text), in float64."""
-    energy = Energy(kind)
-    ids = ids.to(model.device)
-    columns = scored_positions(ids[0].tolist(), model) if positions is None else tuple(positions)
-    terms = torch.empty((len(ids), len(columns)), dtype=torch.float64, device=ids.device)
-    for column, t in enumerate(columns):
-        where = torch.full((len(ids),), t, device=ids.device)
-        logits = model.logits(masked_alone(ids, where, model.mask_id), where.unsqueeze(1))[:, 0]
-        terms[:, column] = energy.term(logits, ids[:, t])
-    return terms
-
-
-def energies(model: ConditionalModel, ids: Int[Tensor, "n T"], energy: Energy | EnergyKind = "norm") -> Float[Tensor, " n"]:
-    """E(x) of texts of one length, user terms included."""
-    chosen = (energy if isinstance(energy, Energy) else Energy(energy)).on(model)
-    return energy_terms(model, ids, chosen.kind).sum(-1) + chosen.from_user(ids.to(model.device))
-
-
 class Target:
     """An energy and its support: `template` holds the mask token at the free positions and held tokens elsewhere.
 

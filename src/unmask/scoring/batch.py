@@ -1,15 +1,44 @@
-"""Texts that are scored together: equal ones once, those of one length side by side, so that no padding is computed.
+"""How scores are computed: texts that are scored together, and the function of each score.
 
-Sites are the positions that are scored: all tokens of a text, or those of a target between given words. Positions that are
-neither sites nor start or end tokens are context.
+Equal texts are scored once, and those of one length side by side, so that no padding is computed. Sites are the positions that
+are scored: all tokens of a text, or those of a target between given words. Other positions that are not start or end tokens are
+context. A GPU works on its own once it has been told what to do. So the passes of many texts are asked for first (`begin`), and
+their numbers are read later: in between, the process can write the texts before and tokenise the texts after.
 
-A GPU works on its own once it has been told what to do. So the passes of many texts are asked for first (`begin`), and their
-numbers are read later: in between, the process can write the texts before and tokenise the texts after.
+`score_ranges`: every term masks one range of positions, which does not depend on what the model says.
+
+    pll, energy_norm   log q(x_t | rest), t masked alone          energy_raw   f_t(x_t), the logit instead
+    pll_word           t and the later pieces of its word masked
+    left_to_right      t and everything after it masked           right_to_left   t and everything before it
+                       with right=N, N blanks in the place of everything after it
+
+Pseudo-likelihoods and energies have q over the whole vocabulary, as they are published; the fixed orders, which are
+probabilities, over the regular tokens (`unmask.tables.revealing`).
+
+One term is one pass: mask a range, read one position. Terms that several scores share (the last piece of a word for pll and
+pll_word, the last token for pll and left_to_right) are passed once.
+
+Windows, for texts of more tokens than the model takes: the term of t is computed in the stretch of tokens that the model takes
+(its start and end tokens kept around it) with t in the middle, moved inwards at the ends of the text. left_to_right and
+right_to_left stay probabilities, of a chain rule with a bounded memory.
+
+Chain rules in orders that are not fixed: chosen as tokens are revealed, or all orders together.
+
+    decoder:NAME@N   log law(x) = sum_{t <= N} sum_{i in K_t} log q(x_i | x_{S_t}),   K_t chosen by NAME from x_{S_t}
+
+q runs over the regular tokens, for the choice too. NAME sees distributions given x_S and never a hidden token, so this is a
+probability. It reveals a text pass by pass as it would draw it (`unmask.sampling.decoders.revealing`). A random order is drawn
+from the seed and is the same for all texts of a length: an order that depended on the text would not give a probability.
+
+    any_order   log (1/k!) sum over orders o of p_o(x);      any_order_mean_log   (1/k!) sum over orders of log p_o(x), below it
+
+These come from the lattice of revealed sets (`unmask.tables.lattice`), exact up to `exact_tokens` sites (2^k - 1 passes). Beyond,
+`orders` orders are drawn per text: the mean of p_o is unbiased and any_order_se is the standard error of its logarithm.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
 from itertools import chain
@@ -20,14 +49,26 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
+from unmask.errors import InputError
 from unmask.models.conditional_model import ConditionalModel
 from unmask.runs.fingerprint import content_hash
 from unmask.runs.progress import Enough, Progress
-from unmask.scoring.registry import SCORES, Score, sharing
+from unmask.sampling.decoders.revealing import Law, law
+from unmask.sampling.engine.passes import Passes
+from unmask.sampling.engine.randomness import ChainStreams
+from unmask.sampling.registry import entry_of
+from unmask.sampling.target import Target
+from unmask.scoring.registry import SCORES, AnyOrder, DecoderLaw, MaskedRange, Score, sharing
 from unmask.scoring.texts import Encoded
+from unmask.tables.lattice import along_orders, lattice, log_mean_of_sampled, random_orders
+from unmask.tables.revealing import Conditionals, logit_rows, lost_nats, outside, regular_tokens
 
 GPU_LOGITS = 2**31
 """Bytes of logits of one call on a GPU; rows are made call by call, so memory does not grow with the text or their number."""
+ROWS_TOGETHER = 2**16
+"""Revealed texts made at once, over all texts of a call."""
+TEXTS = "texts"
+"""The unit of progress."""
 
 
 @dataclass(frozen=True)
@@ -119,7 +160,10 @@ def score_batch(
     try:
         for group in sharing(scores):
             fits = [score for score in group if not too_long or (score.windows and windows)]
-            scored.update({score.name: _too_long(batch, score, limit) for score in group if score not in fits})
+            for score in (score for score in group if score not in fits):
+                advice = "shorten it, or ask for windows" if score.windows else "shorten it; this score has no windows"
+                reason = f"the text has {batch.ids.shape[1]} tokens and the model takes {limit}: {advice}"
+                scored[score.name] = _among(batch, [], None, score, dict.fromkeys(range(len(batch)), reason))
             some = [score for score in fits if impossible and not score.unknown]
             every = [score for score in fits if score not in some]
             module, name = group[0].function.split(":")
@@ -154,24 +198,9 @@ def _among(batch: TextBatch, rows: list[int], part: Scored | None, score: Score,
 
     if part is None:
         none = torch.full((len(batch),), torch.nan, dtype=torch.float64)
-        return Scored(none, None, {suffix: none.clone() for suffix in (*score.extra, *score.flags)}, reasons)
+        return Scored(none, None, {suffix: none.clone() for suffix in score.extra}, reasons)
     by_site = None if part.by_site is None else spread(part.by_site)
     return Scored(spread(part.values), by_site, {suffix: spread(values) for suffix, values in part.extra.items()}, reasons)
-
-
-def _too_long(batch: TextBatch, score: Score, limit: int | None) -> Scored:
-    advice = "shorten it, or ask for windows" if score.windows else "shorten it; this score has no windows"
-    reason = f"the text has {batch.ids.shape[1]} tokens and the model takes {limit}: {advice}"
-    return _among(batch, [], None, score, dict.fromkeys(range(len(batch)), reason))
-
-
-def text_seed(seed: int, ids: Int[Tensor, " T"], sites: Int[Tensor, " k"]) -> int:
-    """A seed that depends on the text alone, so that its sampled numbers do not depend on what is scored beside it."""
-    return int(content_hash(f"{seed} {ids.tolist()} {sites.tolist()}"), 16) % (2**63 - 1)
-
-
-TEXTS = "texts"
-"""The unit of progress."""
 
 
 @dataclass(frozen=True)
@@ -287,3 +316,168 @@ def _word_ends(texts: Sequence[Encoded]) -> Int[Tensor, "n T"]:
     for t in range(words.shape[1] - 2, -1, -1):
         ends[:, t] = np.where(words[:, t] == words[:, t + 1], ends[:, t + 1], ends[:, t])
     return torch.from_numpy(ends)
+
+
+def score_ranges(
+    model: ConditionalModel, batch: TextBatch, scores: Sequence[MaskedRange], progress: Progress | None = None
+) -> dict[str, Scored]:
+    """The scores of every text; one pass per distinct term."""
+    if (right := getattr(scores[0], "right", None)) is not None:
+        return {scores[0].name: _with_fixed_right(model, batch, right)}
+    n, k = batch.sites.shape
+    text = torch.arange(n, device=batch.ids.device).unsqueeze(1).expand(n, k)
+    ranges = [torch.stack([text, *masked_range(batch, score.masks), batch.sites], -1) for score in scores]
+    wanted = torch.stack(ranges).flatten(0, 2)
+    if len(scores) > 1:
+        terms, term_of = wanted.unique(dim=0, return_inverse=True)
+    else:  # one score's terms differ; to sort them would wait for a GPU
+        terms, term_of = wanted, torch.arange(len(wanted), device=wanted.device)
+    over_regular = any("special" in score.extra for score in scores)
+    special = outside(model, regular_tokens(model)) if over_regular else None
+    log_q, logit, lost = _read(model, batch, terms, special)
+    scored = {}
+    for part, score in zip(term_of.reshape(len(scores), n, k), scores, strict=True):
+        by_site = score.better * (logit if score.reads == "logit" else log_q)[part]
+        if "special" in score.extra:
+            by_site = by_site + lost[part]
+            scored[score.name] = Scored(by_site.sum(1), by_site, {"special": lost[part].sum(1)})
+        else:
+            scored[score.name] = Scored(by_site.sum(1), by_site)
+    return scored
+
+
+def _with_fixed_right(model: ConditionalModel, batch: TextBatch, right: int) -> Scored:
+    """left_to_right with `right` blanks after each token, in the place of the later tokens.
+
+    Where the model does not take the whole prefix, its first tokens are left out.
+    """
+    special = outside(model, regular_tokens(model))
+    first, after = _stretch(batch)
+    by_site, lost = torch.zeros((2, *batch.sites.shape), dtype=torch.float64, device=batch.ids.device)
+    room = batch.ids.shape[1] if model.max_length is None else model.max_length - (batch.ids.shape[1] - after) - first - 1 - right
+    if room < 1:
+        raise InputError(f"right {right} leaves no room for the text in the {model.max_length} tokens of the model: give fewer")
+    for position in batch.sites.unique().tolist():
+        for rows in (batch.sites == position).any(1).nonzero()[:, 0].split(logit_rows(model, 1, GPU_LOGITS)):
+            ids = batch.ids[rows]
+            before = torch.cat([ids[:, :first], ids[:, max(first, position - room) : position]], 1)
+            blanks = ids.new_full((len(rows), 1 + right), model.mask_id)
+            logits = model.logits(torch.cat([before, blanks, ids[:, after:]], 1), torch.full_like(rows, before.shape[1])[:, None])
+            nats = lost_nats(logits[:, 0], special, total := logits[:, 0].logsumexp(1)).double()
+            token = logits[:, 0].gather(1, ids[:, position : position + 1])[:, 0]
+            here = (batch.sites[rows] == position).nonzero()[:, 1]
+            by_site[rows, here], lost[rows, here] = (token - total).double() + nats, nats
+    return Scored(by_site.sum(1), by_site, {"special": lost.sum(1)})
+
+
+def masked_range(batch: TextBatch, masks: str) -> tuple[Int[Tensor, "n k"], Int[Tensor, "n k"]]:
+    """For each site the first position that is masked with it, and the first after those."""
+    sites, length = batch.sites, batch.ids.shape[1]
+    if masks == "after":
+        return sites, torch.full_like(sites, length)
+    if masks == "before":
+        return torch.zeros_like(sites), sites + 1
+    return sites, batch.word_end if masks == "word" else sites + 1
+
+
+def _read(
+    model: ConditionalModel, batch: TextBatch, terms: Int[Tensor, "m 4"], special: Int[Tensor, " s"] | None
+) -> Float[Tensor, "3 m"]:
+    """log q and logit of the token at `position` of `text`, the regular positions from `first` to before `after` masked.
+
+    q is over the whole vocabulary; the third row has the nats that the tokens `special` take of it.
+    """
+    log_q, logit, lost = numbers = torch.zeros((3, len(terms)), dtype=torch.float64, device=terms.device)
+    at_once = logit_rows(model, 1, GPU_LOGITS)
+    for start in range(0, len(terms), at_once):
+        text, first, after, position = terms[start : start + at_once].unbind(1)
+        places = _places(model, batch, text, position)
+        hidden = batch.regular[text.unsqueeze(1), places] & (places >= first.unsqueeze(1)) & (places < after.unsqueeze(1))
+        rows = batch.ids[text.unsqueeze(1), places].masked_fill(hidden, model.mask_id)
+        column = (places == position.unsqueeze(1)).int().argmax(1, keepdim=True)
+        logits = model.logits(rows, column)[:, 0]
+        chosen = logits.gather(1, batch.ids[text, position].unsqueeze(1)).squeeze(1)
+        logit[start : start + at_once] = chosen.double()
+        total = logits.logsumexp(1)
+        log_q[start : start + at_once] = (chosen - total).double()
+        if special is not None:
+            lost[start : start + at_once] = lost_nats(logits, special, total).double()
+    return numbers
+
+
+def _places(
+    model: ConditionalModel, batch: TextBatch, text: Int[Tensor, " m"], position: Int[Tensor, " m"]
+) -> Int[Tensor, "m L"]:
+    """The positions of its text that each row holds: all, or the start and end tokens and a window around `position`."""
+    length, limit = batch.ids.shape[1], model.max_length
+    whole = torch.arange(length, device=text.device).expand(len(text), -1)
+    if limit is None or length <= limit:
+        return whole
+    first, after = _stretch(batch)
+    width = limit - first - (length - after)
+    start = (position - width // 2).clamp(min=first, max=after - width)
+    inside = start.unsqueeze(1) + torch.arange(width, device=text.device)
+    return torch.cat([whole[:, :first], inside, whole[:, after:]], 1)
+
+
+def _stretch(batch: TextBatch) -> tuple[int, int]:
+    """Where the tokens of the texts begin and end; the start and end tokens of one model are the same for all texts."""
+    columns = batch.regular.any(0).nonzero().flatten()
+    return int(columns[0]), int(columns[-1]) + 1
+
+
+def score_law(
+    model: ConditionalModel, batch: TextBatch, scores: Sequence[DecoderLaw], progress: Progress | None = None
+) -> dict[str, Scored]:
+    """The law of a decoder; as many passes per text as it makes."""
+    (score,) = scores
+    n, k = batch.sites.shape
+    passes = Passes(model, keeps="logits")
+    method = entry_of(score.decoder)(**({} if score.passes is None else {"passes": score.passes}))
+    by_site, special = torch.zeros((2, n, k), dtype=torch.float64, device=model.device)
+    for rows, target in _alike(model, batch):
+        decoder = method.on(target, passes)
+        for part in rows.split(logit_rows(model, k, GPU_LOGITS)):
+            same = ChainStreams(score.seed, [0] * len(part), model.device).at(0, 0)
+            one: Law = law(decoder, batch.ids[part], same)
+            by_site[part], special[part] = one.log_q, one.special
+    return {score.name: Scored(by_site.sum(1), by_site, {"special": special.sum(1)})}
+
+
+def _alike(model: ConditionalModel, batch: TextBatch) -> Iterator[tuple[Int[Tensor, " m"], Target]]:
+    """The texts with the same sites, and their target, in which all other tokens are given."""
+    each, which = batch.sites.unique(dim=0, return_inverse=True)
+    for number, sites in enumerate(each):
+        rows = (which == number).nonzero().flatten()
+        template = batch.ids[rows[0]].index_fill(0, sites, model.mask_id)
+        fixed = [t for t in range(len(template)) if t not in set(sites.tolist())]
+        yield rows, Target(model, template.tolist(), given=fixed)
+
+
+def score_orders(
+    model: ConditionalModel, batch: TextBatch, scores: Sequence[AnyOrder], progress: Progress | None = None
+) -> dict[str, Scored]:
+    """any_order, exact or from sampled orders."""
+    (score,) = scores
+    exact = batch.sites.shape[1] <= score.exact_tokens
+    per_text = 2 ** batch.sites.shape[1] if exact else score.orders
+    passes = len(batch) * (per_text - 1 if exact else per_text * batch.sites.shape[1])
+    conditionals = Conditionals(model, regular_tokens(model), progress, passes)
+    parts = [_any_order(conditionals, part, score, exact) for part in batch.parts(max(1, ROWS_TOGETHER // per_text))]
+    log_mean, *more = (torch.cat(column) for column in zip(*parts, strict=True))
+    return {score.name: Scored(log_mean, extra=dict(zip(score.extra, more, strict=True)))}
+
+
+def _any_order(conditionals: Conditionals, batch: TextBatch, score: AnyOrder, exact: bool) -> tuple[Tensor, ...]:
+    """any_order, and its further columns."""
+    if exact:
+        orders = lattice(conditionals, batch.ids, batch.sites)
+        log_mean = orders.log_mean
+        return log_mean, torch.zeros_like(log_mean), orders.mean_log, log_mean - orders.whole.log_mean
+    drawn = []
+    for ids, sites in zip(batch.ids, batch.sites, strict=True):  # by a seed that depends on the text alone
+        number = int(content_hash(f"{score.seed} {ids.tolist()} {sites.tolist()}"), 16) % (2**63 - 1)
+        drawn.append(random_orders(1, score.orders, batch.sites.shape[1], torch.Generator().manual_seed(number)))
+    log_p, lost = along_orders(conditionals, batch.ids, batch.sites, torch.cat(drawn).to(conditionals.model.device))
+    log_mean, error = log_mean_of_sampled(log_p)
+    return log_mean, error, log_p.mean(1), log_mean - log_mean_of_sampled(log_p - lost)[0]

@@ -44,24 +44,21 @@ class Score:
     probability: ClassVar[bool] = False  # whether exp(score) sums to 1 over the texts of a length
     why: ClassVar[str]  # in a few words, why that is so
     function: ClassVar[str]  # "module:function" (`batch.ScoreFunction`); with equal options, its scores share passes
-    shared: ClassVar[bool] = False  # whether the passes of one of these give all of them; otherwise each counts
     unknown: ClassVar[bool] = False  # whether texts with tokens that the model does not know have one
     by_token: ClassVar[bool] = False  # whether it is a sum over tokens, so that each token and word has its share
     by_word: ClassVar[bool] = False  # whether it needs the tokenizer's words
     windows: ClassVar[bool] = False  # whether texts longer than the model can be scored in windows
     better: ClassVar[int] = 1  # 1 if a higher value means a better text, -1 if a lower one does
     extra: ClassVar[tuple[str, ...]] = ()  # further columns of numbers that come with it, named NAME_suffix
-    flags: ClassVar[tuple[str, ...]] = ()  # further columns of yes or no, after those
 
     def __init_subclass__(cls) -> None:
         if isinstance(vars(cls).get("name"), str):
             cls.definition = " ".join((cls.__doc__ or "").partition("\n\n")[0].split())
 
     @property
-    def columns(self) -> dict[str, bool]:
-        """Its columns, and whether each is a yes or no."""
-        suffixes = {**dict.fromkeys(self.extra, False), **dict.fromkeys(self.flags, True)}
-        return {self.name: False} | {f"{self.name}_{suffix}": is_flag for suffix, is_flag in suffixes.items()}
+    def columns(self) -> list[str]:
+        """Its own column, and the further ones."""
+        return [self.name, *(f"{self.name}_{suffix}" for suffix in self.extra)]
 
     @property
     def share_column(self) -> str:
@@ -86,7 +83,7 @@ def _along(order: Sequence[int]) -> Chain:
 class MaskedRange(Score):
     """Scores whose every term masks one range of positions."""
 
-    function = "unmask.scoring.functions:score_ranges"
+    function = "unmask.scoring.batch:score_ranges"
     masks: ClassVar[Literal["token", "word", "after", "before"]] = "token"  # what is masked with a token: its word's later pieces
     reads: ClassVar[Literal["log_q", "logit"]] = "log_q"  # what the term of a token is
     by_token, windows = True, True
@@ -165,17 +162,9 @@ class RightToLeft(FixedOrder):
 
 
 @settings
-class Confident(Score):
-    """chain rule, next the hidden site whose likeliest token has the highest probability, q over the regular tokens"""
-
-    name, probability, by_token, extra = "confident", True, True, ("special",)
-    why = "the next site is chosen from the revealed tokens only, so each step is a conditional probability"
-    function = "unmask.scoring.functions:score_confident"
-
-
-@settings
-class AllOrders(Score):
-    """Scores over all orders.
+class AnyOrder(Score):
+    """log of the mean over all orders of the chain rule's probability, q over the regular tokens; any_order_mean_log: mean of the
+    logs
 
     Parameters
     ----------
@@ -191,34 +180,18 @@ class AllOrders(Score):
     orders: Annotated[int, Interval(ge=2, le=10**6)] = 64
     seed: Seed = 0
 
-    function, shared = "unmask.scoring.functions:score_orders", True
+    name, probability, extra = "any_order", True, ("se", "mean_log", "special")
+    why = "a mean of probabilities"
+    function = "unmask.scoring.batch:score_orders"
 
     def cost(self, sites: int) -> int:
         """Passes of the lattice of revealed sets, or of the sampled orders."""
         return 2**sites - 1 if sites <= self.exact_tokens else sites * self.orders
 
-
-@settings
-class AnyOrder(AllOrders):
-    """log of the mean over all orders of the chain rule's probability, q over the regular tokens; any_order_mean_log: mean of the
-    logs
-    """
-
-    name, probability, extra = "any_order", True, ("se", "mean_log", "special")
-    why = "a mean of probabilities"
-
     @classmethod
     def variant_chains(cls, sites: int, orders: Sequence[Sequence[int]]) -> list[Chain]:
         """Every site given those before it, in each order."""
         return [_along(order) for order in orders]
-
-
-@settings
-class OrderBounds(AllOrders):
-    """chain rule in the best order; order_bounds_worst in the worst; any_order lies between; q over the regular tokens"""
-
-    name, extra, flags = "order_bounds", ("worst",), ("exact",)
-    why = "which order is best depends on the hidden tokens"
 
 
 DECODER = "decoder:"
@@ -246,7 +219,7 @@ class DecoderLaw(Score):
 
     probability, by_token, extra = True, True, ("special",)
     why = "positions are chosen from the revealed tokens only, so each pass is a conditional probability of the tokens it reveals"
-    function = "unmask.scoring.functions:score_law"
+    function = "unmask.scoring.batch:score_law"
 
     def __post_init__(self) -> None:
         refuse_no_law(f"score {DECODER}{self.decoder}", self.decoder)
@@ -275,9 +248,8 @@ class DecoderLaw(Score):
 
 
 SCORES: dict[str, type[Score]] = {
-    entry.name: entry
-    for entry in (PLL, PLLWord, EnergyRaw, EnergyNorm, LeftToRight, RightToLeft, Confident, AnyOrder, OrderBounds)
-}  # fmt: skip
+    entry.name: entry for entry in (PLL, PLLWord, EnergyRaw, EnergyNorm, LeftToRight, RightToLeft, AnyOrder)
+}
 """Entries by name; the laws of decoders, which have any number of passes in their names, are `DecoderLaw`."""
 LAWS = [f"{DECODER}{name}" for name, entry in KERNELS.items() if entry.law]
 DEFAULT = PLL.name
@@ -320,12 +292,12 @@ def sharing(scores: Iterable[Score]) -> list[list[Score]]:
 
 def passes_of(sites: int, scores: Iterable[Score]) -> int:
     """About how many passes these scores take for a text, in whatever order they are named."""
-    return sum(group[0].cost(sites) * (1 if group[0].shared else len(group)) for group in sharing(scores))
+    return sum(score.cost(sites) for score in scores)
 
 
-def columns_of(scores: Iterable[Score]) -> dict[str, bool]:
-    """The columns of these scores, and whether each is a yes or no."""
-    return {column: is_flag for score in scores for column, is_flag in score.columns.items()}
+def columns_of(scores: Iterable[Score]) -> list[str]:
+    """The columns of these scores."""
+    return [column for score in scores for column in score.columns]
 
 
 def about(scores: Iterable[Score]) -> dict[str, dict[str, Any]]:

@@ -26,12 +26,9 @@ with Wilson's 95 % interval, which stays between 0 and 1 for few pairs too. Ties
 from __future__ import annotations
 
 import csv
-import gc
 import hashlib
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from difflib import SequenceMatcher
 from functools import cache, cached_property, partial
@@ -51,11 +48,11 @@ from unmask.models.text.text_tokenizer import TextTokenizer
 from unmask.results import Result
 from unmask.runs.engine import Workers, each
 from unmask.runs.files import as_json, atomic_path, write_json
-from unmask.runs.folder import RunFolder, read_parts, read_rows
+from unmask.runs.folder import RunFolder, on_a_thread, read_parts, read_rows
 from unmask.runs.progress import Progress
 from unmask.scoring.batch import TEXTS, TextScores, begin
 from unmask.scoring.registry import Score, about, columns_of, passes_of
-from unmask.scoring.texts import Encoded, Item, Prepared, SentencePair, encode_each, sentences_of, spaced_words, word_of_site
+from unmask.scoring.texts import Encoded, Item, Prepared, SentencePair, encode_each, spaced_words, word_of_site
 
 if TYPE_CHECKING:
     import pandas
@@ -75,81 +72,51 @@ Rows = list[dict[str, Any]]
 NORMAL_95 = 1.959963984540054
 
 
-@dataclass(frozen=True)
-class Run:
-    """Scores of texts: the model, what a row is, and where rows go.
-
-    folder    where rows are kept; None: in memory
-    format    of the file that a folder gets at the end
-    engine    local, ray, or ray:N
-    """
-
-    model: Model
-    shape: RowShape
-    folder: Path | None = None
-    format: str = "jsonl"
-    engine: str = "local"
-
-
 def score_items(
-    run: Run,
+    model: Model,
+    shape: RowShape,
     items: Iterable[Item],
+    out: Path | None = None,
+    format: str = "jsonl",
+    engine: str = "local",
     sink: Callable[[Mapping[str, Any]], None] | None = None,
     progress: Progress | None = None,
 ) -> Scores:
-    """The scores of texts; rows go to `sink`, or else to memory, unless there is a folder."""
+    """The scores of texts; rows go to the folder `out`, or else to `sink`, or else to memory.
+
+    format    of the file that a folder gets at the end
+    engine    local, ray, or ray:N
+    """
     once = isinstance(items, Iterator)
     total, identity = (0, "") if once else count_and_hash(items)
     if (first_item := next(iter(items), None)) is None:
         raise InputError("there is no text to score: give at least one")
     items = chain([first_item], items) if once else items
-    shape = run.shape.with_columns(first_item)
-    model, workers, load = shared_model(run.model, run.engine)
-    if run.folder is None:
+    shape = shape.with_columns(first_item)
+    lm, workers, load = shared_model(model, engine)
+    if out is None:
         in_memory: list[dict[str, Any]] = []
         take = in_memory.append if sink is None else sink
-        for part in stream(model, items, shape, total, progress):
+        for part in stream(lm, items, shape, total, progress):
             for row in part:
                 take(row)
         return Scores(shape, tuple(in_memory))
     options = {f"{score.name} {name}": value for score in shape.scores for name, value in asdict(score).items()}
     settings: dict[str, Any] = {"scores": [score.name for score in shape.scores], **options, "windows": shape.windows}
-    settings |= {"model": model_name(run.model), "weights": model.fingerprint, "dtype": str(model.dtype), "texts": identity}
-    settings |= {"rows": shape.kind, "unit": shape.unit, "written_as": run.format}
-    with RunFolder(run.folder, KIND, settings, model=model.fingerprint, same_content={"model": "weights"}) as folder:
-        run_in_folder(folder, model, items, shape, run.format, total, workers, load, progress)
+    settings |= {"model": model_name(model), "weights": lm.fingerprint, "dtype": str(lm.dtype), "texts": identity}
+    settings |= {"rows": shape.kind, "unit": shape.unit, "written_as": format}
+    with RunFolder(out, KIND, settings, model=lm.fingerprint, same_content={"model": "weights"}) as folder:
+        run_in_folder(folder, lm, items, shape, format, total, workers, load, progress)
         return Scores(shape, folder=folder.path)
-
-
-def score_pairs(run: Run, pairs: Sequence[SentencePair], progress: Progress | None = None) -> PairScores:
-    """The scores of both sentences of pairs."""
-    scores = score_items(run, sentences_of(pairs), None, progress)
-    compared = compare_pairs(pairs, scores.rows, run.shape)
-    if scores.folder is not None:
-        write_json(scores.folder / "accuracy.json", {"unit": run.shape.unit, "accuracy": compared.accuracy})
-    return compared
 
 
 def prepared(model: MaskedLM, numbered: Sequence[tuple[int, Item]]) -> list[Prepared]:
     """Texts with their tokens, or with the reasons why they have none."""
-    with _no_collection():
-        encoded = encode_each(model.words, [item for _, item in numbered])
-        return [
-            Prepared(number, item, None, str(text)) if isinstance(text, InputError) else Prepared(number, item, text, None)
-            for (number, item), text in zip(numbered, encoded, strict=True)
-        ]
-
-
-@contextmanager
-def _no_collection() -> Iterator[None]:
-    """Inside, Python does not look for cycles: many small objects that have none would have it look at all objects, often."""
-    on = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if on:
-            gc.enable()
+    encoded = encode_each(model.words, [item for _, item in numbered])
+    return [
+        Prepared(number, item, None, str(text)) if isinstance(text, InputError) else Prepared(number, item, text, None)
+        for (number, item), text in zip(numbered, encoded, strict=True)
+    ]
 
 
 def chunks(model: MaskedLM, items: Iterable[tuple[int, Item]], scores: Sequence[Score], device: str) -> Iterator[list[Prepared]]:
@@ -241,37 +208,18 @@ def run_in_folder(
             sent[place] = chunk[0].number, len(chunk)
             yield [(text.number, text.item) for text in chunk]
 
-    with _writing(folder, columns) as write:
+    with on_a_thread() as call:
         if workers is None:
             for chunk, numbers in scored(model, work, shape, _among(progress, already, total), device == "cuda"):
-                write(shape.table(model.words, chunk, numbers), chunk[0].number)
+                call(folder.store, shape.table(model.words, chunk, numbers), columns, f"part-{chunk[0].number:09d}")
         else:
             for place, table in each(partial(_table, shape), texts(), workers, load):
-                write(table, sent[place][0])
+                call(folder.store, table, columns, f"part-{sent[place][0]:09d}")
                 finished += sent[place][1]
                 if progress:
                     progress(finished, total, TEXTS)
     tables = (read_rows([part], columns) for part in folder.parts())
     write_rows(folder.path / f"scores.{format}", tables, columns, format)
-
-
-@contextmanager
-def _writing(folder: RunFolder, columns: pyarrow.Schema) -> Iterator[Callable[[pyarrow.Table, int], None]]:
-    """A function that keeps the rows of the texts from a number on, while the next are computed.
-
-    It raises what went wrong with the part before.
-    """
-    waiting: list[Future[None]] = []
-
-    def write(table: pyarrow.Table, first: int) -> None:
-        while waiting:
-            waiting.pop().result()
-        waiting.append(thread.submit(folder.store, table, columns, f"part-{first:09d}"))
-
-    with ThreadPoolExecutor(1) as thread:
-        yield write
-        for last in waiting:
-            last.result()
 
 
 def _table(shape: RowShape, model: MaskedLM, texts: list[tuple[int, Item]]) -> pyarrow.Table:
@@ -337,8 +285,7 @@ class RowShape:
         if self.kind in ("words", "tokens"):
             return pa.schema([*start, *(word if self.kind == "words" else token), reason])
         whole = typed({"text": "string", "length": "int64", "unknown": "int64"})
-        columns = columns_of(self.scores).items()
-        scores = [pa.field(column, pa.bool_() if is_flag else pa.float64()) for column, is_flag in columns]
+        scores = [pa.field(column, pa.float64()) for column in columns_of(self.scores)]
         inside = {"words": pa.list_(pa.struct(word)), "tokens": pa.list_(pa.struct(token))} if self.kind == "nested" else {}
         return pa.schema([*start, *whole, *scores, reason, *(pa.field(name, kind) for name, kind in inside.items())])
 
@@ -385,11 +332,11 @@ class RowShape:
             "unknown": [0 if text.encoded is None else text.encoded.unknown for text in chunk],
         }
         places = [place for place, text in enumerate(chunk) if text.encoded is not None]
-        for column, is_flag in columns_of(self.scores).items():
+        for column in columns_of(self.scores):
             values = np.full(len(chunk), nan)
             if places:
-                values[places] = scored.values[column] / (1.0 if is_flag else UNITS[self.unit])
-            cells[column] = [None if isnan(value) else bool(value) if is_flag else value for value in values.tolist()]
+                values[places] = scored.values[column] / UNITS[self.unit]
+            cells[column] = [None if isnan(value) else value for value in values.tolist()]
         cells["reason"] = [text.reason for text in chunk]
         for place, reason in scored.reasons.items():
             cells["reason"][places[place]] = reason
@@ -651,22 +598,21 @@ class PairScores(_Scored):
         return f"PairScores({len(self)} pairs; {', '.join(overall)})"
 
 
-def compare_pairs(pairs: Sequence[SentencePair], rows: Sequence[dict[str, Any]], shape: RowShape) -> PairScores:
-    """Pairs and the rows of their sentences: good, bad, good, bad, ..."""
+def compare_pairs(pairs: Sequence[SentencePair], scores: Scores) -> PairScores:
+    """Pairs and the scores of their sentences: good, bad, good, bad, ...; a run folder gets their accuracy."""
     compared = []
-    for pair, good, bad in zip(pairs, rows[::2], rows[1::2], strict=True):
-        row: dict[str, Any] = {
-            "set": pair.set,
-            "phenomenon": pair.phenomenon,
-            "sentence_good": pair.good.text,
-            "sentence_bad": pair.bad.text,
-        }
-        for score in shape.scores:
+    for pair, good, bad in zip(pairs, scores.rows[::2], scores.rows[1::2], strict=True):
+        row: dict[str, Any] = {"set": pair.set, "phenomenon": pair.phenomenon}
+        row |= {"sentence_good": pair.good.text, "sentence_bad": pair.bad.text}
+        for score in scores.shape.scores:
             name = score.name
             row |= {f"good_{name}": good[name], f"bad_{name}": bad[name]}
             row[f"{name}_correct"] = _correct(good[name], bad[name], score.better, pair.good == pair.bad)
         compared.append({**pair.columns, **row, "reason": good["reason"] or bad["reason"]})
-    return PairScores(shape, compared)
+    result = PairScores(scores.shape, compared)
+    if scores.folder is not None:
+        write_json(scores.folder / "accuracy.json", {"unit": result.unit, "accuracy": result.accuracy})
+    return result
 
 
 def _correct(good: float | None, bad: float | None, better: int, same: bool) -> float | None:

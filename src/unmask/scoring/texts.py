@@ -21,7 +21,6 @@ import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -271,7 +270,7 @@ def _refusal(words: TextTokenizer, text: str) -> InputError | None:
 
 def _encoded(words: TextTokenizer, item: Item, tokens: Tokens, foreign: set[int]) -> Encoded:
     """A text of these tokens, none of which may be one of the special ids `foreign`."""
-    ids, sites = tokens.ids, _range(*tokens.inside)
+    ids, sites = tokens.ids, tuple(range(*tokens.inside))
     if not foreign.isdisjoint(ids[slice(*tokens.inside)]):
         special = next(ids[t] for t in sites if ids[t] in foreign)
         raise InputError(f"the text holds the special token {words.token(special)}: take it out")
@@ -286,11 +285,6 @@ def _encoded(words: TextTokenizer, item: Item, tokens: Tokens, foreign: set[int]
         words.warn_of_unknown(words.prepared(item.text), ids)
         unknown = own.count(words.unknown_id)
     return Encoded(ids, sites, unknown, tokens)
-
-
-@cache
-def _range(first: int, after: int) -> tuple[int, ...]:
-    return tuple(range(first, after))
 
 
 def spaced_words(text: str) -> list[tuple[int, int]]:

@@ -6,8 +6,7 @@ masked. An order o of the sites gives the probability p_o(x) = prod_t q(x_{o_t} 
     p(x) = G(all),   G(S) = 1/|S| sum_{i in S} G(S - i) q(x_i | x_{S - i}),   G(empty) = 1,
 
 is a probability over the V^k texts too, exact in 2^k - 1 passes. The same recursion with the mean of logarithms gives the
-mean of log p_o, a lower bound of log p; with the largest or smallest term, the best and worst order, which look at hidden
-values and so are not probabilities. Beyond MOST_SITES orders are sampled: the mean of p_o over sampled orders is unbiased.
+mean of log p_o, a lower bound of log p. Beyond MOST_SITES orders are sampled: the mean of p_o over sampled orders is unbiased.
 
 An `Exploration` holds the part of the lattice that passes have seen, for all fillings of a text at once. A state (S, x_S) is a
 set of revealed sites and their tokens; a pass over it gives q(. | x_S) at its h hidden sites. The chain rule in a random order
@@ -84,16 +83,6 @@ class Lattice:
     def mean_log(self) -> Float[Tensor, " n"]:
         """The mean of log p_o(x) over all orders, at most log p(x)."""
         return self._recursion(lambda terms: terms.mean(2))[:, -1]
-
-    @property
-    def best(self) -> Float[Tensor, " n"]:
-        """The largest log p_o(x). Not a probability: which order is best depends on hidden values."""
-        return self._recursion(lambda terms: terms.amax(2))[:, -1]
-
-    @property
-    def worst(self) -> Float[Tensor, " n"]:
-        """The smallest log p_o(x)."""
-        return self._recursion(lambda terms: terms.amin(2))[:, -1]
 
     def _recursion(self, combine: Callable[[Tensor], Tensor]) -> Tensor:
         """value(S) = combine over i in S of value(S - i) + log q(x_i | x_{S - i}), from value(empty) = 0 upwards."""

@@ -3,5 +3,4 @@
 recipe       the ways to translate, and what decides the translations
 translators  a masked and a causal model of pairs, each with its way of translating; results with BLEU, chrF and stutter
 pairs        a source and its translation in one text; length heads, fitted
-beam_search  a causal model of pairs, and its translations
 """

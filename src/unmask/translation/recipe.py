@@ -15,8 +15,7 @@ from unmask.sampling.registry import KERNELS, EnergyKind, MaskPredict, Method
 from unmask.signature import Loaded, Written, checked, settings
 
 if TYPE_CHECKING:
-    from unmask.translation.beam_search import CausalPairs
-    from unmask.translation.translators import PairModel
+    from unmask.translation.translators import CausalPairs, PairModel
 
     Translator: TypeAlias = PairModel | CausalPairs | str | os.PathLike[str] | Callable[[], PairModel | CausalPairs]
 else:
@@ -70,9 +69,8 @@ def load_translator(name: str | os.PathLike[str], device: str = "auto", dtype: s
         auto, float32, bfloat16, float16 or float64.
     """
     from unmask.runs.files import user_path
-    from unmask.translation.beam_search import CausalPairs
     from unmask.translation.pairs import is_causal_pair_model
-    from unmask.translation.translators import PairModel
+    from unmask.translation.translators import CausalPairs, PairModel
 
     folder = user_path(name, "model")
     return (CausalPairs if is_causal_pair_model(folder) else PairModel).load(folder, device, dtype)

@@ -1,5 +1,16 @@
 """Translation by a masked model, whose drafts are decoded or sampled, or by a causal one, with its beam; here or on Ray.
 
+A causal model of pairs reads the source once and then goes token by token, with a cache of keys and values:
+
+    p(y_1 ... y_n, end | s) = prod_t p(y_t | y_<t, s)          position W + t sees the whole source, and the targets up to itself
+
+Its network is our own BERT; training computes the same in one pass over a packed row, this step by step. Beam search:
+
+    keep the b likeliest beginnings of each source's translation;  a finished one stays as it is;
+    when all are finished, or as long as the model allows, take the one with the highest log p / tokens
+
+A beam of 1 is greedy decoding. The end token counts as a token.
+
 The machinery of the masked one is that of `sampling`. A draft is a text of its source and `length` free positions; its length
 decides its `Target`, in which the source is given. Drafts of one length go side by side, whatever their sources; on a CPU, those
 whose sources have the same room (`PairModel.in_room`). A draft's random choices depend on the seed and its own number alone.
@@ -21,7 +32,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, cast
 from zlib import crc32
 
 import torch
@@ -29,9 +40,9 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from unmask.errors import InputError, UnmaskWarning
-from unmask.models.encoder.bert import BertMaskedLM
+from unmask.models.encoder.bert import BertMaskedLM, KeyCache
 from unmask.models.heads import widen_output
-from unmask.models.loading import load_network, resolve_device, resolve_dtype
+from unmask.models.loading import load_network, read_own_bert, resolve_device, resolve_dtype
 from unmask.models.masked_lm import MaskedLM
 from unmask.models.source import Source as Folder
 from unmask.models.text.text_tokenizer import refuse_hopeless
@@ -39,6 +50,7 @@ from unmask.models.text.vocabulary import UNKNOWN, Spelling
 from unmask.results import Result
 from unmask.runs.engine import Workers, each
 from unmask.runs.files import as_json, user_path, write_atomically
+from unmask.runs.fingerprint import fingerprint
 from unmask.runs.folder import RunFolder
 from unmask.runs.lines import STANDARD_INPUT, source_name, text_lines
 from unmask.runs.outputs import output_file
@@ -48,12 +60,11 @@ from unmask.sampling.engine.passes import CPU_BYTES, Passes, chains_that_fit
 from unmask.sampling.engine.randomness import ChainStreams
 from unmask.sampling.kernels.kernel import ChainState
 from unmask.sampling.registry import MH, Block, EnergyKind, Method
-from unmask.sampling.run.chains import Group, group_run, random_texts
+from unmask.sampling.run.advance import Group, group_run, random_texts
 from unmask.sampling.run.diagnostics import stutter_rate, stutters
 from unmask.sampling.run.result import COUNTS
 from unmask.sampling.settings import SampleSettings
 from unmask.sampling.target import Energy, Target
-from unmask.translation.beam_search import CausalPairs, Translation, beam_search, rows_at_once
 from unmask.translation.pairs import LengthHead, PairLayout, pooled_states, read_layout
 from unmask.translation.recipe import Beam, PairTranslator, TranslateSettings, Translator, in_worker
 
@@ -69,6 +80,8 @@ SOURCES = {"cpu": 32, "cuda": 1024}
 """Sources of an item on Ray, by device: those of a worker that dies are translated again by another."""
 SHARES = 4
 """Items of each worker, at least; and how much larger the items of a single process are, which are kept when they are done."""
+ROWS = {"cuda": 4096, "cpu": 256}
+"""Beginnings of translations that beam search reads side by side, by device."""
 STREAMS = 2**24
 """Streams of random numbers."""
 Source = tuple[int, ...]
@@ -104,20 +117,9 @@ class PairModel(PairTranslator):
         model.folder = folder
         return cls(model, layout, spelling, LengthHead.load(folder).to(model.device), corrects)
 
-    @property
-    def device(self) -> torch.device:
-        """The device of the model."""
-        return self.model.device
-
-    @property
-    def fingerprint(self) -> str:
-        """Of the weights."""
-        return self.model.fingerprint
-
-    @property
-    def name(self) -> str:
-        """The folder."""
-        return self.model.name
+    device = property(lambda self: self.model.device)
+    fingerprint = property(lambda self: self.model.fingerprint)
+    name = property(lambda self: self.model.name)
 
     @cached_property
     def passes(self) -> Passes:
@@ -198,7 +200,9 @@ class Drafting:
         for places, group, passes in self._groups(drafts, MH(), "raw" if score == "raw" else "norm"):
             assert group.starts is not None
             if score == "any-order":
-                values = self._log_prob(group.starts, group, passes)
+                rows = torch.arange(len(places), device=group.target.device)
+                order = ChainStreams(self.seed, group.chains).at(0, 1).permutation(rows, group.target.sites)
+                values = Ancestral(group.target, passes).log_prob(group.starts, order)
             else:
                 state = ChainState.at(group.target, group.starts)
                 state.complete(group.target, passes)
@@ -206,11 +210,6 @@ class Drafting:
             for place, value in zip(places, values.tolist(), strict=True):
                 out[place] = value
         return out
-
-    def _log_prob(self, ids: Int[Tensor, "n T"], group: Group, passes: Passes) -> Float[Tensor, " n"]:
-        rows = torch.arange(len(group.chains), device=group.target.device)
-        order = ChainStreams(self.seed, group.chains).at(0, 1).permutation(rows, group.target.sites)
-        return Ancestral(group.target, passes).log_prob(ids, order)
 
     def run(self, drafts: Sequence[Draft], kernel: Method, energy: EnergyKind, sweeps: int = 1, later: int = 0) -> list[Draft]:
         """The drafts' blanks filled by a decoder, or the drafts after `sweeps` sweeps of a Markov kernel.
@@ -233,7 +232,6 @@ class Drafting:
     def _groups(self, drafts: Sequence[Draft], kernel: Method, kind: EnergyKind) -> Iterator[tuple[list[int], Group, Passes]]:
         """The drafts of each length and room, by their places in `drafts`, as many at once as fit into memory; and how the model
         is run on them."""
-        energy = Energy(kind)
         alike: dict[tuple[int, int], list[int]] = {}
         for place, draft in enumerate(drafts):
             room = self.pair.in_room(draft.source).layout.source_length
@@ -241,12 +239,14 @@ class Drafting:
         for (length, room), places in sorted(alike.items()):
             source = drafts[places[0]].source
             pair = self.pair.in_room(source)
-            target = Target(pair.model, pair.layout.template(source, length), energy, given=range(room))
+            layout = pair.layout
+            target = Target(pair.model, layout.template(source, length), Energy(kind), given=range(room))
             size = chains_that_fit(kernel, target, "logits", CPU_BYTES)
             for first in range(0, len(places), size):
-                some = places[first : first + size]
-                numbers = [drafts[place].number for place in some]
-                yield some, Group(numbers, target, _texts(pair, [drafts[place] for place in some])), pair.passes
+                some = [drafts[place] for place in places[first : first + size]]
+                rows = [(*layout.room(d.source), *(d.tokens or [layout.mask] * d.length), layout.end) for d in some]
+                group = Group([draft.number for draft in some], target, torch.tensor(rows, device=target.device))
+                yield places[first : first + size], group, pair.passes
 
     @staticmethod
     def _put(out: list[Draft], places: Sequence[int], tokens: Int[Tensor, "n F"], passes: Sequence[int]) -> None:
@@ -261,11 +261,119 @@ def _narrowed(kernel: Method, sites: int) -> Method:
     return replace(kernel, block_size=sites) if isinstance(kernel, Block) else MH()
 
 
-def _texts(pair: PairModel, drafts: Sequence[Draft]) -> Int[Tensor, "n T"]:
-    """The drafts as whole texts, blank where they have no tokens yet."""
-    layout = pair.layout
-    rows = [(*layout.room(d.source), *(d.tokens or [layout.mask] * d.length), layout.end) for d in drafts]
-    return torch.tensor(rows, device=pair.model.device)
+class Translation(NamedTuple):
+    """Tokens of a translation, its energy (of a masked model), its log-probability (of a causal one with its end), its passes."""
+
+    tokens: tuple[int, ...]
+    energy: float | None
+    log_prob: float
+    passes: int
+
+
+class CausalPairs(PairTranslator):
+    """Next-token log-probabilities of translations; special tokens except the end token are excluded."""
+
+    def __init__(self, network: BertMaskedLM, layout: PairLayout, special: Int[Tensor, " s"]) -> None:
+        self.network, self.layout = network.eval(), layout
+        self.name, self.spelling = "", cast(Spelling, None)
+        network.bert.unseen = layout.pad
+        self.device = next(network.parameters()).device
+        excluded = torch.zeros(network.config.vocab_size, dtype=torch.bool)
+        excluded[special] = True
+        excluded[layout.end] = False
+        self.excluded = excluded.to(self.device)
+
+    @classmethod
+    def load(cls, folder: Path, device: str, dtype: str) -> CausalPairs:
+        """Read a folder of `unmask train --parallel SOURCE TARGET --objective causal`."""
+        spelling = Spelling.read(folder)
+        layout, objective, _ = read_layout(folder, spelling.core.get_vocab())
+        if objective != "causal":
+            raise InputError(f"model {str(folder)!r} is a masked model: give one that was trained with --objective causal")
+        network = read_own_bert(Folder(str(folder)), resolve_dtype(dtype), decoder=True)
+        if network is None:
+            raise InputError(f"the weights in {str(folder)!r} are not those of its config.json: train the model again")
+        special = [i for i, token in spelling.core.get_added_tokens_decoder().items() if token.special]
+        model = cls(network.to(resolve_device(device)), layout, torch.tensor(special))
+        model.name, model.spelling = str(folder), spelling
+        return model
+
+    @property
+    def fingerprint(self) -> str:
+        """Of the weights."""
+        return fingerprint(self.network.state_dict())
+
+    @torch.no_grad()
+    def read(self, rooms: Int[Tensor, "n W"]) -> tuple[KeyCache, Float[Tensor, "n V"]]:
+        """Read sources in their rooms; log p(y_1 | s)."""
+        cache = KeyCache()
+        states = self.network.bert(rooms, cache=cache)
+        last = (rooms != self.layout.pad).sum(1) - 1
+        return cache, self._log_probs(states[torch.arange(len(rooms), device=self.device), last])
+
+    @torch.no_grad()
+    def step(self, cache: KeyCache, tokens: Int[Tensor, " n"], place: int) -> Float[Tensor, "n V"]:
+        """Read one more token of each translation, its `place`-th from 0; log-probabilities of the one after it."""
+        return self._log_probs(self.network.bert(tokens.unsqueeze(1), self.layout.source_length + place, cache)[:, 0])
+
+    def _log_probs(self, states: Float[Tensor, "n d"]) -> Float[Tensor, "n V"]:
+        return self.network.head(states).float().log_softmax(-1).masked_fill(self.excluded, -torch.inf)
+
+
+def rows_at_once(device: str, beam: int) -> int:
+    """Sources that are searched together."""
+    return max(1, ROWS[device] // beam)
+
+
+def beam_search(model: CausalPairs, sources: Sequence[Sequence[int]], beam: int = 1) -> list[Translation]:
+    """One translation per source, of at most as many tokens as the model takes."""
+    order = sorted(range(len(sources)), key=lambda i: len(sources[i]))
+    rows = rows_at_once(model.device.type, beam)
+    translations: dict[int, Translation] = {}
+    for start in range(0, len(order), rows):
+        some = order[start : start + rows]
+        rooms = torch.tensor([model.layout.room(sources[i]) for i in some], device=model.device)
+        translations.update(zip(some, _search(model, rooms, beam), strict=True))
+    return [translations[i] for i in range(len(sources))]
+
+
+def _search(model: CausalPairs, rooms: Int[Tensor, "n W"], width: int) -> list[Translation]:
+    n, end, longest = len(rooms), model.layout.end, model.layout.longest_target
+    cache, log_probs = model.read(rooms)
+    spare = torch.full((n, max(0, width - log_probs.shape[1])), -torch.inf, device=model.device)
+    scores, tokens = torch.cat([log_probs, spare], 1).topk(width)
+    tokens = tokens.clamp(max=log_probs.shape[1] - 1)
+    cache.take(torch.arange(n, device=model.device).repeat_interleave(width))
+    texts, finished = tokens.unsqueeze(-1), (tokens == end) | scores.isinf()
+    lengths = torch.ones_like(tokens)
+    for place in range(longest):
+        if bool(finished.all()):
+            break
+        following = model.step(cache, texts[..., -1].flatten(), place).view(n, width, -1)
+        if place + 1 == longest:
+            following = _only(following, end)
+        following = torch.where(finished.unsqueeze(-1), _only(torch.zeros_like(following), end), following)
+        scores, flat = (scores.unsqueeze(-1) + following).flatten(1).topk(width)
+        before, tokens = flat // following.shape[-1], flat % following.shape[-1]
+        texts = torch.cat([texts.gather(1, before.unsqueeze(-1).expand(-1, -1, texts.shape[-1])), tokens.unsqueeze(-1)], -1)
+        was_finished = finished.gather(1, before)
+        lengths = lengths.gather(1, before) + ~was_finished
+        finished = was_finished | (tokens == end) | scores.isinf()
+        cache.take((torch.arange(n, device=model.device).unsqueeze(1) * width + before).flatten())
+    best = (scores / lengths).argmax(1, keepdim=True)
+    chosen = texts.gather(1, best.unsqueeze(-1).expand(-1, -1, texts.shape[-1]))[:, 0].tolist()
+    log_prob = scores.gather(1, best)[:, 0].tolist()
+    return [
+        Translation(tuple(row[: row.index(end)] if end in row else row), None, score, texts.shape[-1] * width)
+        for row, score in zip(chosen, log_prob, strict=True)
+    ]
+
+
+def _only(log_probs: Float[Tensor, "n b V"], token: int) -> Float[Tensor, "n b V"]:
+    """The same with every other token ruled out."""
+    only = torch.full_like(log_probs, -torch.inf)
+    only[..., token] = log_probs[..., token]
+    return only
 
 
 class Translated(NamedTuple):
@@ -281,8 +389,7 @@ def translated(model: PairModel | CausalPairs, sources: Sequence[Source], settin
     began = time.monotonic()
     if isinstance(model, CausalPairs):
         assert isinstance(settings.kernel, Beam)
-        searched = beam_search(model, sources, settings.kernel.beam)
-        return Translated(searched, {}, time.monotonic() - began)
+        return Translated(beam_search(model, sources, settings.kernel.beam), {}, time.monotonic() - began)
     drafting = Drafting(model, settings.seed)
     drafts = _drafts(drafting, settings, sources)
     if model.model.device.type == "cuda":
@@ -334,14 +441,11 @@ def _best(drafting: Drafting, settings: TranslateSettings, drafts: Sequence[Draf
     k = settings.lengths
     if k == 1:
         return list(drafts)
-    energies = [score - draft.log_length for score, draft in zip(drafting.scores(drafts, "raw"), drafts, strict=True)]
-    out = []
-    for first in range(0, len(drafts), k):
-        some = range(first, first + k)
-        best = min(some, key=lambda i: energies[i] / drafts[i].length)
-        spent = sum(drafts[i].passes + drafts[i].length for i in some)
-        out.append(replace(drafts[best], passes=spent))
-    return out
+    scored = [((e - d.log_length) / d.length, d) for e, d in zip(drafting.scores(drafts, "raw"), drafts, strict=True)]
+    groups = [scored[first : first + k] for first in range(0, len(drafts), k)]
+    spent = [sum(draft.passes + draft.length for _, draft in group) for group in groups]
+    best = [min(group, key=lambda one: one[0])[1] for group in groups]
+    return [replace(draft, passes=passes) for draft, passes in zip(best, spent, strict=True)]
 
 
 def translations(
@@ -473,15 +577,17 @@ class Translations(Result):
 
 def figures(rows: Sequence[Mapping[str, Any]], references: Sequence[str], seconds: float, moves: Mapping[str, int]) -> Figures:
     """Figures of translations (the rows of `Translations`) against one reference each."""
-    bleu, chrf = _metrics()
+    try:
+        from sacrebleu.metrics import BLEU, CHRF
+    except ImportError:
+        raise InputError("references need sacrebleu, which is not installed: pip install 'unmask[translate]'") from None
+    bleu, chrf = BLEU(), CHRF()
     texts, known = [row["text"] for row in rows], [row for row in rows if row["text"]]
-    scores = [metric.corpus_score(texts, [list(references)]).score for metric in (bleu, chrf)]
-    tokens = [row["tokens"] for row in known]
-    steps = moves.get("steps", 0)
+    tokens, steps = [row["tokens"] for row in known], moves.get("steps", 0)
     return Figures(
-        bleu=scores[0],
+        bleu=bleu.corpus_score(texts, [list(references)]).score,
         bleu_signature=str(bleu.get_signature()),
-        chrf=scores[1],
+        chrf=chrf.corpus_score(texts, [list(references)]).score,
         chrf_signature=str(chrf.get_signature()),
         stutter=stutter_rate(tokens) if tokens else 0.0,
         stuttering=sum(stutters(t) > 0 for t in tokens) / max(1, len(tokens)),
@@ -492,14 +598,6 @@ def figures(rows: Sequence[Mapping[str, Any]], references: Sequence[str], second
         passes=_mean([row["passes"] for row in known]) or 0.0,
         seconds=seconds / max(1, len(rows)),
     )
-
-
-def _metrics() -> tuple[Any, Any]:
-    try:
-        from sacrebleu.metrics import BLEU, CHRF
-    except ImportError:
-        raise InputError("references need sacrebleu, which is not installed: pip install 'unmask[translate]'") from None
-    return BLEU(), CHRF()
 
 
 def _mean(values: Sequence[float | None]) -> float | None:

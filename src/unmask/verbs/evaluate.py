@@ -12,7 +12,7 @@ from unmask.joints.registry import PUBLISHED, all_named
 from unmask.models.load import Model
 from unmask.runs.progress import Progress
 from unmask.signature import Written, checked
-from unmask.verbs.shared import Alphabet, Engine, Memory, PathLike, Seed
+from unmask.verbs.shared import Alphabet, Engine, PathLike, Seed
 
 if TYPE_CHECKING:
     from unmask.evaluation.table import Evaluation
@@ -33,7 +33,6 @@ def evaluate(
     paper: bool = False,
     support: Literal["regular", "all"] = "regular",
     alphabet: Alphabet = None,
-    memory: Memory = None,
     out: PathLike | None = None,
     engine: Engine = "local",
     progress: Progress | None = None,
@@ -64,9 +63,6 @@ def evaluate(
         What joints run over: regular tokens, or all columns of the model's output (the paper).
     alphabet
         The only tokens that joints run over: letters such as ACDEFGHIKLMNPQRSTVWY, words with commas, or a file of either.
-    memory
-        What the run, or each worker, may keep on the device, such as 20GB or 0.5; as many pairs as fit are measured at once
-        [default: half of a GPU's free memory; one pair at a time on a CPU].
     out
         Folder of the run; the same command continues a run that was stopped. Left out, the result is in memory only.
     engine
@@ -96,4 +92,4 @@ def evaluate(
         "alphabet": None if alphabet is None else list(alphabet_tokens(alphabet)),
     }
     folder = run_output(KIND, out, (data, alphabet, model))
-    return evaluated(data, model, settings, (scheme, pairs, seed), memory, folder, engine, progress)
+    return evaluated(data, model, settings, (scheme, pairs, seed), folder, engine, progress)

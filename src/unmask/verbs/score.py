@@ -51,8 +51,8 @@ def score(
         A file with one text per line, .jsonl, .csv, .tsv or .fasta; - for standard input; or sentences themselves, of which two
         are compared token by token. In Python a Path is a file, everything else texts: one, several, mappings, a data frame.
     score
-        Names: pll, pll_word, energy_raw, energy_norm, left_to_right, right_to_left, confident, any_order, order_bounds,
-        decoder:NAME@PASSES. In Python also entries, such as unmask.AnyOrder(orders=32).
+        Names: pll, pll_word, energy_raw, energy_norm, left_to_right, right_to_left, any_order, decoder:NAME@PASSES. In Python
+        also entries, such as unmask.AnyOrder(orders=32).
     model
         Folder or hub name of a masked language model [default: the bundled English model].
     minimal_pairs
@@ -82,8 +82,8 @@ def score(
     True
     """
     from unmask.runs.outputs import run_output
-    from unmask.scoring.score import KIND, RowShape, Run, check_format, score_items, score_pairs
-    from unmask.scoring.texts import items_again, pairs_of
+    from unmask.scoring.score import KIND, RowShape, check_format, compare_pairs, score_items
+    from unmask.scoring.texts import items_again, pairs_of, sentences_of
 
     shape = RowShape(chosen(score), rows, unit, long == "windows")
     if (texts is None) == (minimal_pairs is None):
@@ -97,8 +97,9 @@ def score(
         raise InputError(f"field {field} names the column of texts, and pairs have two: leave it out")
     check_format(format, rows, on_stream=False)
     folder = run_output(KIND, out, (texts if isinstance(texts, Path) else None, minimal_pairs, model))
-    run = Run(model, shape, folder, format, engine)
     if minimal_pairs is not None:
-        return score_pairs(run, list(pairs_of(minimal_pairs)), progress)
+        pairs = list(pairs_of(minimal_pairs))
+        return compare_pairs(pairs, score_items(model, shape, sentences_of(pairs), folder, format, engine, None, progress))
     assert texts is not None
-    return score_items(run, items_again(texts, field, keep=out is not None), sink, progress)
+    items = items_again(texts, field, keep=out is not None)
+    return score_items(model, shape, items, folder, format, engine, sink, progress)

@@ -24,7 +24,6 @@ Words = Sequence[str] | None
 Shown = Annotated[int, Interval(ge=1, le=1_000_000), Written(short="-t")]
 Seed = Annotated[int, Interval(ge=0, le=2**63 - 1)]
 Engine = Annotated[str, Written(metavar="local|ray|ray:N")]
-Memory = Annotated[str | float | None, Written(metavar="SIZE")]
 ALPHABET = "letters such as ACDEFGHIKLMNPQRSTVWY, words with commas, or a file of either"
 
 Options = ParamSpec("Options")

@@ -84,11 +84,11 @@ def translate(
     from unmask.runs.fingerprint import content_hash
     from unmask.runs.folder import RunFolder
     from unmask.runs.outputs import output_file, run_output
-    from unmask.translation.beam_search import CausalPairs
     from unmask.translation.recipe import as_translator, in_worker, settle
     from unmask.translation.translators import (
         BEGINNING,
         KIND,
+        CausalPairs,
         Translations,
         as_rows,
         encoded,

@@ -11,8 +11,7 @@ from unmask.runs.engine import RayWorkers
 from unmask.sampling.engine.passes import Passes, chains_that_fit
 from unmask.sampling.engine.randomness import ChainStreams
 from unmask.sampling.kernels.metropolis import MetropolisHastings
-from unmask.sampling.run.advance import draw_samples
-from unmask.sampling.run.chains import group_runs
+from unmask.sampling.run.advance import draw_samples, group_runs
 from unmask.sampling.run.result import load_run
 from unmask.sampling.target import Target, blank_template
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import torch
-from enumeration import all_texts, target_law, transition_matrix
+from enumeration import all_texts, energies, target_law, transition_matrix
 from sampling_cases import NaiveMetropolis, fixed_sweep, of, settings_of, site_matrices, small_target, stationary, total_variation
 from scipy.stats import chisquare
 
@@ -13,8 +13,8 @@ from unmask.sampling.engine.passes import Passes, rows_for
 from unmask.sampling.engine.randomness import ChainStreams
 from unmask.sampling.kernels.kernel import PseudoGibbs, SweepPlan
 from unmask.sampling.kernels.metropolis import MetropolisHastings, ProductBlock, SequentialBlock
-from unmask.sampling.run.chains import group_runs
-from unmask.sampling.target import Energy, Target, blank_template, energies, energy_terms
+from unmask.sampling.run.advance import group_runs
+from unmask.sampling.target import Energy, Target, blank_template
 
 
 def run(kernel, ids, sweeps, seed=0, chains=None, plan=None, each=None):
@@ -139,15 +139,6 @@ def test_calls_are_never_cut_in_two(english):
     assert torch.equal(together, backwards)
 
 
-def test_streams_depend_on_seed_chain_and_place_only():
-    one, two = ChainStreams(1, [4, 9]), ChainStreams(1, [9])
-    weights = torch.zeros(1, 50)
-    assert one.at(3, 2).categorical(torch.tensor([1]), weights) == two.at(3, 2).categorical(torch.tensor([0]), weights)
-    places = [(s, c, w, t) for s in (1, 2) for c in (4, 9) for w in (0, 1) for t in (0, 1)]
-    draws = {float(ChainStreams(s, [c]).at(w, t).log_uniform(torch.tensor([0]))) for s, c, w, t in places}
-    assert len(draws) == 16
-
-
 def test_total_variation_falls_as_one_over_root_n_for_mh_and_stays_up_for_pseudo_gibbs():
     target = small_target(vocab=2, length=3, seed=2)
     law = target_law(target)
@@ -169,17 +160,6 @@ def test_total_variation_falls_as_one_over_root_n_for_mh_and_stays_up_for_pseudo
     assert -0.65 < slope < -0.35, right
     assert right[-1] < 0.04
     assert abs(wrong[-1] - total_variation(law, gibbs_law)) < 0.03 and wrong[-1] > 2 * right[-1]
-
-
-def test_energies_are_sums_of_unary_terms():
-    model = TabularMLM.random(3, 3, 0)
-    ids = torch.tensor([[0, 2, 1]])
-    raw = -sum(float(model.table[(t, *[3 if s == t else int(ids[0, s]) for s in range(3)])][ids[0, t]]) for t in range(3))
-    assert float(energies(model, ids, "raw")) == pytest.approx(raw, abs=1e-12)
-    norm = energy_terms(model, ids, "norm")
-    assert bool((norm > 0).all()) and float(norm.sum()) == pytest.approx(float(energies(model, ids)), abs=1e-12)
-    added = Energy("norm", (lambda x: x[:, 0].double() + 2.0,))
-    assert float(energies(model, ids, added)) == pytest.approx(float(norm.sum()) + 2.0, abs=1e-12)
 
 
 @pytest.mark.parametrize(("scan", "block"), [("random", 1), ("permutation", 1), ("fixed", 2), ("permutation", 3)])

@@ -104,14 +104,6 @@ def test_annealing_names_the_lowest_energy_instead_of_mixing():
     assert found.verdict[1] == f"The lowest energy of a sample is -9.00: {found.lowest_text}"
 
 
-def test_effective_sizes_are_not_claimed_before_the_chains_mix():
-    rng = np.random.default_rng(2)
-    stuck = diagnose(made_up_run(rng.normal(size=(4, 6)) + 4 * np.arange(4)[:, None])).verdict
-    assert "mean little yet" in " ".join(stuck) and not any("independent ones" in said for said in stuck)
-    few = diagnose(made_up_run(rng.normal(size=(4, 90)))).verdict
-    assert any("are worth" in said for said in few)
-
-
 def test_repetition_stutter_and_starts_are_reported():
     tokens = np.full((4, 30, 4), 9)
     found = diagnose(made_up_run(np.random.default_rng(0).normal(size=(4, 30)), tokens=tokens))

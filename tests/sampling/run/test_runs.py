@@ -13,16 +13,17 @@ import numpy as np
 import pandas
 import pytest
 import torch
+from enumeration import energies
 from sampling_cases import settings_of
 
 from unmask.errors import InputError
 from unmask.models.masked_lm import MaskedLM
-from unmask.runs.folder import RunFolder, read_parts
+from unmask.runs.folder import read_parts
 from unmask.sampling.registry import KERNELS
 from unmask.sampling.run import result
 from unmask.sampling.run.advance import draw_samples
 from unmask.sampling.run.result import load_run
-from unmask.sampling.target import Energy, energies
+from unmask.sampling.target import Energy
 
 SMALL = {"chains": 5, "sweeps": 4, "length": (4, 6), "passes": 3, "seed": 7}
 
@@ -149,37 +150,6 @@ def test_a_run_with_other_settings_or_weights_is_refused(tiny, tiny_folder, tmp_
     with pytest.raises(InputError, match="model in memory"):
         draw_samples(settings_of(**SMALL), other, tmp_path)
     assert before == {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}, "nothing was touched"
-
-
-def test_two_runs_do_not_share_a_folder(tiny, tmp_path, stop_at):
-    def second(done, total, what=""):
-        with pytest.raises(InputError, match="another run is writing"):
-            draw_samples(settings_of(**SMALL), tiny, tmp_path / "run")
-        raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        draw_samples(settings_of(**SMALL), tiny, tmp_path / "run", progress=second)
-    (tmp_path / "other").mkdir()
-    (tmp_path / "other" / "notes.txt").write_text("mine")
-    with pytest.raises(InputError, match="not empty and holds no run"):
-        draw_samples(settings_of(**SMALL), tiny, tmp_path / "other")
-    assert [path.name for path in (tmp_path / "other").iterdir()] == ["notes.txt"]
-
-
-def test_how_much_there_is_is_reported_before_the_first_sweep(tiny):
-    reports = []
-    draw_samples(settings_of(**SMALL), tiny, progress=lambda *report: reports.append(report))
-    assert reports[0][0] == 0 and reports[0][1:] == reports[-1][1:] and reports[-1][0] == reports[-1][1]
-
-
-def test_a_run_that_never_got_to_a_checkpoint_does_not_keep_its_folder(tiny, tmp_path):
-    with RunFolder(tmp_path, "sample", settings_of(**SMALL).to_dict()):
-        pass
-    other = settings_of(**{**SMALL, "seed": 8})
-    same(draw_samples(other, tiny, tmp_path).samples, draw_samples(other, tiny).samples)
-    assert json.loads((tmp_path / "settings.json").read_text())["seed"] == 8
-    with pytest.raises(InputError, match="seed 8, not 7"):
-        draw_samples(settings_of(**SMALL), tiny, tmp_path)
 
 
 def test_burn_in_and_thinning_choose_among_the_same_sweeps(tiny):

@@ -69,13 +69,6 @@ def test_a_run_changes_engines_in_the_middle(shared, tiny, tmp_path, stop_at):
             same(getattr(found, frame), getattr(whole, frame))
 
 
-def test_progress_counts_the_sweeps_of_groups(shared, tiny):
-    settings = settings_of(**SETTINGS["mh"])
-    seen = []
-    draw_samples(settings, tiny, shared=shared(settings), progress=lambda done, total, what="": seen.append((done, total, what)))
-    assert seen == sorted(seen) and seen[-1][0] == seen[-1][1] and seen[-1][2] == "sweeps" and len(seen) > 2
-
-
 def test_a_failure_on_a_worker_is_the_error_of_the_run(shared, tiny, monkeypatch):
     settings = settings_of(**SETTINGS["mh"])
     monkeypatch.setattr(advance.ChainWorker, "__call__", lambda *_: (_ for _ in ()).throw(UnmaskError("no memory: give more")))

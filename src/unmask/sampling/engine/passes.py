@@ -12,9 +12,8 @@ many chains run side by side follows from the memory (`chains_that_fit`):
     states    2 F d numbers per chain       d: the width of the encoder
 
 Besides, r V numbers while tokens are drawn, where r conditionals of a text are drawn from at once (`conditionals_at_once`):
-for each chain, or, where states are kept, for one chain at a time, since the head makes logits of a few rows at once. A CPU takes
-logits: chains that do not fit run after each other, at no loss. A GPU wants all chains at once, and its head is cheap: it takes
-states where the model offers them. Chains and their passes are the same whatever is kept.
+for each chain, or, of states, for one chain at a time, since the head makes logits of a few rows at once. A CPU takes logits:
+chains that do not fit run after each other, at no loss. A GPU wants all chains at once: it takes states where there are any.
 """
 
 from __future__ import annotations
@@ -28,6 +27,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from unmask.models.batching import whole_memory
 from unmask.models.conditional_model import ConditionalModel
 from unmask.sampling.engine.randomness import Conditionals
 from unmask.sampling.registry import Keeps, Method
@@ -267,8 +267,8 @@ def chains_that_fit(method: Method, target: Target, keeps: Keeps, budget: int | 
     """How many chains of this target run side by side, at least one; `budget` in bytes, by default a share of what is there."""
     model = target.model
     if budget is None:
-        free, total = device_bytes(model.device)
-        budget = min(free, int(GPU_SHARE * total) if model.device.type == "cuda" else CPU_BYTES)
+        most = int(GPU_SHARE * whole_memory(model.device)) if model.device.type == "cuda" else CPU_BYTES
+        budget = min(free_bytes(model.device), most)
     width = model.vocab_size if keeps == "logits" else model.cost.width  # type: ignore[attr-defined]
     size = torch.promote_types(model.dtype, torch.float32 if keeps == "logits" else model.dtype).itemsize
     chain = 2 * (target.sites * width * size + 8 * len(target.template) + 9 * target.columns + 40)
@@ -276,13 +276,12 @@ def chains_that_fit(method: Method, target: Target, keeps: Keeps, budget: int | 
     return max(1, (budget - work) // chain if keeps == "states" else budget // (chain + work))
 
 
-def device_bytes(device: torch.device) -> tuple[int, int]:
-    """Free memory of the device, and all of it, in bytes."""
+def free_bytes(device: torch.device) -> int:
+    """Free memory of the device."""
     if device.type == "cuda":
-        return torch.cuda.mem_get_info(device)
+        return torch.cuda.mem_get_info(device)[0]
     try:
         with open("/proc/meminfo", encoding="ascii") as lines:
-            kilobytes = {name: int(rest.split()[0]) for name, rest in (line.split(":") for line in lines)}
-        return kilobytes["MemAvailable"] * 1024, kilobytes["MemTotal"] * 1024
-    except (OSError, KeyError):
-        return 8 * GIGABYTE, 8 * GIGABYTE
+            return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable"))
+    except (OSError, StopIteration):
+        return 8 * GIGABYTE

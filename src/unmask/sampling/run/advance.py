@@ -1,4 +1,4 @@
-"""How a run advances: groups of chains or decodings, sweep by sweep, with burn-in, thinning, checkpoints, and resumption.
+"""Chains with one target run side by side: where they start, how they advance sweep by sweep, and how a run is resumed.
 
 The samples are a function of the settings, the model's weights and the kind of device alone: not of how many chains run
 side by side, nor of where the run was interrupted (see `randomness` and `passes`). So workers of a Ray cluster can advance the
@@ -10,47 +10,355 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterator, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
+import torch
+from jaxtyping import Float, Int
+from numpy.typing import NDArray
+from torch import Tensor
 
+from unmask.answers.checking import look_at_first
 from unmask.errors import InputError, UnmaskError
 from unmask.models.masked_lm import MaskedLM
+from unmask.models.text.blanks import alphabet_ids
 from unmask.runs.engine import Workers, each
 from unmask.runs.files import user_path, write_table
-from unmask.runs.folder import refuse_foreign
+from unmask.runs.folder import on_a_thread, refuse_foreign
 from unmask.runs.progress import Progress
-from unmask.sampling.run.chains import DecoderRun, GroupRun, MarkovRun, group_runs
+from unmask.sampling import registry
+from unmask.sampling.decoders.decoder import Ancestral, Decoder, DecodeState, decode, decoding
+from unmask.sampling.engine.passes import GIGABYTE, GPU_WORKER_BYTES, Passes, chains_that_fit, free_bytes, kept_form, rows_for
+from unmask.sampling.engine.randomness import ChainStreams, Randomness
+from unmask.sampling.kernels.kernel import ChainState, Kernel, StepInfo
 from unmask.sampling.run.diagnostics import measure
 from unmask.sampling.run.result import (
     COUNTS,
     KIND,
     Mark,
+    OtherTerms,
     SampleFolder,
     SampleRun,
     Snapshot,
     SweepRows,
-    Write,
-    as_frame,
     assemble,
     on_host,
-    sample_columns,
     table_of,
-    writing_aside,
 )
 from unmask.sampling.settings import SampleSettings
-from unmask.sampling.target import Energy
+from unmask.sampling.target import Energy, Target, blank_template
 
 SECONDS_BETWEEN_CHECKPOINTS = 20.0
 STREAM = "philox4x32-10"
 """The definition of the random numbers; a run of another one is not continued."""
 PIECES = 20
 """Answers of a worker about a group, at most."""
-NO_DRAFTS: dict[str, Any] = {"confidence": None, "rejected": []}
+ROW_BYTES = 300
+TOKEN_BYTES = 12
+"""Bytes of a sample, and of each of its tokens, about."""
+
+
+@dataclass(frozen=True)
+class Group:
+    """Chains with one target, run side by side.
+
+    chains   their numbers in the whole run
+    starts   the texts they start from, if the user named them; a decoder takes only the tokens that it is conditioned on
+    """
+
+    chains: list[int]
+    target: Target
+    starts: Int[Tensor, "n T"] | None
+
+
+def group_runs(
+    settings: SampleSettings,
+    model: MaskedLM,
+    chains_at_once: int | Sequence[int] | None = None,
+    energy: Energy | None = None,
+    keeps: registry.Keeps | None = None,
+    workers: Workers | None = None,
+) -> list[GroupRun]:
+    """All chains, by target; at most `chains_at_once` side by side, by default as many as the memory holds.
+
+    A list has the number of chains of each group, as an earlier run of the same settings had them. With `keeps`, conditionals are
+    kept in that form, and the model is not run. `workers` get a group each, if memory holds it. Groups whose calls have the
+    same number of rows share their passes.
+    """
+    texts = settings.start.init
+    starts = [torch.tensor(model.words.encode(text)) for text in texts]
+    if keeps is None:
+        look_at_first(model, (ids.tolist() for ids in starts))
+    if settings.template is not None:
+        templates = [tuple(model.cloze(settings.template).ids)]
+    elif starts:
+        templates = [_blanked(ids, model, text) for ids, text in zip(starts, texts, strict=True)]
+    else:
+        templates = [blank_template(model, length) for length in settings.length]
+    by_template: dict[tuple[int, ...], list[int]] = {}
+    for chain in range(settings.chains):
+        by_template.setdefault(templates[chain % len(templates)], []).append(chain)
+    _refuse_too_many_samples(settings, max(map(len, templates)))
+    energy = energy or Energy(settings.energy)
+    targets = [Target(model, template, energy, _allowed(settings, model, template)) for template in by_template]
+    device = model.device.type if workers is None else workers.device
+    form = keeps or kept_form(model, max(targets, key=lambda target: len(target.template)).template_ids.unsqueeze(0), device)
+    budget = GPU_WORKER_BYTES if workers is not None and device == "cuda" else None
+    sizes = iter(chains_at_once if isinstance(chains_at_once, Sequence) else ())
+    runs, by_rows = [], dict[int, Passes]()
+    for target, chains in zip(targets, by_template.values(), strict=True):
+        rows = rows_for(model, len(chains), settings.kernel.decodes)
+        passes = by_rows.setdefault(rows, Passes(model, rows, form))
+        stacked = _stacked([starts[c % len(starts)] for c in chains], target) if starts else None
+        fitting = chains_that_fit(settings.kernel, target, form, budget)
+        fitting = fitting if workers is None else min(fitting, -(-settings.chains // workers.count))
+        usual = chains_at_once if isinstance(chains_at_once, int) else fitting
+        first = 0
+        while first < len(chains):
+            some = slice(first, first + next(sizes, usual))
+            runs.append(group_run(settings, Group(chains[some], target, None if stacked is None else stacked[some]), passes))
+            first = some.stop
+    return runs
+
+
+def _allowed(settings: SampleSettings, model: MaskedLM, template: Sequence[int]) -> dict[int, list[int]]:
+    """The token ids that are allowed at each restricted position: those of the alphabet, and of `allow` there."""
+    allowed: dict[int, list[int]] = {}
+    for position, tokens in (settings.start.allow or {}).items():
+        allowed[position] = list(alphabet_ids(model.words, tokens, f"allow at position {position}"))
+    if settings.start.alphabet:
+        everywhere = alphabet_ids(model.words, settings.start.alphabet)
+        blank = {position: everywhere for position, token in enumerate(template) if token == model.mask_id}
+        allowed = blank | {position: [i for i in ids if i in set(everywhere)] for position, ids in allowed.items()}
+    return allowed
+
+
+def _blanked(ids: Int[Tensor, " T"], model: MaskedLM, text: str) -> tuple[int, ...]:
+    """The text with every token that is not special blanked out."""
+    if model.mask_id in ids.tolist():
+        raise InputError(f"the start {text!r} has a blank: give whole texts as starts, and a template for blanks")
+    template = blank_template(model, sum(i not in model.special_ids for i in ids.tolist()) or 1)
+    if len(template) != len(ids):
+        raise InputError(f"the start {text!r} has a special token, or one that the model does not know: reword it")
+    return template
+
+
+def _stacked(ids: Sequence[Int[Tensor, " _"]], target: Target) -> Int[Tensor, "n T"]:
+    if any(len(row) != len(target.template) for row in ids):
+        raise InputError("a start has another number of tokens than the template: give starts that fit the template")
+    starts = torch.stack(list(ids)).to(target.device)
+    target.check(starts)
+    return starts
+
+
+def _refuse_too_many_samples(settings: SampleSettings, tokens: int) -> None:
+    """Before anything is allocated: the samples are held in memory when the run is done."""
+    kept = settings.kept_after(settings.sweeps)
+    each = kept * (ROW_BYTES + TOKEN_BYTES * tokens)
+    free = free_bytes(torch.device("cpu"))
+    if settings.chains * each > free:
+        raise InputError(
+            f"{settings.chains:,} chains of {kept:,} samples need about {settings.chains * each / GIGABYTE:,.0f} GB, "
+            f"and {free / GIGABYTE:.1f} GB are free: give {free // each:,} chains or fewer, or thin more"
+        )
+
+
+def starting_texts(settings: SampleSettings, group: Group, passes: Passes) -> tuple[Int[Tensor, "n T"], Int[Tensor, " n"]]:
+    """The texts that a group's chains start from, and the passes they took.
+
+    Blanks are filled one by one in a random order of each chain's own (ancestral sampling): F passes per chain.
+    """
+    n, target, kernel = len(group.chains), group.target, settings.kernel
+    no_passes = torch.zeros(n, dtype=torch.long, device=target.device)
+    if group.starts is not None:
+        return group.starts, no_passes
+    rng = ChainStreams(settings.seed, group.chains, target.device).at(0, 0)
+    if settings.start.random_start:
+        return random_texts(target, n, rng), no_passes
+    assert isinstance(kernel, registry.Proposing)
+    options = registry.Ancestral(proposal_temperature=kernel.proposal_temperature)
+    state, spent = decode(Ancestral(target, passes, options), n, rng)
+    return state.ids, spent
+
+
+def random_texts(target: Target, n: int, rng: Randomness) -> Int[Tensor, "n T"]:
+    """n texts whose free tokens are uniform over those allowed."""
+    ids, log_weights = target.template_ids.repeat(n, 1), torch.where(target.support, 0.0, -torch.inf).double()
+    rows = torch.arange(n, device=target.device)
+    for site, position in enumerate(target.free_positions.tolist()):
+        ids[:, position] = rng.categorical(rows, log_weights[site].expand(n, -1))
+    return ids
+
+
+class GroupRun(ABC):
+    """A group's chains or decodings: `begin` puts them at their start, `restore` where a snapshot has them.
+
+    state            the chains, or the latest decodings
+    starts           the texts that the chains start from (blank ones, for decoders)
+    spent            passes of each chain
+    counts           what happened at each site, a row for each of COUNTS
+    scoring_passes   passes that the samples' energies took besides
+    done             sweeps done
+    """
+
+    state: Any
+
+    def __init__(self, settings: SampleSettings, group: Group, passes: Passes) -> None:
+        self.settings, self.group, self.passes = settings, group, passes
+        n, target = len(group.chains), group.target
+        self.starts = target.template_ids.repeat(n, 1)
+        self.spent = torch.zeros(n, dtype=torch.long, device=target.device)
+        self.counts = torch.zeros((len(COUNTS), target.sites), dtype=torch.long, device=target.device)
+        self.streams = ChainStreams(settings.seed, group.chains, target.device)
+        self.done = self.scoring_passes = 0
+
+    def begin(self) -> None:  # noqa: B027
+        """Put the chains at their starts; those of decoders are blank, and there already."""
+
+    @abstractmethod
+    def steps(self) -> Iterator[Any]:
+        """One sweep, step by step: what each step of a kernel did, or the state of a decoder at its beginning and after each."""
+
+    def sweep(self) -> None:
+        """Go on by one sweep."""
+        for _ in self.steps():
+            pass
+
+    @abstractmethod
+    def scored(self) -> ChainState:
+        """The texts now, with the terms of their energy that are known."""
+
+    def texts(self) -> Int[Tensor, "n T"]:
+        """The texts now."""
+        ids: Tensor = self.state.ids.clone()
+        return ids
+
+    def energies(self) -> Float[Tensor, " n"]:
+        """Their energies; passes that only this needs are counted apart, as scoring passes."""
+        state = self.scored()
+        self.scoring_passes += int(state.complete(self.group.target, self.passes, keep=False).sum())
+        return state.energy
+
+    def mark(self) -> dict[str, Tensor | NDArray[Any]]:
+        """All that is needed to go on, as it is now; `on_host` makes a snapshot of it."""
+        return {
+            "done": np.array(self.done),
+            "chains": np.array(self.group.chains),
+            "positions": self.group.target.free_positions,
+            "starts": self.starts,
+            "spent": self.spent.clone(),
+            "counts": self.counts.clone(),
+            "scoring_passes": np.array(self.scoring_passes),
+            **self.state_mark(),
+        }
+
+    def state_mark(self) -> Mark:
+        """The part of a mark that only this kind of run has."""
+        return {}
+
+    def check(self, saved: Snapshot) -> None:
+        """Refuse a snapshot of other chains."""
+        if saved["chains"].tolist() != self.group.chains or not 0 < int(saved["done"]) <= self.settings.sweeps:
+            raise ValueError(f"it has {int(saved['done'])} of {self.settings.sweeps} sweeps of {len(saved['chains'])} chains")
+        for name, like in {"starts": self.starts, "counts": self.counts, **self.state_mark()}.items():
+            if saved[name].shape != tuple(like.shape):
+                raise ValueError(f"its {name!r} has shape {saved[name].shape}, not {tuple(like.shape)}")
+
+    def restore(self, saved: Snapshot) -> Mapping[str, Tensor]:
+        """Go on from a snapshot, token for token as if there had been no interruption; returns its arrays, on the device."""
+        arrays = {name: torch.from_numpy(array.copy()).to(self.group.target.device) for name, array in saved.items()}
+        self.starts, self.spent, self.counts = arrays["starts"], arrays["spent"], arrays["counts"]
+        self.done, self.scoring_passes = int(saved["done"]), int(saved["scoring_passes"])
+        return arrays
+
+    def sample(self) -> SweepRows:
+        """The texts now, as samples; log-probabilities where a decoder has tractable ones, given the order."""
+        log_probs = self.state.log_prob.clone() if isinstance(self, DecoderRun) and self.decoder.exact else None
+        chains, sites, ids = self.group.chains, self.group.target.sites, self.texts().int()
+        return SweepRows(self.done, chains, sites, ids, self.energies(), log_probs, self.spent.clone())
+
+
+class MarkovRun(GroupRun):
+    """A group's chains of a Markov kernel."""
+
+    def __init__(self, settings: SampleSettings, group: Group, kernel: Kernel) -> None:
+        super().__init__(settings, group, kernel.passes)
+        self.kernel = kernel
+        self.state = ChainState.blank(group.target, len(group.chains))
+
+    def begin(self) -> None:
+        self.starts, spent = starting_texts(self.settings, self.group, self.passes)
+        self.state, started = self.kernel.init(self.starts)
+        self.spent = spent + started
+
+    def state_mark(self) -> Mark:
+        return {**self.state.snapshot(), "user": self.group.target.energy.from_user(self.state.ids)}
+
+    def check(self, saved: Snapshot) -> None:
+        """Refuse other terms of the user, too, which a folder holds by their names alone."""
+        super().check(saved)
+        terms = self.group.target.energy.from_user(torch.from_numpy(saved["ids"]).to(self.group.target.device))
+        if not np.allclose(terms.cpu().numpy(), saved["user"], rtol=1e-4, atol=1e-6):
+            raise OtherTerms("user_terms have other values at its texts than those given: give the same functions to continue it")
+
+    def restore(self, saved: Snapshot) -> Mapping[str, Tensor]:
+        arrays = super().restore(saved)
+        going_on = self.done < self.settings.sweeps
+        self.state = ChainState.restored(self.group.target, self.passes if going_on else None, arrays)
+        return arrays
+
+    def steps(self) -> Iterator[StepInfo]:
+        number, plan = self.done + 1, self.kernel.plan
+        sites = plan.draw(self.streams.at(number, 0), self.state.rows)
+        for step in range(plan.steps):
+            self.state, info = self.kernel.step(self.state, self.streams.at(number, step + 1), sites[step])
+            self._count(info)
+            yield info
+        self.done = number
+
+    def scored(self) -> ChainState:
+        return replace(self.state, kept=None).take(self.state.rows)
+
+    def _count(self, info: StepInfo) -> None:
+        self.spent += info.passes
+        took = info.accepted.unsqueeze(1).expand(info.sites.shape)
+        happened = torch.stack([torch.ones_like(took), took, info.proposed, info.changed])
+        self.counts.scatter_add_(1, info.sites.flatten().expand(len(COUNTS), -1), happened.flatten(1).long())
+
+
+class DecoderRun(GroupRun):
+    """A group of independent decodings: a sweep decodes every text of the group again. Its starts are blank."""
+
+    def __init__(self, settings: SampleSettings, group: Group, decoder: Decoder) -> None:
+        super().__init__(settings, group, decoder.passes)
+        self.decoder = decoder
+        self.state = DecodeState.blank(group.target, len(group.chains))
+
+    def steps(self) -> Iterator[DecodeState]:
+        rng = self.streams.at(self.done + 1, 0)
+        passes = torch.zeros_like(self.spent)
+        for state, passes in decoding(self.decoder, len(self.group.chains), rng, self.group.starts):  # noqa: B007
+            self.state = state
+            yield state
+        self.spent += passes
+        self.done += 1
+
+    def scored(self) -> ChainState:
+        return ChainState.at(self.group.target, self.state.ids)
+
+
+def group_run(settings: SampleSettings, group: Group, passes: Passes) -> GroupRun:
+    """The run of a group, before it begins; settings that do not fit the target are refused."""
+    made: Kernel | Decoder = settings.kernel.on(group.target, passes, settings.sweeps)
+    if isinstance(made, Decoder):
+        return DecoderRun(settings, group, made)
+    _ = made.plan
+    return MarkovRun(settings, group, made)
 
 
 def draw_samples(
@@ -82,28 +390,33 @@ def draw_samples(
         if progress:
             progress(sum(done), len(done) * settings.sweeps, "sweeps")
 
-    def advance(folder: SampleFolder | None = None, write: Write | None = None) -> list[Keeper]:
+    def advance(folder: SampleFolder | None = None, write: Callable[..., None] | None = None) -> list[Keeper]:
         keepers = []
         report(0, 0)
         runs.reverse()
         for number in range(len(sizes)):
             run = runs.pop()  # so that the memory of a group that is done can be used again
-            saved = folder.checkpoint(number, run) if folder else None
-            keepers.append(Keeper(number, settings.sweeps, write, seconds_between_checkpoints, saved))
+            saved = folder.checkpoint(number, run, goes_on=shared is None) if folder else None
+            keepers.append(keeper := Keeper(number, settings.sweeps, write, seconds_between_checkpoints, saved))
             if shared is not None:
                 continue
             if saved is None:
                 run.begin()
-            elif folder:
-                folder.restore(number, run, saved)
-            advance_group(run, keepers[-1], partial(report, number))
+            try:
+                while run.done < settings.sweeps:
+                    run.sweep()
+                    keeper.add([run.sample()] if settings.keeps(run.done) else [], run.mark())
+                    report(number, run.done)
+            except KeyboardInterrupt:  # leaves a checkpoint of the last whole sweep
+                keeper.flush()
+                raise
         if shared is not None:
             shared.advance(sizes, keepers, report)
         return keepers
 
     if out is None:
         keepers = advance()
-        rows = as_frame(table_of([row for keeper in keepers for row in keeper.rows], model))
+        rows = table_of([row for keeper in keepers for row in keeper.rows], model)
         return assemble(settings, rows, [keeper.snapshot for keeper in keepers], model.text)
     about = {
         "user_terms": energy.names if energy else [],
@@ -114,25 +427,12 @@ def draw_samples(
         "chains_at_once": sizes,
     }
     with SampleFolder(out, settings, model.fingerprint, about) as folder:
-        with writing_aside(folder, model) as write:
-            keepers = advance(folder, write)
-        rows = as_frame(folder.rows(sample_columns()))
-        run = assemble(settings, rows, [keeper.snapshot for keeper in keepers], model.text, folder.path)
+        with on_a_thread() as call:
+            keepers = advance(folder, partial(call, folder.keep, model))
+        run = assemble(settings, folder.samples(), [keeper.snapshot for keeper in keepers], model.text, folder.path)
         for file, frame in (("starts", run.starts), ("rates", run.rates), ("samples", run.samples)):
             write_table(folder.path / f"{file}.parquet", frame)
     return run
-
-
-def advance_group(run: GroupRun, keeper: Keeper, report: Callable[[int], None]) -> None:
-    """All sweeps of one group that has begun; an interrupt leaves a checkpoint of the last whole sweep."""
-    try:
-        while run.done < run.settings.sweeps:
-            run.sweep()
-            keeper.add([run.sample()] if run.settings.keeps(run.done) else [], run.mark())
-            report(run.done)
-    except KeyboardInterrupt:
-        keeper.flush()
-        raise
 
 
 class Keeper:
@@ -141,7 +441,9 @@ class Keeper:
     Without a folder, all samples stay here.
     """
 
-    def __init__(self, number: int, sweeps: int, write: Write | None, seconds: float, mark: Mark | None = None) -> None:
+    def __init__(
+        self, number: int, sweeps: int, write: Callable[..., None] | None, seconds: float, mark: Mark | None = None
+    ) -> None:
         self.number, self.sweeps, self.write, self.seconds = number, sweeps, write, seconds
         self.rows: list[SweepRows] = []
         self.mark: Mark = mark or {}
@@ -181,13 +483,6 @@ class Share:
     saved: Snapshot | None
 
 
-class Advanced(NamedTuple):
-    """The samples of a group on the way, and where its chains are now."""
-
-    rows: list[SweepRows]
-    snapshot: Snapshot
-
-
 class ChainWorker:
     """Advances groups in a process of a Ray cluster; it keeps the last one's chains, which usually go on there."""
 
@@ -195,8 +490,8 @@ class ChainWorker:
         self.settings, self.model, self.energy = settings, load(), energy
         self.live: tuple[int, GroupRun] | None = None
 
-    def __call__(self, share: Share) -> Advanced:
-        """Advance a group."""
+    def __call__(self, share: Share) -> tuple[list[SweepRows], Snapshot]:
+        """Advance a group; its samples on the way, and where its chains are then."""
         done = 0 if share.saved is None else int(share.saved["done"])
         if self.live is None or self.live[0] != share.group or self.live[1].done != done:
             run = group_runs(self.settings, self.model, share.sizes, self.energy)[share.group]
@@ -206,7 +501,7 @@ class ChainWorker:
         while run.done < share.upto:
             run.sweep()
             rows += [run.sample().on_host()] if self.settings.keeps(run.done) else []
-        return Advanced(rows, on_host(run.mark()))
+        return rows, on_host(run.mark())
 
 
 @dataclass(frozen=True)
@@ -233,9 +528,9 @@ class SharedChains:
                 keeper.flush()
             raise
 
-    def _rest(self, share: Share, answer: Advanced) -> Share | None:
+    def _rest(self, share: Share, answer: tuple[list[SweepRows], Snapshot]) -> Share | None:
         done = share.upto >= self.settings.sweeps
-        return None if done else replace(share, saved=answer.snapshot, upto=self._upto(share.upto))
+        return None if done else replace(share, saved=answer[1], upto=self._upto(share.upto))
 
     def _upto(self, done: int) -> int:
         return min(self.settings.sweeps, done + -(-self.settings.sweeps // PIECES))
@@ -279,7 +574,8 @@ def _moved(run: GroupRun, model: MaskedLM, free: list[int]) -> Iterator[list[dic
             accepted, proposed, changed = outcome
             positions = [free[site] for site in sites]
             move = {"positions": positions, "tokens": model.decode([ids[position] for position in positions])}
-            moves.append({**move, "proposed": proposed, "changed": changed, "accepted": accepted, **NO_DRAFTS})
+            outcomes = {"proposed": proposed, "changed": changed, "accepted": accepted}
+            moves.append({**move, **outcomes, "confidence": None, "rejected": []})
         yield moves
 
 

@@ -394,11 +394,12 @@ class CausalJudge:
 def judge_run(judge: CausalJudge, run: SampleRun) -> dict[str, float | str | None]:
     """Mean scores of the last texts of the chains (a decoder's texts, thinned evenly) and of the texts that they started from."""
     texts = list(run.last["text"])
-    texts = texts[:: max(1, -(-len(texts) // MOST_JUDGED))]
-    started = not run.settings.kernel.decodes and "text" in run.starts
-    samples = _mean(judge(texts))
-    starts = _mean(judge(list(run.starts["text"])[:MOST_JUDGED])) if started else None
-    known, uniform = [nats for nats in (samples, starts) if nats is not None], log(len(judge.words))
+    groups = {"samples": texts[:: max(1, -(-len(texts) // MOST_JUDGED))], "starts": []}
+    if not run.settings.kernel.decodes and "text" in run.starts:
+        groups["starts"] = list(run.starts["text"])[:MOST_JUDGED]
+    nats = {name: scores[~np.isnan(scores)] for name, scores in ((name, judge(some)) for name, some in groups.items())}
+    means = {name: float(scores.mean()) if len(scores) else None for name, scores in nats.items()}
+    known, uniform = [mean for mean in means.values() if mean is not None], log(len(judge.words))
     if known and min(known) > uniform:
         warnings.warn(
             f"judge {judge.name!r} predicts the texts worse than a uniform distribution over its tokens ({min(known):.1f} nats, "
@@ -406,9 +407,4 @@ def judge_run(judge: CausalJudge, run: SampleRun) -> dict[str, float | str | Non
             UnmaskWarning,
             stacklevel=2,
         )
-    return {"name": judge.name, "samples": samples, "starts": starts}
-
-
-def _mean(scores: NDArray[np.float64]) -> float | None:
-    known = scores[~np.isnan(scores)]
-    return float(known.mean()) if len(known) else None
+    return {"name": judge.name, **means}

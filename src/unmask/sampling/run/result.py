@@ -16,9 +16,7 @@ out the same. A checkpoint says how many samples its parts must hold, so that a 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from html import escape
@@ -41,7 +39,7 @@ if TYPE_CHECKING:
     import pandas
     import pyarrow
 
-    from unmask.sampling.run.chains import GroupRun
+    from unmask.sampling.run.advance import GroupRun
     from unmask.sampling.run.diagnostics import Diagnosis
 
 KIND = "sample"
@@ -118,7 +116,7 @@ class SampleRun(Result):
 
 def assemble(
     settings: SampleSettings,
-    samples: pandas.DataFrame,
+    table: pyarrow.Table,
     snapshots: Sequence[Snapshot],
     text: Callable[[Sequence[int]], str] | None = None,
     folder: Path | None = None,
@@ -126,6 +124,7 @@ def assemble(
     """A run from its samples and the snapshots of its groups; `text` spells token ids, where the model is at hand."""
     import pandas
 
+    samples = table.to_pandas().sort_values(["chain", "sweep"], kind="stable").reset_index(drop=True)
     starts, rates = [], []
     for saved in snapshots:
         for chain, ids in zip(saved["chains"].tolist(), saved["starts"].tolist(), strict=True):
@@ -144,13 +143,13 @@ def load_run(path: str | os.PathLike[str]) -> SampleRun:
     folder = user_path(path, "run")
     settings = stored_settings(folder)
     snapshots = [read_checkpoint(path) for path in sorted((folder / "checkpoints").glob("group-*.npz"))]
-    samples = as_frame(read_rows(read_parts(folder), sample_columns()))  # after the checkpoints: each follows its part
-    if samples.empty or not snapshots:
+    table = read_rows(read_parts(folder), sample_columns())  # after the checkpoints: each follows its part
+    if not table.num_rows or not snapshots:
         raise InputError(f"folder {str(folder)!r} holds no sample yet: let the run go on past its burn-in")
+    run = assemble(settings, table, snapshots, None, folder)
     for group, saved in enumerate(snapshots):
         wanted = len(saved["chains"]) * settings.kept_after(int(saved["done"]))
-        _refuse_missing_samples(folder, group, wanted, int(samples["chain"].isin(saved["chains"]).sum()))
-    run = assemble(settings, samples, snapshots, None, folder)
+        _refuse_missing_samples(folder, group, wanted, int(run.samples["chain"].isin(saved["chains"]).sum()))
     file = folder / "starts.parquet"
     if not file.is_file():  # the run is under way
         return run
@@ -233,77 +232,46 @@ class SampleFolder(RunFolder):
         )
         self.of = settings
 
-    def checkpoint(self, group: int, run: GroupRun) -> Snapshot | None:
-        """Where a group is; None before its first checkpoint. Parts beyond it are dropped: their sweeps are drawn again."""
+    def checkpoint(self, group: int, run: GroupRun, goes_on: bool) -> Snapshot | None:
+        """Where a group is; None before its first checkpoint. Parts beyond it are dropped: their sweeps are drawn again.
+
+        goes_on   put the chains of `run` there
+        """
         path = _checkpoint(self.path, group)
         saved = read_checkpoint(path) if path.exists() else None
         if saved is not None:
-            with self._blaming(path):
-                run.check(saved)
+            self._check(run, saved, goes_on, path)
         done = 0 if saved is None else int(saved["done"])
         for part in self.parts(_series(group)):
             if int(part.stem.rpartition("-")[2]) > done:
                 self.drop(part)
         if saved is not None:
             wanted = len(saved["chains"]) * self.of.kept_after(done)
-            _refuse_missing_samples(self.path, group, wanted, self.rows(sample_columns(), _series(group)).num_rows)
+            _refuse_missing_samples(self.path, group, wanted, self.samples(_series(group)).num_rows)
         return saved
 
-    def restore(self, group: int, run: GroupRun, saved: Snapshot) -> None:
-        """Put the chains of a group where its checkpoint has them."""
-        with self._blaming(_checkpoint(self.path, group)):
-            run.restore(saved)
-
-    @contextmanager
-    def _blaming(self, path: Path) -> Iterator[None]:
+    def _check(self, run: GroupRun, saved: Snapshot, goes_on: bool, path: Path) -> None:
         """Arrays that do not fit the run are the fault of the checkpoint."""
         try:
-            yield
+            run.check(saved)
+            if goes_on:
+                run.restore(saved)
         except OtherTerms as error:
             raise InputError(f"{str(self.path)!r} holds a run whose {error}, or another --out folder") from None
         except (InputError, KeyError, TypeError, ValueError) as error:
             why = str(error).splitlines()[0]
             raise InputError(f"checkpoint {str(path)!r} is damaged ({why}): {REMEDY}") from None
 
-    def keep(self, group: int, rows: pyarrow.Table, snapshot: Snapshot) -> None:
-        """Keep samples, then the state that follows them."""
-        if rows.num_rows:
-            self.store(rows, sample_columns(), f"{_series(group)}-{int(snapshot['done']):08d}")
+    def samples(self, series: str | None = None) -> pyarrow.Table:
+        """All samples, or those of one group."""
+        return self.rows(sample_columns(), series)
+
+    def keep(self, model: MaskedLM, group: int, rows: Sequence[SweepRows], mark: Mark) -> None:
+        """Keep samples of a group, then the state that follows them; waits for the device."""
+        snapshot = on_host(mark)
+        if rows:
+            self.store(table_of(rows, model), sample_columns(), f"{_series(group)}-{int(snapshot['done']):08d}")
         write_arrays(_checkpoint(self.path, group), ELSEWHERE, **snapshot)
-
-
-Write = Callable[[int, Sequence[SweepRows], Mark], None]
-"""From a group, samples of it and the mark after them."""
-
-
-@contextmanager
-def writing_aside(folder: SampleFolder, model: MaskedLM) -> Iterator[Write]:
-    """A function that writes samples, then the checkpoint that follows them, on a thread while the chains go on.
-
-    The thread waits for the device and spells each different text once. Each call waits for the one before, as does the end of
-    the block; what went wrong in a call is raised there.
-    """
-    pending: list[Future[None]] = []
-
-    def write(group: int, rows: Sequence[SweepRows], mark: Mark) -> None:
-        finish()
-        pending.append(thread.submit(lambda: folder.keep(group, table_of(rows, model), on_host(mark))))
-
-    def finish() -> None:
-        while pending:
-            pending.pop().result()
-
-    with ThreadPoolExecutor(1) as thread:
-        try:
-            yield write
-        finally:
-            finish()
-
-
-def as_frame(table: pyarrow.Table) -> pandas.DataFrame:
-    """By chain and sweep."""
-    frame: pandas.DataFrame = table.to_pandas()
-    return frame.sort_values(["chain", "sweep"], kind="stable").reset_index(drop=True)
 
 
 def stored_settings(folder: Path) -> SampleSettings:
