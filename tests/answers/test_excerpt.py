@@ -11,9 +11,9 @@ from unmask.formats import around_blanks, excerpt
 def test_a_long_text_keeps_what_is_around_its_blanks():
     text = "one two three four five six seven eight nine ten eleven twelve thirteen"
     spans = [(text.index(w), text.index(w) + len(w)) for w in ("three", "twelve")]
-    shown = excerpt(text, spans, 44)
-    assert len(shown.text) <= 44 and "…" in shown.text
-    assert [shown.text[start:stop] for start, stop in shown.spans] == ["three", "twelve"]
+    shown, places = excerpt(text, spans, 44)
+    assert len(shown) <= 44 and "…" in shown
+    assert [shown[start:stop] for start, stop in places] == ["three", "twelve"]
 
 
 def test_a_text_without_spaces_is_cut_around_its_blanks():
@@ -27,6 +27,6 @@ def test_a_text_without_spaces_is_cut_around_its_blanks():
 def test_spans_stay_on_their_letters_and_the_width_is_kept(text, data, width):
     places = sorted(data.draw(st.lists(st.integers(0, len(text) - 1), min_size=1, max_size=3, unique=True)))
     spans = [(place, place + 1) for place in places]
-    shown = excerpt(text, spans, width)
-    assert [shown.text[a:b] for a, b in shown.spans] == [text[a:b] for a, b in spans]
-    assert len(shown.text) <= max(width, 6 * len(spans) + 2)
+    shown, there = excerpt(text, spans, width)
+    assert [shown[a:b] for a, b in there] == [text[a:b] for a, b in spans]
+    assert len(shown) <= max(width, 6 * len(spans) + 2)

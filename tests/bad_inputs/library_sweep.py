@@ -105,8 +105,6 @@ def bases(model: str, folder: Path) -> dict[str, tuple[Callable[..., Any], dict[
         "dependence": (unmask.dependence, asks),
         "mutants": (unmask.mutants, {"sequence": "the cat sat", "positions": [2], "alphabet": ["cat", "dog"], **work}),
         "mutants measured": (unmask.mutants, {**against, **work}),
-        "pipeline": (unmask.pipeline, {"model": lm}),
-        "pipeline of a text": (unmask.pipeline(model=lm).__call__, {"inputs": two, "top_k": 2}),
         "check": (unmask.check, work),
         "score": (unmask.score, {"texts": ["the cat sat"], **work}),
         "score any_order": (unmask.score, {"texts": ["the cat"], "score": "any_order", "orders": 2, **work}),

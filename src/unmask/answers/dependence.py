@@ -55,9 +55,8 @@ from unmask.models.load import Model, as_model
 from unmask.models.masked_lm import MaskedLM
 from unmask.models.text.text_tokenizer import refuse_hopeless, shortened
 from unmask.results import Result
-from unmask.runs.files import user_path
+from unmask.runs.files import output_file, user_path
 from unmask.runs.lines import plain_texts, source_name
-from unmask.runs.outputs import output_file
 from unmask.runs.progress import Enough, Progress
 from unmask.tables.candidates import MAX_PASSES, NEIGHBOURS, SMALL_VOCABULARY, likely_tokens
 from unmask.tables.profile import Profile

@@ -36,8 +36,7 @@ from unmask.errors import InputError
 from unmask.formats import at_most
 from unmask.results import Result
 from unmask.runs.files import atomic_path, plain, reading, write_atomically, write_json
-from unmask.runs.outputs import LAB as MANIFEST
-from unmask.runs.outputs import output_folder
+from unmask.runs.folder import output_folder
 from unmask.runs.progress import Progress
 from unmask.signature import Function, Written, checked, settings
 
@@ -52,6 +51,7 @@ if TYPE_CHECKING:
     from unmask.lab.model import Counts, LabModel, Vector
 
 Item = TypeVar("Item")
+MANIFEST = "lab.json"
 Numbers = Annotated[str | float | Sequence[float], Written(metavar="NUMBERS")]
 Sizes = Annotated[str | int | Sequence[int], Written(metavar="SIZES")]
 Strength = Annotated[float, Interval(ge=-10_000, le=10_000)]
@@ -96,16 +96,11 @@ STYLE: Any = {
 class SpinModel:
     """The model: Ising spins on a graph.
 
-    Parameters
-    ----------
-    sites
-        Sites N of the model.
-    coupling
-        Coupling of each pair of joined sites.
-    fields
-        Fields: one number, one per site with commas, FIRST:LAST evenly, or normal:SD:SEED.
-    graph
-        Which sites are joined.
+    Parameters:
+        sites: Sites N of the model.
+        coupling: Coupling of each pair of joined sites.
+        fields: Fields: one number, one per site with commas, FIRST:LAST evenly, or normal:SD:SEED.
+        graph: Which sites are joined.
     """
 
     sites: Annotated[int, Interval(ge=2, le=10)] = 6
@@ -282,8 +277,8 @@ class Report(Result):
 def study(function: Function) -> Function:
     """A study as a command: its options are documented by OPTIONS, its arguments checked, its files written to `out`."""
     signature = inspect.signature(function)
-    section = "\n".join(f"    {name}\n        {OPTIONS[name]}" for name in signature.parameters)
-    function.__doc__ = f"{function.__doc__}\n\n    Parameters\n    ----------\n{section}\n    "
+    section = "\n".join(f"        {name}: {OPTIONS[name]}" for name in signature.parameters)
+    function.__doc__ = f"{function.__doc__}\n\n    Parameters:\n{section}\n    "
 
     @wraps(function)
     def saved(*arguments: Any, **options: Any) -> Any:
@@ -297,10 +292,8 @@ def lab_folder(out: Out) -> Path | None:
     """`out` as a path, if it is new, empty or the lab's; nothing is written."""
     if out is None:
         return None
-    folder = output_folder("out", out, ())
+    folder = output_folder(out)
     with reading(folder):
-        if folder.exists() and not folder.is_dir():
-            raise InputError(f"out {str(folder)!r} is a file: name a new folder")
         if folder.is_dir() and any(folder.iterdir()) and not (folder / MANIFEST).is_file():
             raise InputError(f"out {str(folder)!r} is not empty and holds no lab report ({MANIFEST}): name a new or empty folder")
     return folder

@@ -43,8 +43,7 @@ from unmask.joints.registry import named
 from unmask.models.load import Model, as_model
 from unmask.models.masked_lm import MaskedLM
 from unmask.results import Result
-from unmask.runs.files import write_table
-from unmask.runs.outputs import answer_file
+from unmask.runs.files import answer_file, write_table
 from unmask.runs.progress import Enough, Progress
 from unmask.signature import checked
 from unmask.tables.candidates import MAX_PASSES
@@ -151,7 +150,7 @@ class Mutants(Result):
 
     def _repr_html_(self) -> str:
         table = self.best().to_frame().round(3).to_html(index=False)
-        return f"<p>{escape(excerpt(self.sequence, [], 80).text)}<br>the best of {len(self):,} mutants</p>{table}"
+        return f"<p>{escape(excerpt(self.sequence, [], 80)[0])}<br>the best of {len(self):,} mutants</p>{table}"
 
 
 def scans(
