@@ -26,7 +26,7 @@ def test_every_answer_is_foreseen(tiny):
         @given(case=operation.as_strategy())
         @settings(max_examples=12, deadline=None, suppress_health_check=list(HealthCheck))
         def ask(case):
-            case.call_and_validate(checks=checks)
+            case.call_and_validate(checks=checks, timeout=600)  # a busy machine is no failure
 
         ask()
         asked.add(operation.path)
