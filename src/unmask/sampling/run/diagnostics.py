@@ -46,10 +46,8 @@ if TYPE_CHECKING:
 
     from unmask.figures import Figure
 
-FEWEST_DRAWS = 4
-"""Draws per chain that ArviZ needs at least."""
-TAILS = (0.05, 0.95)
-"""Quantiles whose ESS the tail ESS is the smaller of."""
+FEWEST_DRAWS = 4  # Draws per chain that ArviZ needs at least
+TAILS = (0.05, 0.95)  # Quantiles whose ESS the tail ESS is the smaller of
 MIXED = 1.01
 NEARLY = 1.05
 ENOUGH = 400
