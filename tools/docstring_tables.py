@@ -3,8 +3,8 @@
     name     what it is        lines of names with two spaces or more after them become a table
     >>> example                becomes a block of code, up to the next empty line
 
-The section "Parameters" is left to mkdocstrings, which adds types and defaults from the signature; examples after it become a
-section of their own. A class that `unmask.signature.settings` decorates is a dataclass.
+The section "Parameters:" is left to mkdocstrings, in NumPy's form, which adds types and defaults from the signature; examples
+after it become a section of their own. A class that `unmask.signature.settings` decorates is a dataclass.
 """
 
 from __future__ import annotations
@@ -60,13 +60,27 @@ def table(rows: list[list[str]]) -> str:
     return "\n".join(f"| {name} | {meaning} |" for name, meaning in [("name", "meaning"), ("---", "---"), *cells])
 
 
+def as_numpy(docstring: str, function: griffe.Object) -> str:
+    """The docstring with its section "Parameters:" as mkdocstrings reads it, and with `model`, whose help its type has."""
+    section = re.search(r"^Parameters:\n((?: .*\n?)+)", docstring, re.MULTILINE)
+    if section is None:
+        return docstring
+    entries = re.findall(r"^ {4}(\w+): (.*(?:\n {5}.*)*)", section[1], re.MULTILINE)
+    if "model" in [parameter.name for parameter in getattr(function, "parameters", ())] and "model" not in dict(entries):
+        from unmask.models.load import HELP
+
+        entries.append(("model", HELP))
+    listed = "\n".join(f"{name}\n    {' '.join(help.split())}" for name, help in entries)
+    return f"{docstring[: section.start()]}{PARAMETERS[1:]}{listed}\n{docstring[section.end() :]}"
+
+
 class DocstringTables(griffe.Extension):
     """Applies `markdown` to every docstring, and shows settings as dataclasses."""
 
     def on_instance(self, *, obj: griffe.Object, **_: Any) -> None:
         """Rewrite the docstring."""
         if obj.docstring:
-            obj.docstring.value = markdown(obj.docstring.value)
+            obj.docstring.value = markdown(as_numpy(obj.docstring.value, obj))
 
     def on_class_instance(self, *, cls: griffe.Class, **_: Any) -> None:
         """Name the decorator of settings as mkdocstrings knows it."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from pathlib import Path, PurePosixPath
 from posixpath import normpath, relpath
-from typing import Any
+from typing import Any, get_type_hints
 
 ROOT = Path(__file__).parents[1]
 DOCS = "docs"
@@ -71,11 +71,34 @@ def schemas() -> dict[str, str]:
     import json
 
     import unmask
-    from unmask.results import Result, schema
+    from unmask.results import Result
 
     values = {name: getattr(unmask, name) for name in unmask.__all__}
     results = {name: one for name, one in values.items() if isinstance(one, type) and issubclass(one, Result)}
     return {name: json.dumps(schema(one), indent=2) for name, one in results.items()}
+
+
+def schema(kind: type) -> dict[str, Any]:
+    """The JSON schema of a class of results: the types of its fields, and of what its properties return."""
+    from pydantic import ConfigDict, TypeAdapter, create_model
+
+    from unmask.results import keys
+
+    optional = getattr(kind, "OPTIONAL", ())
+    members = {key: (type_in_json(kind, attribute), None if key in optional else ...) for key, attribute in keys(kind).items()}
+    model = create_model(kind.__name__, __config__=ConfigDict(arbitrary_types_allowed=True), **members)
+    return dict(TypeAdapter(model).json_schema(mode="serialization"))
+
+
+def type_in_json(kind: type, name: str) -> Any:
+    """The type that an attribute has in JSON; anything where its annotation is a class that JSON shows by name."""
+    attribute = getattr(kind, name, None)
+    function = getattr(attribute, "fget", None) or getattr(attribute, "func", None)  # of a property, or a cached one
+    try:
+        hint = get_type_hints(function)["return"] if function is not None else get_type_hints(kind)[name]
+    except (NameError, KeyError):
+        return Any
+    return hint if getattr(hint, "__module__", "builtins") in ("builtins", "typing", "types") else Any
 
 
 def on_files(files: Any, config: Any) -> Any:

@@ -13,7 +13,6 @@ from unmask.errors import ModelError as ModelError
 from unmask.errors import UnmaskError as UnmaskError
 from unmask.evaluation.frontier import Frontier as Frontier
 from unmask.evaluation.table import Evaluation as Evaluation
-from unmask.integrations.pipeline import pipeline as pipeline
 from unmask.joints.deriving import derive as derive
 from unmask.joints.deriving import derive_all as derive_all
 from unmask.joints.joint import Joint as Joint

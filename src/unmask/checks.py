@@ -15,10 +15,8 @@ from typing import Any, TypeVar, cast
 from unmask.errors import InputError
 
 Number = TypeVar("Number", int, float)
-MOST_SHOWN = 80
-"""Characters of a value that a message shows."""
-MOST_TOKENS = 2**31 - 1
-"""The largest token id that tokenizers can look up."""
+MOST_SHOWN, MOST_TOKENS = 80, 2**31 - 1
+"""Characters of a value that a message shows, and the largest token id that tokenizers can look up."""
 
 
 def shown(value: object) -> str:
@@ -78,14 +76,13 @@ def wholes(name: str, value: object) -> list[int]:
     return cast("list[int]", items)
 
 
-def real(name: str, value: object, least: float, most: float, above: bool = False) -> float:
-    """`value` as a float, if it is finite and from `least` (or, with `above`, greater than it) to `most`."""
+def real(name: str, value: object, least: float, most: float) -> float:
+    """`value` as a float, if it is finite and from `least` to `most`."""
     number = as_number(value)
-    bounds = f"above {least:g} and at most {most:g}" if above else f"from {least:g} to {most:g}"
     if number is None:
-        raise InputError(f"{name} {shown(value)} is not a number: give one {bounds}")
-    if not (least < number if above else least <= number) or not number <= most or not isfinite(number):
-        raise InputError(f"{name} {shown(number)} is out of range: give a number {bounds}")
+        raise InputError(f"{name} {shown(value)} is not a number: give one from {least:g} to {most:g}")
+    if not least <= number <= most or not isfinite(number):
+        raise InputError(f"{name} {shown(number)} is out of range: give a number from {least:g} to {most:g}")
     return float(number)
 
 

@@ -28,20 +28,17 @@ class Cloze:
     gold: tuple[int, ...] | None = None
 
     def __post_init__(self) -> None:
-        for name in ("ids", "block", "gold"):
-            if name != "gold" or self.gold is not None:
-                object.__setattr__(self, name, tuple(checks.wholes(name, getattr(self, name))))
+        for name in ("ids", "block", *(["gold"] if self.gold is not None else [])):
+            object.__setattr__(self, name, tuple(checks.wholes(name, getattr(self, name))))
         for token in (*self.ids, *(self.gold or ())):
             checks.whole("token id", token, 0, checks.MOST_TOKENS)
         if not self.block:
             raise InputError("the text has no blank: put [MASK] where a token should be modelled")
         if len(set(self.block)) != len(self.block):
             raise InputError(f"block {list(self.block)} names a position twice: name each position once")
-        for position in self.block:
-            if not 0 <= position < len(self.ids):
-                raise InputError(
-                    f"position {position} is outside the text: its {len(self.ids)} tokens are numbered 0 to {len(self.ids) - 1}"
-                )
+        if outside := [position for position in self.block if not 0 <= position < len(self.ids)]:
+            tokens = f"its {len(self.ids)} tokens are numbered 0 to {len(self.ids) - 1}"
+            raise InputError(f"position {outside[0]} is outside the text: {tokens}")
         if self.gold is not None and len(self.gold) != len(self.block):
             raise InputError(f"{len(self.gold)} gold tokens for {len(self.block)} blanks: give one token per blank")
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal, localcontext
-from typing import NamedTuple
 
 DIGITS = 2
 """Significant digits of a bound."""
@@ -63,15 +62,8 @@ BLANK = re.compile(re.escape("[MASK]"))
 GAP = "…"
 
 
-class Excerpt(NamedTuple):
-    """The part of a text that is shown, and where the spans are in it."""
-
-    text: str
-    spans: tuple[Span, ...]
-
-
-def excerpt(text: str, spans: Sequence[Span], width: int) -> Excerpt:
-    """At most about `width` characters of the text: what is around the spans, gaps shown by dots."""
+def excerpt(text: str, spans: Sequence[Span], width: int) -> tuple[str, tuple[Span, ...]]:
+    """At most about `width` characters of the text, what is around the spans, gaps shown by dots; and the spans in it."""
     spans = sorted(spans) or [(0, 0)]
     around = len(text)
     if len(text) > width:
@@ -82,9 +74,9 @@ def excerpt(text: str, spans: Sequence[Span], width: int) -> Excerpt:
         part += (GAP if left > end else "") + text[left:start]
         places.append((len(part), len(part) + stop - start))
         part, end = part + text[start:right], right
-    return Excerpt(part + (GAP if end < len(text) else ""), tuple(span for span in places if span[1]))
+    return part + (GAP if end < len(text) else ""), tuple(span for span in places if span[1])
 
 
 def around_blanks(text: str, width: int) -> str:
     """A text with blanks, cut down to the parts around them."""
-    return excerpt(text, [match.span() for match in BLANK.finditer(text)], width).text
+    return excerpt(text, [match.span() for match in BLANK.finditer(text)], width)[0]

@@ -1,12 +1,10 @@
-"""One mechanism for results: a result is a dataclass, and its JSON, data frame, notebook view and JSON schema follow from it.
+"""One mechanism for results: a result is a dataclass, and its JSON, data frame and notebook view follow from it.
 
-    class Filling(Result):
-        KEYS = ("text", "joint", "gold=is_gold", "completions")        attributes in JSON, in this order; by default all fields.
-                                                                       gold=is_gold: JSON has the attribute under another name
-        OPTIONAL = ("warning",)                                        left out of JSON where they are None or an empty list
-        ROWS = "completions"                                           the attribute whose items are the rows of the data frame
-
-The JSON schema has the types of the fields, and of what properties return.
+class Filling(Result):
+    KEYS = ("text", "joint", "gold=is_gold", "completions")        attributes in JSON, in this order; by default all fields.
+                                                                   gold=is_gold: JSON has the attribute under another name
+    OPTIONAL = ("warning",)                                        left out of JSON where they are None or an empty list
+    ROWS = "completions"                                           the attribute whose items are the rows of the data frame
 """
 
 from __future__ import annotations
@@ -76,26 +74,3 @@ def as_plain(value: Any) -> Any:
     if isinstance(value, os.PathLike):
         return os.fspath(value)
     return str(getattr(value, "name", value))
-
-
-def schema(kind: type) -> dict[str, Any]:
-    """The JSON schema of a class of results."""
-    from pydantic import ConfigDict, TypeAdapter, create_model
-
-    optional = getattr(kind, "OPTIONAL", ())
-    members = {key: (_type(kind, attribute), None if key in optional else ...) for key, attribute in keys(kind).items()}
-    model = create_model(kind.__name__, __config__=ConfigDict(arbitrary_types_allowed=True), **members)  # type: ignore[call-overload]
-    return dict(TypeAdapter(model).json_schema(mode="serialization"))
-
-
-def _type(kind: type, name: str) -> Any:
-    """The type that an attribute has in JSON; anything where its annotation is a class that JSON shows by name."""
-    from typing import get_type_hints
-
-    attribute = getattr(kind, name, None)
-    function = getattr(attribute, "fget", None) or getattr(attribute, "func", None)  # of a property, or a cached one
-    try:
-        hint = get_type_hints(function)["return"] if function is not None else get_type_hints(kind)[name]
-    except (NameError, KeyError):
-        return Any
-    return hint if getattr(hint, "__module__", "builtins") in ("builtins", "typing", "types") else Any

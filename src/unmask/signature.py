@@ -22,9 +22,9 @@ from dataclasses import MISSING, dataclass, fields, is_dataclass, replace
 from difflib import get_close_matches
 from functools import cache, partial, wraps
 from importlib import import_module
-from typing import Annotated, Any, Literal, TypeVar, Union, cast, dataclass_transform, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Literal, TypeVar, Union, cast, dataclass_transform, get_args, get_origin
 
-from unmask.checks import as_number, one_of, shown
+from unmask.checks import one_of, shown
 from unmask.errors import InputError
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -42,6 +42,27 @@ FAMILIAR = {
     **{"steps": "sweeps", "batch_size": "memory", "pairs": "minimal_pairs", "decoding_steps": "passes"},
 }
 """Names that other tools have for arguments of ours; used only where the function has ours and not theirs."""
+HIDDEN = ("progress", "ready", "sink")
+"""Arguments of Python alone: functions that are called as work goes on."""
+PYTHON_ONLY = object()
+"""Marks a parameter, or a field, that has no place on flat surfaces."""
+UNIONS = (Union, types.UnionType)
+IN_WORDS = {
+    "Input should be ": "",
+    "greater": "a number greater",
+    "less": "a number less",
+    "'str' instances are not allowed as a Sequence value": "a list",
+    "an instance of Sequence": "a list",
+    "an instance of PathLike": "a path",
+}
+"""Words of pydantic's messages, and ours for them."""
+VARIADIC = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+
+
+def resolved(where: str) -> Any:
+    """What "module:name" names."""
+    module, _, name = where.partition(":")
+    return getattr(import_module(module), name)
 
 
 # ---- marks: what an annotation says beyond a type ----
@@ -98,14 +119,13 @@ class Loaded:
 
     def fitted(self, argument: str, value: Any) -> Any:
         """A name, a folder, None, a loaded model, or a function without arguments that loads one."""
+        network = hasattr(value, "state_dict")
         if value is None or isinstance(value, str | os.PathLike) or any(b.__name__ == self.kind for b in type(value).__mro__):
             return value
-        if hasattr(value, "state_dict"):
-            what, use = f"{type(value).__name__} is a network without its tokenizer", "unmask.MaskedLM(network, tokenizer)"
-        elif callable(value):
+        if callable(value) and not network:
             return value
-        else:
-            what, use = f"{shown(value)} is not a model", "a name, a folder, or what unmask.load returned"
+        what = f"{type(value).__name__} is a network without its tokenizer" if network else f"{shown(value)} is not a model"
+        use = "unmask.MaskedLM(network, tokenizer)" if network else "a name, a folder, or what unmask.load returned"
         raise InputError(f"{argument} {what}: give {use}")
 
 
@@ -119,6 +139,7 @@ class Written:
     words     how many words the option takes
     short     a one-letter name
     named     the first parameter, too, has a name and no place
+    help      of every parameter with this annotation whose docstring says nothing of it
     """
 
     metavar: str = ""
@@ -127,12 +148,30 @@ class Written:
     words: int = 1
     short: str = ""
     named: bool = False
+    help: str = ""
 
 
-def resolved(where: str) -> Any:
-    """What "module:name" names."""
-    module, _, name = where.partition(":")
-    return getattr(import_module(module), name)
+def bare(annotation: Any) -> Any:
+    """The type without marks."""
+    return get_args(annotation)[0] if get_origin(annotation) is Annotated else annotation
+
+
+def marks(annotation: Any) -> tuple[Any, ...]:
+    """What `Annotated` adds to a type."""
+    return tuple(annotation.__metadata__) if get_origin(annotation) is Annotated else ()
+
+
+def members(annotation: Any) -> list[Any]:
+    """The members of a union, with their marks, or the annotation itself."""
+    if get_origin(bare(annotation)) in UNIONS:
+        return [one for member in get_args(bare(annotation)) for one in members(member)]
+    return [annotation]
+
+
+def mark(annotation: Any, kind: type[Any]) -> Any:
+    """The mark of this kind on the annotation, or on a member of its union; None without one."""
+    marked = [annotation, *members(annotation)]
+    return next((one for member in marked for one in marks(member) if isinstance(one, kind)), None)
 
 
 # ---- reading a signature ----
@@ -178,61 +217,24 @@ class _Names(dict[str, Any]):
 def hints(declared: Callable[..., Any]) -> dict[str, Any]:
     """The evaluated annotations of a function's parameters, or of a dataclass's fields."""
     plain: Any = inspect.unwrap(declared)
-    homes = plain.__mro__[::-1] if isinstance(plain, type) else [plain]
-    names = [field.name for field in fields(plain)] if isinstance(plain, type) else [*plain.__annotations__]
+    is_class = isinstance(plain, type)
+    names = [field.name for field in fields(plain)] if is_class else [name for name in plain.__annotations__ if name != "return"]
     evaluated = dict[str, Any]()
-    for home in homes:
-        own = {name: hint for name, hint in inspect.get_annotations(home).items() if name in names and name != "return"}
-        module = vars(sys.modules[home.__module__]) if isinstance(home, type) else home.__globals__
-        holder: Any = types.SimpleNamespace(__annotations__=own)
-        evaluated |= get_type_hints(holder, module, _Names(module), include_extras=True)
+    for home in plain.__mro__[::-1] if is_class else [plain]:
+        module = vars(sys.modules[home.__module__]) if is_class else home.__globals__
+        for name, hint in inspect.get_annotations(home).items():
+            evaluated[name] = eval(hint, module, _Names(module)) if isinstance(hint, str) and name in names else hint
     return {name: evaluated[name] for name in names if name in evaluated}
-
-
-UNIONS = (Union, types.UnionType)
-
-
-def bare(annotation: Any) -> Any:
-    """The type without marks."""
-    return get_args(annotation)[0] if get_origin(annotation) is Annotated else annotation
-
-
-def members(annotation: Any) -> list[Any]:
-    """The members of a union, with their marks, or the annotation itself."""
-    if get_origin(bare(annotation)) in UNIONS:
-        return [one for member in get_args(bare(annotation)) for one in members(member)]
-    return [annotation]
-
-
-def plain_type(annotation: Any) -> Any:
-    """The type without marks and without None."""
-    kind = bare(annotation)
-    own = [one for one in get_args(kind) if one is not type(None)] if get_origin(kind) in UNIONS else [kind]
-    return own[0] if len(own) == 1 else kind
-
-
-def marks(annotation: Any) -> tuple[Any, ...]:
-    """What `Annotated` adds to a type."""
-    return tuple(annotation.__metadata__) if get_origin(annotation) is Annotated else ()
-
-
-def mark(annotation: Any, kind: type[Any]) -> Any:
-    """The mark of this kind on the annotation, or on a member of its union; None without one."""
-    marked = [annotation, *members(annotation)]
-    return next((one for member in marked for one in marks(member) if isinstance(one, kind)), None)
 
 
 @cache
 def documentation(declared: Callable[..., Any]) -> Mapping[str, str]:
-    """The help of each parameter or field: the section "Parameters" of the docstring, and those of the base classes.
-
-    In NumPy's style: a name in a line of its own, its help indented below it.
-    """
+    """The help of each parameter or field: the section "Parameters:" of the docstring (name: help), and those of the bases."""
     helps: dict[str, str] = {}
     for one in reversed(declared.__mro__) if isinstance(declared, type) else [inspect.unwrap(declared)]:
         text = inspect.cleandoc(vars(one).get("__doc__") or "" if isinstance(one, type) else one.__doc__ or "")
-        if section := re.search(r"^Parameters\n-{3,}\n(.*?)(?=^\S[^\n]*\n-{3,}\n|^>>> |\Z)", text, re.MULTILINE | re.DOTALL):
-            entries = re.findall(r"^(\w+)\n((?:[ \t]+[^\n]*\n?|\n(?=[ \t]))*)", section[1] + "\n", re.MULTILINE)
+        if section := re.search(r"^Parameters:\n((?: .*\n?)+)", text, re.MULTILINE):
+            entries = re.findall(r"^ {4}(\w+): (.*(?:\n {5}.*)*)", section[1], re.MULTILINE)
             helps |= {name: " ".join(help.split()) for name, help in entries}
     return helps
 
@@ -245,13 +247,7 @@ def summary(declared: Callable[..., Any]) -> str:
 def description(declared: Callable[..., Any]) -> str:
     """The docstring between its first line and its sections or examples."""
     text = inspect.cleandoc(inspect.unwrap(declared).__doc__ or "").partition("\n")[2]
-    return re.split(r"^(?:\S[^\n]*\n-{3,}$|>>> )", text, maxsplit=1, flags=re.MULTILINE)[0].strip()
-
-
-HIDDEN = ("progress", "ready", "sink")
-"""Arguments of Python alone: functions that are called as work goes on."""
-PYTHON_ONLY = object()
-"""Marks a parameter, or a field, that has no place on flat surfaces."""
+    return re.split(r"^(?:Parameters:$|>>> )", text, maxsplit=1, flags=re.MULTILINE)[0].strip()
 
 
 @cache
@@ -265,90 +261,72 @@ def options(function: Callable[..., Any]) -> tuple[Option, ...]:
             continue
         required = parameter.default is parameter.empty
         default = None if required else parameter.default
-        method, loaded = mark(annotation, Method), mark(annotation, Loaded)
-        if is_dataclass(group := plain_type(annotation)) and method is None:
-            listed += _fields(cast(type, group), name, (), default)
+        if is_dataclass(annotation):
+            listed += _fields({"": cast(type, annotation)}, name, default)
             continue
+        method, loaded = mark(annotation, Method), mark(annotation, Loaded)
         if method is not None and not isinstance(default, str | None):
-            default = ",".join(_name(one) for one in default) if method.several else _name(default)
-        named = (mark(annotation, Written) or Written()).named
-        positional = number == 0 and parameter.kind is not parameter.KEYWORD_ONLY and not named
-        listed.append(Option(name, annotation, default, helps.get(name, ""), name, (), None, positional, required))
-        if method is not None:
-            listed += _method_fields(method, name)
+            default = ",".join(one.name for one in default) if method.several else default.name
+        written = mark(annotation, Written) or Written()
+        positional = number == 0 and parameter.kind is not parameter.KEYWORD_ONLY and not written.named
+        listed.append(Option(name, annotation, default, helps.get(name, written.help), name, (), None, positional, required))
+        listed += _fields(method.classes, name) if method is not None else []
         if loaded is not None:
             load = resolved(loaded.load)
             listed += [replace(one, parameter=name, owner=load) for one in options(load)[1:]]
     return tuple(listed)
 
 
-def _name(method: Any) -> str:
-    return method if isinstance(method, str) else str(method.name)
+def _fields(classes: Mapping[str, type], parameter: str, instance: Any = None) -> list[Option]:
+    """The fields of methods, by name, or of one group (""), each once, with the methods that have it.
 
-
-def _fields(group: type, parameter: str, readers: tuple[str, ...], instance: Any = None) -> list[Option]:
-    """The fields of a group; their defaults are those of the `instance` that is the parameter's default, if there is one."""
-    annotations, helps, listed = hints(group), documentation(group), []
-    for field in fields(group):
-        default = field.default_factory() if field.default_factory is not MISSING else field.default
-        default = default if instance is None else getattr(instance, field.name)
-        help, annotation = helps.get(field.name, ""), annotations[field.name]
-        if PYTHON_ONLY not in marks(annotation):
-            listed.append(Option(field.name, annotation, default, help, parameter, readers, group))
-    return listed
-
-
-def _method_fields(method: Method, parameter: str) -> list[Option]:
-    """Each field once, with the methods that have it."""
-    by_name: dict[str, list[Option]] = {}
-    for name, kind in method.classes.items():
-        for option in _fields(kind, parameter, (name,)):
-            by_name.setdefault(option.name, []).append(option)
-    merged = []
-    for first, *rest in by_name.values():
-        default = first.default if all(one.default == first.default for one in rest) else None
-        merged.append(replace(first, default=default, readers=tuple(one.readers[0] for one in (first, *rest))))
-    return merged
+    Defaults are those of the `instance` that is the parameter's default, if there is one.
+    """
+    merged: dict[str, Option] = {}
+    for reader, kind in classes.items():
+        annotations, helps = hints(kind), documentation(kind)
+        for field in fields(kind):
+            name, annotation = field.name, annotations[field.name]
+            default = field.default_factory() if field.default_factory is not MISSING else field.default
+            default = default if instance is None else getattr(instance, name)
+            first = merged.get(name) or Option(name, annotation, default, helps.get(name, ""), parameter, (), kind)
+            if PYTHON_ONLY not in marks(annotation):
+                readers = (*first.readers, reader) if reader else ()
+                merged[name] = replace(first, default=default if default == first.default else None, readers=readers)
+    return list(merged.values())
 
 
 def arguments(function: Callable[..., Any], values: Mapping[str, Any]) -> dict[str, Any]:
     """The arguments of a function from values of its `options`; an option that the chosen method does not have is refused."""
-    made: dict[str, Any] = {}
-    annotations = hints(function)
+    annotations, parameters = hints(function), inspect.signature(function).parameters
     known = {option.name: option for option in options(function)}
-    by_parameter: dict[str, dict[str, Any]] = {}
-    for name, value in values.items():
+    for name in values:
         if name not in known:
             raise unknown_argument(function, name)
-        if known[name].owner is None:
-            made[name] = value
-        else:
-            by_parameter.setdefault(known[name].parameter, {})[name] = value
+    made = {name: value for name, value in values.items() if known[name].owner is None}
+    by_parameter: dict[str, dict[str, Any]] = {}
+    for name in values.keys() - made.keys():
+        by_parameter.setdefault(known[name].parameter, {})[name] = values[name]
     for parameter, own in by_parameter.items():
-        annotation = annotations[parameter]
+        annotation, default = annotations[parameter], parameters[parameter].default
         if (method := mark(annotation, Method)) is not None:
-            made[parameter] = _with_fields(function, method, parameter, made.get(parameter), own)
+            methods = method.fitted(parameter, default if made.get(parameter) is None else made[parameter])
+            made[parameter] = _with_fields(method, parameter, methods, own)
         elif (loaded := mark(annotation, Loaded)) is not None:
             made[parameter] = partial(resolved(loaded.load), made.get(parameter), **own)
         else:
-            default = inspect.signature(function).parameters[parameter].default
-            group = plain_type(annotation)
-            made[parameter] = replace(default, **own) if isinstance(default, group) else group(**own)
+            made[parameter] = replace(default, **own)
     return made
 
 
-def _with_fields(function: Callable[..., Any], method: Method, parameter: str, chosen: Any, own: Mapping[str, Any]) -> Any:
-    """The chosen methods with these fields; each field must belong to one of them."""
-    default = inspect.signature(function).parameters[parameter].default
-    methods = method.fitted(parameter, default if chosen is None else chosen)
+def _with_fields(method: Method, parameter: str, methods: Any, own: Mapping[str, Any]) -> Any:
+    """The methods with these fields; each field must belong to one of them."""
     several = methods if method.several else (methods,)
     for name in own:
         if not any(name in hints(one.__class__) for one in several):
-            chosen_names = ", ".join(_name(one) for one in several)
-            readers = [kind for kind, one in method.classes.items() if name in hints(one)]
-            raise InputError(
-                f"{name} was given, which {parameter} {chosen_names} does not use: leave it out, or use {' or '.join(readers)}"
-            )
+            names, readers = [one.name for one in several], [n for n, kind in method.classes.items() if name in hints(kind)]
+            use = f"leave it out, or use {' or '.join(readers)}"
+            raise InputError(f"{name} was given, which {parameter} {', '.join(names)} does not use: {use}")
     made = [replace(one, **{n: v for n, v in own.items() if n in hints(one.__class__)}) for one in several]
     return tuple(made) if method.several else made[0]
 
@@ -356,8 +334,8 @@ def _with_fields(function: Callable[..., Any], method: Method, parameter: str, c
 # ---- checking a call ----
 
 
-def checked(function: Function) -> Function:
-    """The function, which raises an InputError for arguments that its signature does not allow.
+def checked(function: Function, declared: Callable[..., Any] | None = None) -> Function:
+    """The function, which raises an InputError for arguments that its signature, or that of `declared`, does not allow.
 
     A value that means the same in another library becomes the plain one: whole numbers of NumPy and torch are int, arrays lists.
     """
@@ -367,50 +345,32 @@ def checked(function: Function) -> Function:
     def call(*args: Any, **named: Any) -> Any:
         try:
             bound = signature.bind(*args, **named)
-        except TypeError:
+        except TypeError as error:
             for name in named:
                 if name not in signature.parameters:
-                    raise unknown_argument(function, name) from None
-            raise
-        annotations = hints(function)
-        bound.arguments |= {name: value for name, value in _named_methods(function).items() if name not in bound.arguments}
-        for name, value in bound.arguments.items():
-            parameter = signature.parameters[name]
-            if name in annotations and parameter.kind not in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
-                if name != "model" and "model" in annotations and type(value).__name__ == "MaskedLM":
-                    raise InputError(f"{name} {shown(value)} is a model: give it as model=")
-                bound.arguments[name] = fitted(name, value, annotations[name])
+                    raise unknown_argument(declared or function, name) from None
+            use = ", ".join(name for name in signature.parameters if name != "self")
+            raise InputError(f"{(declared or function).__name__} has {error}: give {use}") from None
+        annotations = hints(declared or function)
+        for name, parameter in signature.parameters.items():
+            annotation, value = annotations.get(name), bound.arguments.get(name, parameter.default)
+            if annotation is None or parameter.kind in VARIADIC:
+                continue
+            if name not in bound.arguments and not (isinstance(value, str) and mark(annotation, Method)):
+                continue
+            if name != "model" and "model" in annotations and type(value).__name__ == "MaskedLM":
+                raise InputError(f"{name} {shown(value)} is a model: give it as model=")
+            bound.arguments[name] = fitted(name, value, annotation)
         return function(*bound.args, **bound.kwargs)
 
     return cast(Function, call)
-
-
-@cache
-def _named_methods(function: Callable[..., Any]) -> Mapping[str, Any]:
-    """Defaults that are names of methods, which the function gets as objects."""
-    parameters, annotations = inspect.signature(function).parameters, hints(function)
-    marked = [name for name in parameters if mark(annotations.get(name), Method) is not None]
-    return {name: parameters[name].default for name in marked if parameters[name].default not in (None, inspect.Parameter.empty)}
 
 
 @dataclass_transform(frozen_default=True)
 def settings(cls: Class) -> Class:
     """A frozen dataclass of options, each held to its annotation when an object is made."""
     frozen = cast(Any, dataclass(frozen=True)(cls))
-    plain, names = frozen.__init__, [field.name for field in fields(frozen) if field.init]
-
-    @wraps(plain)
-    def init(self: Any, *args: Any, **named: Any) -> None:
-        if len(args) > len(names):
-            raise InputError(f"{cls.__name__} takes {len(names)} values, and {len(args)} were given: give {', '.join(names)}")
-        values = dict(zip(names, args, strict=False)) | named
-        for name in values:
-            if name not in names:
-                raise unknown_argument(frozen, name)
-        annotations = hints(frozen)
-        plain(self, **{name: fitted(name, value, annotations[name]) for name, value in values.items()})
-
-    frozen.__init__ = init
+    frozen.__init__ = checked(frozen.__init__, frozen)
     return cast(Class, frozen)
 
 
@@ -429,7 +389,7 @@ def unknown_argument(function: Callable[..., Any], name: str) -> InputError:
 
 
 def fitted(name: str, value: Any, annotation: Any) -> Any:
-    """`value` as the annotation has it; raises an InputError that says what was given and what to give."""
+    """`value` as the annotation has it; raises an InputError that says what was given and, in pydantic's words, what to give."""
     marked: Method | Loaded | None = mark(annotation, Method) or mark(annotation, Loaded)
     if marked is not None and (value is not None or isinstance(marked, Loaded)):
         return marked.fitted(name, value)
@@ -442,7 +402,21 @@ def fitted(name: str, value: Any, annotation: Any) -> Any:
         return _adapter(annotation).validate_python(value)
     except ValidationError as error:
         errors = error.errors(include_url=False)
-    raise InputError(_misfit(name, value, annotation, errors))
+    choices = [choice for one in members(annotation) if get_origin(one) is Literal for choice in get_args(one)]
+    if choices and not isinstance(value, int | float):
+        one_of(name, value, choices)
+    bounds = [error for error in errors if "than" in error["type"] or error["type"] == "finite_number"]
+    problem = "out of range" if bounds else "not valid"
+    raise InputError(f"{name} {shown(value)} is {problem}: give {' or '.join(dict.fromkeys(map(_wanted, bounds or errors)))}")
+
+
+def _wanted(error: Mapping[str, Any]) -> str:
+    """What pydantic expected, such as "a valid integer", and at which item of a list."""
+    wanted = error["msg"]
+    for words, plain in IN_WORDS.items():
+        wanted = wanted.replace(words, plain, 1)
+    place = next((part for part in reversed(error["loc"]) if isinstance(part, int)), None)
+    return wanted if place is None else f"{wanted} as item {place + 1}"
 
 
 @cache
@@ -470,7 +444,7 @@ def _by_class(annotation: Any) -> Any:
 
 def _plain(value: Any, annotation: Any) -> Any:
     """A value of NumPy, torch or pandas as Python's, and a list for a tuple, where the annotation asks for these."""
-    kinds = [plain_type(one) for one in members(annotation)]
+    kinds = [bare(one) for one in members(annotation)]
     origins = [get_origin(one) or getattr(one, "array_type", one) for one in kinds]
     classes = tuple(one for one in origins if isinstance(one, type) and one is not Any)
     scalar = getattr(value, "shape", None) == ()
@@ -487,62 +461,3 @@ def _plain(value: Any, annotation: Any) -> Any:
 
 def _of_python(value: Any) -> Any:
     return value.tolist() if hasattr(value, "dtype") and hasattr(value, "tolist") else value
-
-
-# ---- words about types ----
-
-KINDS: dict[Any, str] = {int: "a whole number", float: "a number", complex: "a number", str: "a text", bytes: "bytes"}
-KINDS |= {bool: "True or False", type(None): "None"}
-OUT_OF_RANGE = ("greater_than_equal", "less_than_equal", "greater_than", "less_than", "finite_number")
-
-
-def _misfit(name: str, value: Any, annotation: Any, errors: Sequence[Mapping[str, Any]]) -> str:
-    """One line: what was given, what is wrong, what to give; a bad item of a list is named with its place."""
-    choices = [choice for one in members(annotation) if get_origin(one) is Literal for choice in get_args(one)]
-    if choices and not isinstance(value, int | float):
-        one_of(name, value, choices)
-    if errors[0]["type"] in OUT_OF_RANGE and as_number(value) is not None:
-        return f"{name} {shown(value)} is out of range: give {expected(annotation)}"
-    items = [(error["loc"][-1], error["input"]) for error in errors if error["loc"] and isinstance(error["loc"][-1], int)]
-    several = items and isinstance(value, list | tuple) and len(value) > 1
-    hint = f"item {items[0][0] + 1} is {shown(items[0][1])}" if several else "give one"
-    return f"{name} {shown(value)} is not {expected(annotation)}: {hint}"
-
-
-def expected(annotation: Any) -> str:
-    """What a value of this annotation is called, with its bounds."""
-    kind = getattr(bare(annotation), "array_type", bare(annotation))
-    origin, inner = get_origin(kind) or kind, get_args(kind)
-    if origin in UNIONS:
-        *some, last = dict.fromkeys(expected(one) for one in members(kind) if one is not type(None))
-        return f"{', '.join(some)} or {last}" if some else last
-    if origin is Literal:
-        return f"one of {', '.join(map(str, inner))}"
-    if kind in KINDS:
-        return KINDS[kind] + _bounds(annotation)
-    if origin is Callable:
-        return "a function"
-    if not isinstance(origin, type) or origin.__name__.startswith("_"):  # protocols of NumPy's types
-        return "an array"
-    if issubclass(origin, os.PathLike):
-        return "a path"
-    if issubclass(origin, Mapping) and inner:
-        return f"a mapping of {_plural(inner[0])} to {_plural(inner[1])}"
-    if issubclass(origin, Iterable) and inner:
-        return f"a list of {_plural(inner[0])}"
-    return f"a {origin.__name__}"
-
-
-def _plural(annotation: Any) -> str:
-    words = dict.fromkeys(expected(one).partition(" ")[2].partition(" ")[0] for one in members(annotation) if one is not Any)
-    return " or ".join("whole numbers" if word == "whole" else f"{word}s" for word in words) or "values"
-
-
-def _bounds(annotation: Any) -> str:
-    for one in marks(annotation):
-        low, above, high = (getattr(one, name, None) for name in ("ge", "gt", "le"))
-        if above is not None:
-            return f" above {above:g}" + (f" and at most {high:,}" if high is not None else "")
-        if low is not None:
-            return f" from {low:,} to {high:,}" if high is not None else f" of at least {low:,}"
-    return ""

@@ -177,7 +177,7 @@ def test_what_is_printed_as_json_is_plain(small):
     [
         ("a [MASK] [MASK] b", {"answers": ["a b a"]}, "has 3 parts for 2 blanks"),
         ("a [MASK] b", {"answers": [" "]}, "is empty"),
-        ("a [MASK] b", {"answers": "ab"}, "is not a list of texts"),
+        ("a [MASK] b", {"answers": "ab"}, "is not valid: give a list"),
         ("a [MASK] b", {"answers": ["zz"]}, "not a word of it"),
         ("a [WORD] b", {"answers": ["abab"], "pieces": 1}, r"has 3 tokens .* takes 1 to 1: use a higher pieces"),
         ("a [WORD] b", {"answers": ["a b"]}, "is 2 words"),

@@ -117,8 +117,8 @@ def test_function_and_command_write_the_same_file(texts, tmp_path):
 
 def test_what_is_refused(texts, tmp_path):
     for message, given in {
-        "positions was given with profile": {"profile": texts, "positions": [1, 2]},
-        "text was given with profile": {"profile": texts, "text": "A [MASK] [MASK]."},
+        "positions was given, which profile does not use": {"profile": texts, "positions": [1, 2]},
+        "text was given, which profile does not use": {"profile": texts, "text": "A [MASK] [MASK]."},
         "no text was given: give a text": {},
         "sentences and save are about a profile": {"text": "A [MASK] [MASK].", "sentences": 3},
         "has no text of two known tokens": {"profile": ["  ", "a"]},

@@ -28,7 +28,6 @@ from uvicorn import Server
 
 import flat
 import unmask
-from unmask.lab import dynamics
 from unmask.models import masked_lm
 from unmask.models.tabular import TabularMLM
 from unmask.signature import hints
@@ -105,8 +104,6 @@ def bases(model: str, folder: Path) -> dict[str, tuple[Callable[..., Any], dict[
         "dependence": (unmask.dependence, asks),
         "mutants": (unmask.mutants, {"sequence": "the cat sat", "positions": [2], "alphabet": ["cat", "dog"], **work}),
         "mutants measured": (unmask.mutants, {**against, **work}),
-        "pipeline": (unmask.pipeline, {"model": lm}),
-        "pipeline of a text": (unmask.pipeline(model=lm).__call__, {"inputs": two, "top_k": 2}),
         "check": (unmask.check, work),
         "score": (unmask.score, {"texts": ["the cat sat"], **work}),
         "score any_order": (unmask.score, {"texts": ["the cat"], "score": "any_order", "orders": 2, **work}),
@@ -218,7 +215,6 @@ def control() -> list[str]:
 def sweep(model: str, folder: Path, only: str) -> dict[str, Any]:
     warnings.simplefilter("ignore")
     Server.run = begun  # type: ignore[assignment, method-assign]
-    dynamics.tensorisation_constant = lambda *args, **options: 1.0  # an optimiser, which is slow
     masked_lm.english_model_path = lambda: Path(model)
     signal.signal(signal.SIGALRM, late)
     calls = bases(model, folder)

@@ -41,6 +41,6 @@ def test_bad_calls_are_refused_in_one_line_that_names_the_argument_and_good_ones
 
 def test_every_public_call_with_every_hostile_value_works_or_says_in_one_line_why_not(tiny_folder, tmp_path_factory):
     swept = outcome("library_sweep.py", tiny_folder, tmp_path_factory)
-    assert swept["tried"] > 8_000 and swept["wrong"] == {}
+    assert swept["tried"] > 7_000 and swept["wrong"] == {}
     assert swept["left"] == swept["before"]
     assert set(swept["control"]) == {"crashes", "says two lines", "takes a number for a text"}

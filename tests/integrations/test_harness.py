@@ -22,7 +22,7 @@ import unmask
 from small_models import save_bert
 from unmask.cli.lm_eval import MODEL, NAME, main, register
 from unmask.errors import InputError
-from unmask.integrations.harness import DECODERS, UnmaskLM, model_args
+from unmask.integrations.harness import UnmaskLM, model_args
 from unmask.models.masked_lm import MaskedLM
 from unmask.signature import options
 
@@ -173,13 +173,6 @@ def test_greedy_is_what_is_generated(colours, context):
     assert [answer.strip() for answer, (_, greedy) in zip(answers, found, strict=True) if greedy] == [text]
 
 
-def test_every_decoder_writes(colours):
-    for decoder in DECODERS:
-        lm = UnmaskLM(colours, decoder=decoder)
-        written = lm.generate_until([asked("red", {"max_gen_toks": 3}), asked("", {"max_gen_toks": 2})], disable_tqdm=True)
-        assert [len(text.split()) for text in written] == [3, 2] and set(" ".join(written).split()) <= set(WORDS)
-
-
 def test_what_is_generated(colours):
     lm = UnmaskLM(colours)
     [whole] = lm.generate_until([asked("red", {"max_gen_toks": 3})], disable_tqdm=True)
@@ -237,21 +230,6 @@ def test_texts_without_a_score_can_have_probability_zero(colours):
     lm = UnmaskLM(colours, unscored="zero")
     found = lm.loglikelihood([asked("red", " red purple"), asked("red", " red blue")], disable_tqdm=True)
     assert found[0] == (-float("inf"), False) and found[1][0] > -float("inf")
-
-
-@pytest.mark.parametrize(
-    ("given", "message"),
-    [
-        ({"score": "pll,any_order"}, "score 'pll,any_order' is unknown"),
-        ({"scoer": "pll"}, "score"),
-        ({"score": "pll", "orders": 5}, "orders was given, which score pll does not use"),
-        ({"decoder": "ancestral"}, "decoder 'ancestral'"),
-        ({"batch_size": 0}, "batch_size 0"),
-    ],
-)
-def test_wrong_arguments(colours, given, message):
-    with pytest.raises(InputError, match=message):
-        UnmaskLM(colours, **given)
 
 
 def test_a_chat_is_refused_before_any_pass(tasks, colours):

@@ -37,8 +37,8 @@ def test_each_study_has_tables_and_writes_its_files(name, tmp_path):
 def test_the_package_lists_the_studies():
     assert set(SMALL) | {"STUDIES", "SpinModel", "all"} == set(dir(lab))
     for study in (*lab.STUDIES.values(), lab.all):
-        assert "Parameters\n    ----------\n" in study.__doc__
-        assert all(f"\n    {name}\n        " in study.__doc__ for name in inspect.signature(study).parameters)
+        assert "Parameters:\n" in study.__doc__
+        assert all(f"\n        {name}: " in study.__doc__ for name in inspect.signature(study).parameters)
 
 
 def test_numbers_are_those_of_the_theory():
@@ -80,7 +80,7 @@ def test_a_folder_with_other_things_is_left_alone(tmp_path):
     (tmp_path / "thesis.tex").write_text("precious")
     with pytest.raises(InputError, match="not empty and holds no lab report"):
         lab.stutter(out=tmp_path)
-    with pytest.raises(InputError, match="is a file"):
+    with pytest.raises(InputError, match="cannot be written"):
         lab.stutter(out=tmp_path / "thesis.tex")
     with pytest.raises(InputError, match="cannot be"):
         lab.stutter(out=tmp_path / "thesis.tex" / "lab")

@@ -45,7 +45,7 @@ def test_a_full_disk_is_one_line(tmp_path, monkeypatch):
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full here")
 def test_a_device_is_not_replaced():
-    with pytest.raises(InputError, match="'/dev/full' is not a regular file: name one"):
+    with pytest.raises(InputError, match="'/dev/full' is not a regular file: name a file"):
         files.write_atomically(Path("/dev/full"), "text")
     assert Path("/dev/full").is_char_device()
 

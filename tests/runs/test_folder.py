@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import json
 import multiprocessing
-import os
 import tempfile
 from pathlib import Path
 
@@ -19,7 +18,7 @@ SETTINGS = {"model": "m", "weights": "w1", "sweeps": 10, "names": ("a", "b"), "s
 
 
 def opened(path, settings=None, **options) -> RunFolder:
-    options = {"same_content": {"model": "weights"}, "may_grow": ["sweeps"], **options}
+    options = {"may_grow": ["sweeps"], **options}
     return RunFolder(path, "count", SETTINGS if settings is None else settings, **options)
 
 
@@ -112,14 +111,6 @@ def test_a_run_of_another_command_or_of_an_earlier_unmask_is_refused(run):
     assert read_settings(run, "count") == old and len(read_parts(run)) == 3
 
 
-def test_a_deleted_part_is_not_done(run):
-    (run / "parts" / "part-000001.parquet").unlink()
-    with opened(run) as folder:
-        assert numbers(folder) == [0, 1, 20, 21]
-        folder.store([{"n": 10}], COLUMNS)
-        assert folder.parts()[-1].stem == "part-000003"
-
-
 def test_series_are_apart(tmp_path):
     with opened(tmp_path / "run") as folder:
         for name in ("group-0000-00000005", "group-0001-00000005", "group-0000-00000010", "group-0001-00000010"):
@@ -140,23 +131,6 @@ def test_what_a_kill_left_is_removed_in_ones_own_folder_only(run, tmp_path):
     with pytest.raises(InputError):
         opened(tmp_path / "strange").__enter__()
     assert (tmp_path / "strange" / ".draft.tmp").read_text() == "mine"
-
-
-def test_a_file_cut_at_any_byte_opens_right_or_is_refused_in_one_line(run):
-    for path, step in [(run / "settings.json", 1), (run / "parts" / "part-000001.parquet", 3)]:
-        whole = path.read_bytes()
-        for cut in [*range(0, len(whole) - 16, step), *range(max(0, len(whole) - 16), len(whole))]:
-            path.write_bytes(whole[:cut])
-            try:
-                with opened(run) as folder:
-                    assert numbers(folder) == [0, 1, 10, 11, 20, 21]
-            except InputError as error:
-                assert "\n" not in str(error) and path.name in str(error), cut
-                assert "another --out folder" in str(error) or "delete it" in str(error)
-        path.write_bytes(whole)
-    (run / "parts" / "part-000001.parquet").unlink()
-    with opened(run) as folder:
-        assert numbers(folder) == [0, 1, 20, 21]
 
 
 VALUES = st.recursive(
@@ -214,16 +188,6 @@ def test_two_processes_cannot_share_a_folder_and_a_killed_one_gives_it_back(tmp_
     other.join()
     with opened(tmp_path / "run") as folder:
         folder.store([{"n": 1}], COLUMNS)
-
-
-def test_the_subfolder_of_a_result(tmp_path, monkeypatch):
-    monkeypatch.setenv("HOME", str(tmp_path))
-    with opened("~/model", inside="training") as folder:
-        assert folder.path == tmp_path / "model" and folder.own == tmp_path / "model" / "training"
-        folder.store([{"n": 1}], COLUMNS)
-    assert sorted(os.listdir(tmp_path / "model")) == ["training"]
-    with opened("~/model", inside="training") as folder:
-        assert numbers(folder) == [1]
 
 
 @pytest.mark.parametrize("inside", ["", "training"])

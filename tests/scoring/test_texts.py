@@ -293,7 +293,7 @@ def test_what_would_be_lost_in_a_file_is_refused(pieces, tmp_path):
     (tmp_path / "long.csv").write_text("text\n" + '"' + "dog " * 40_000 + '"\n')
     for texts, message in (
         (tmp_path / "a.fasta", "record 'b' has no sequence: add it, or remove the record"),
-        (tmp_path / "long.csv", "line 2 has a cell of more than 131,072 characters: close its quote, or use .jsonl"),
+        (tmp_path / "long.csv", "line 2 is not csv: double the quotes inside a text in quotes, close every quote"),
         ([{"before": "The", "target": " ", "after": "ran."}], "text 1: 'target' is empty"),
     ):
         with pytest.raises(InputError, match=message):

@@ -291,7 +291,7 @@ def test_folders_that_must_not_be_overwritten(shared, tmp_path):
         go(shared, out)
     with pytest.raises(InputError, match="no run to resume"):
         go(shared, out, resume=True)
-    with pytest.raises(InputError, match="exists and is not empty"):
+    with pytest.raises(InputError, match="Not a directory"):
         go(shared, out / "notes.txt")
     assert [p.name for p in out.iterdir()] == ["notes.txt"]
 

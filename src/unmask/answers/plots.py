@@ -23,8 +23,7 @@ from unmask.checks import whole
 from unmask.errors import InputError
 from unmask.formats import around_blanks
 from unmask.joints.joint import Joint
-from unmask.runs.files import write_atomically
-from unmask.runs.outputs import answer_file
+from unmask.runs.files import answer_file, write_atomically
 
 if TYPE_CHECKING:
     from unmask.answers.dependence import Dependence

@@ -14,20 +14,13 @@ from unmask.signature import Written, settings
 class Search:
     """Search over the whole vocabulary, and constraints on fillings.
 
-    Parameters
-    ----------
-    answers
-        Fillings to score beside the best, each with its rank and odds; of any length.
-    pieces
-        The most tokens of a [WORD].
-    allow
-        The only words of a blank, such as 2=red,green.
-    forbid
-        Words that no blank may take, whatever their case.
-    passes
-        The most passes of the search [default: 1,000].
-    mass
-        Search until this much probability is found, such as 0.5.
+    Parameters:
+        answers: Fillings to score beside the best, each with its rank and odds; of any length.
+        pieces: The most tokens of a [WORD].
+        allow: The only words of a blank, such as 2=red,green.
+        forbid: Words that no blank may take, whatever their case.
+        passes: The most passes of the search [default: 1,000].
+        mass: Search until this much probability is found, such as 0.5.
     """
 
     answers: Sequence[str] | None = None

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from difflib import get_close_matches
 from functools import partial
 from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 from cyclopts import App, CycloptsError
 
@@ -59,6 +60,14 @@ def main_app(words: Sequence[str]) -> App:
     return app
 
 
+def called_function(words: Sequence[str]) -> Callable[..., Any] | None:
+    """The function of the command that was typed."""
+    names = [word for word in words if not word.startswith("-")]
+    if names[:1] == [LAB]:
+        return import_module("unmask.cli.lab").COMMANDS.get(names[1]) if names[1:] else None
+    return verb(names[0]) if names and names[0] in VERBS else None
+
+
 def run(words: Sequence[str]) -> int:
     """Run a command; its exit code."""
     with process.one_line_warnings():
@@ -76,33 +85,38 @@ def run(words: Sequence[str]) -> int:
         except Exception as error:
             if process.interrupted():
                 return process.INTERRUPTED
-            line = _misread(error, words) if isinstance(error, CycloptsError) else process.explained(error)
+            function = called_function(words)
+            line = _misread(error, words, function) if isinstance(error, CycloptsError) else process.explained(error)
             if line is None:
                 raise
             if isinstance(error, OSError):
                 process.abandon_output()
             # of the processes that torchrun started here, which all have the same mistake, the first prints it
             if process.rank(local=True) == 0 or not isinstance(error, InputError | ModelError):
-                process.print_line(f"error: {in_options(process.one_line(line), words)}")
+                line = process.one_line(line)
+                process.print_line(f"error: {in_options(line, function) if function else line}")
             return process.MISTAKE
 
 
-def _misread(error: CycloptsError, words: Sequence[str]) -> str:
+def _misread(error: CycloptsError, words: Sequence[str], function: Callable[..., Any] | None) -> str:
     """The line of an error of the parser; a familiar name of another tool is answered with ours."""
     line = process.one_line(str(error).strip())
-    called = next((word for word in words if word in VERBS), None)
     if "specified multiple times" in line:
         return f"{line.split()[1]} was given twice: give it once, several values with commas between them"
+    if function is None:
+        return line
     word = line.partition("--")[2].split(" ")[0].partition("=")[0].strip('".:')
-    if line.startswith("Unused Tokens") and called:
-        return f"{line.partition('[')[2].rstrip('].')} has no place here: give it with its option, see unmask {called} --help"
-    known = {option.name: option for option in options(verb(called))} if called else {}
+    help, known = f"see unmask {words[0]} --help", {option.name: option for option in options(function)}
+    if line.startswith("Unused Tokens"):
+        return f"{line.partition('[')[2].rstrip('].')} has no place here: give it with its option, {help}"
     if "nknown option" in line and (ours := known.get(FAMILIAR.get(word.replace("-", "_"), ""))):
         if ours.positional:
-            return f"--{word} is not an option: give {ours.name.upper()} without a name, see unmask {called} --help"
+            return f"--{word} is not an option: give {ours.name.upper()} without a name, {help}"
         return f"{line.partition(' Did you mean')[0]} Did you mean --{ours.name.replace('_', '-')}?"
-    if "requires an argument" in line and called and f"--{word}" not in words:
-        return f"--{word} is missing: give it, see unmask {called} --help"
+    if "requires an argument" in line and f"--{word}" not in words:
+        without_place = words[1:2] if not any(option.positional for option in known.values()) else []
+        values = [value for value in without_place if not value.startswith("-")]
+        return f"--{word} is missing: give {f'--{word} {values[0]}' if values else 'it'}, {help}"
     return line
 
 

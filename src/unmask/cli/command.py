@@ -17,7 +17,6 @@ from cyclopts import App, Group, Parameter
 from unmask.cli import process
 from unmask.errors import InputError
 from unmask.signature import Loaded, Method, Option, arguments, bare, description, mark, members, options, resolved, summary
-from unmask.verbs import VERBS, verb
 
 JSON = Option("json", bool, False, "Print JSON.", "json")
 APP: dict[str, Any] = {
@@ -61,11 +60,9 @@ def hidden(word: str) -> str:
     return DASH + word[1:] if word == "-" or re.match(r"-\.?\d", word) else word
 
 
-def in_options(line: str, words: Sequence[str]) -> str:
-    """A message about arguments of Python in the words of the command that was typed: --max-length for max_length."""
-    if not (name := next((word for word in words if word in VERBS), None)):
-        return line
-    names = sorted((option.name for option in options(verb(name)) if not option.positional), key=len, reverse=True)
+def in_options(line: str, function: Callable[..., Any]) -> str:
+    """A message about arguments of Python in the words of a function's command: --max-length for max_length."""
+    names = sorted((option.name for option in options(function) if not option.positional), key=len, reverse=True)
     plain, compound = "|".join(names), "|".join(name for name in names if "_" in name) or "$^"
     pattern = rf"^(?:{plain})(?= )|(?<=leave out )(?:{plain})\b|(?<![\w/.'\"=-])(?:{compound})(?![\w/.'\"=-])"
     return re.sub(pattern, lambda match: f"--{match[0].replace('_', '-')}", line)
@@ -111,10 +108,8 @@ def default_text(option: Option) -> str:
 
 
 def _metavar(option: Option) -> str:
-    if option.written.metavar:
-        return option.written.metavar
-    if option.positional:
-        return option.name.upper() + ("..." if repeats(option) else "")
+    if option.written.metavar or option.positional:
+        return option.written.metavar or option.name.upper()
     if mark(option.annotation, Method):
         return "NAME"
     for kind in _kinds(option):
@@ -122,11 +117,9 @@ def _metavar(option: Option) -> str:
             return NUMBERS[kind]
         if get_origin(kind) is Literal:
             return "|".join(map(str, get_args(kind))) if len(get_args(kind)) < 4 else "NAME"
-        if _is(kind, Mapping):
-            return "KEY=VALUE"
-        if _is(kind, os.PathLike) or _is(_item(kind), os.PathLike):
+        if _is(kind, os.PathLike):
             return "PATH"
-        if _is_list(kind):
+        if _is(kind, Sequence) and kind is not str:
             return {int: "3,4", float: "0.5,1"}.get(_item(kind), "A,B")
     return "TEXT"
 
@@ -136,35 +129,25 @@ def _metavar(option: Option) -> str:
 
 def repeats(option: Option) -> bool:
     """Whether the option may be given several times, or takes all words that are left."""
-    return option.written.repeat or any(_is(kind, Mapping) or _is(_item(kind), os.PathLike) for kind in _kinds(option))
+    return option.written.repeat or any(_is(kind, Mapping) for kind in _kinds(option))
 
 
 def value(option: Option, typed: Any) -> Any:
     """What was typed, as the function takes it; words that do not fit the type stay as they are, for the function to refuse."""
-    words = [_shown(word) for word in typed] if isinstance(typed, list) else _shown(typed)
+    words = [_shown(word) for word in typed] if isinstance(typed, list | tuple) else _shown(typed)
     if option.written.read:
         return resolved(option.written.read)(words)
     if isinstance(words, bool) or mark(option.annotation, Method) or mark(option.annotation, Loaded):
         return words
     kinds = _kinds(option)
-    if isinstance(words, tuple):
-        return [_path(word, option) for word in words]
     if isinstance(words, list):
-        if not (mappings := [kind for kind in kinds if _is(kind, Mapping)]):
-            paths = not option.positional and any(_is(_item(kind), os.PathLike) for kind in kinds)
-            return [_path(word, option) if paths else word for word in words]
-        key, _, text = words[0].partition("=")
-        if str in kinds and len(words) == 1 and not (text and isinstance(_read(bare(get_args(mappings[0])[0]), key), int)):
-            return words[0]
-        return _mapping(option, mappings[0], words)
+        return _mapping(option, words) if any(_is(kind, Mapping) for kind in kinds) else words
     for kind in kinds:
-        if kind in NUMBERS and (read := _read(kind, words)) is not words:
-            return read
+        if kind in NUMBERS and (number := _read(kind, words)) is not words:
+            return number
     for kind in kinds:
-        if _is_list(kind) and str not in kinds and not _is_list(_item(kind)):
+        if str not in kinds and _is(kind, Sequence) and get_origin(_item(kind)) is None:
             return [_read(_item(kind), part.strip()) for part in words.split(",")]
-        if _is(kind, os.PathLike) and str not in kinds:
-            return _path(words, option)
     return words
 
 
@@ -181,28 +164,16 @@ def _read(kind: Any, word: str) -> Any:
         return word
 
 
-def _mapping(option: Option, kind: Any, words: Iterable[str]) -> dict[Any, Any]:
-    key_type, value_type = map(bare, get_args(kind))
-    values: dict[Any, Any] = {}
+def _mapping(option: Option, words: Iterable[str]) -> dict[int, list[str]]:
+    """NUMBER=A,B words as a mapping; words with the same number add up."""
+    values: dict[int, list[str]] = {}
     for word in words:
         key, equals, text = word.partition("=")
-        read = _read(key_type, key.strip())
-        if not equals or not key.strip() or (key_type is int and not isinstance(read, int)):
-            form = option.written.metavar or "KEY=VALUE"
-            raise InputError(f"{option.name} {word!r} is not understood: give {form}")
-        if _is_list(value_type):
-            values.setdefault(read, []).extend(part.strip() for part in text.split(",") if part.strip())
-        elif read in values:
-            raise InputError(f"{option.name} names {key!r} twice: name each once")
-        else:
-            values[read] = text.strip()
+        number = _read(int, key.strip())
+        if not equals or not isinstance(number, int):
+            raise InputError(f"{option.name} {word!r} is not understood: give {option.written.metavar or 'NUMBER=A,B'}")
+        values.setdefault(number, []).extend(part.strip() for part in text.split(",") if part.strip())
     return values
-
-
-def _path(word: str, option: Option) -> Any:
-    from unmask.runs.files import user_path
-
-    return user_path(word, option.name)
 
 
 def _kinds(option: Option) -> list[Any]:
@@ -211,18 +182,13 @@ def _kinds(option: Option) -> list[Any]:
 
 
 def _item(kind: Any) -> Any:
-    """The type of a list's items, a path where they may be paths; None for anything else."""
-    inner = [bare(one) for one in members(get_args(kind)[0])] if _is_list(kind) else [None]
-    return next((one for one in inner if _is(one, os.PathLike)), inner[0])
+    """The type of a list's items."""
+    return bare(get_args(kind)[0])
 
 
 def _is(kind: Any, family: type) -> bool:
     origin = get_origin(kind) or kind
     return isinstance(origin, type) and issubclass(origin, family)
-
-
-def _is_list(kind: Any) -> bool:
-    return get_origin(kind) is not None and _is(kind, Iterable) and not _is(kind, Mapping) and not _is(kind, os.PathLike)
 
 
 def _is_flag(option: Option) -> bool:

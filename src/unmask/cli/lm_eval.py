@@ -34,8 +34,7 @@ def main() -> None:
     except KeyboardInterrupt:
         sys.exit(process.INTERRUPTED)
     except Exception as error:
-        line = process.explained(error)
-        if line is None:
+        if (line := process.explained(error)) is None:
             raise
         process.print_line(f"error: {process.one_line(line)}")
         sys.exit(process.MISTAKE)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from functools import partial
 from math import isnan
@@ -22,8 +22,8 @@ from unmask.cli.terminal import marked, nats, number, percent, print_frame, prin
 from unmask.errors import InputError
 from unmask.formats import count_at_most, percent_at_least
 from unmask.joints.registry import named
-from unmask.runs.lines import STANDARD_INPUT, plain_texts, refuse_file_name, source_name
-from unmask.runs.outputs import output_file
+from unmask.runs.files import output_file, user_path
+from unmask.runs.lines import plain_texts, refuse_file_name, source_name
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -32,41 +32,41 @@ if TYPE_CHECKING:
 
 WIDEST, LISTED, SHOWN = 10, 20, 5
 """Positions whose matrix fits into 80 columns, pairs that are listed instead, texts printed at the end of a run."""
+GIVEN = "* the tokens given"
 
 
-def answered(verb: str, options: dict[str, Any], show: Callable[[Any], None], plan: str | bool = False) -> Any:
+def answered(verb: str, options: dict[str, Any], show: Callable[[Any], None], plan: bool = False) -> Any:
     """Call `unmask.<verb>`, print its result, by `show` or (with --json) as JSON, and return it.
 
-    plan   a line to print when the work begins, so after all checks; True: its first report, with the settings that were chosen
+    plan   print the first report of progress, after all checks: the settings that were chosen
     """
     json, leads = options.pop("json", False), process.rank() == 0
     with terminal.progress(quiet=not leads) as report:
         if verb != "diagnose":
-            options["progress"] = _with_plan(report, plan) if plan else report
+            options["progress"] = _with_plan(report) if plan else report
         result = attrgetter(verb)(unmask)(**options)
     if leads:
         terminal.print_json(result.to_dict()) if json else show(result)
     return result
 
 
-def _with_plan(report: Progress | None, plan: str | bool) -> Progress:
-    printed = False
+def _with_plan(report: Progress | None) -> Progress:
+    plans: list[str] = []
 
     def with_plan(done: int, total: int, what: str = "") -> None:
-        nonlocal printed
-        if total and not printed:
+        if total and not plans:
+            plans.append(what)
             if process.rank() == 0:
-                terminal.messages().print(what if plan is True else plan)
-            printed, what = True, "steps" if plan is True else what
+                terminal.messages().print(what)
         if report:
-            report(done, total, what)
+            report(done, total, "steps" if what in plans else what)
 
     return with_plan
 
 
 def frame(verb: str, options: dict[str, Any]) -> None:
     """The data frame of a result that no function below prints."""
-    answered(verb, options, lambda result: print(result.to_frame().to_string()))
+    answered(verb, options, lambda result: print_frame(terminal.console(), result.to_frame()))
 
 
 # ---- one text, or many: fill, compare, dependence, mutants ----
@@ -79,9 +79,8 @@ def _answers(verb: str, show: Callable[[Any, Console], None], options: dict[str,
     """
     json = options.pop("json", False)
     text, file = options.pop("text", options.pop("sequence", None)), options.pop("file", None)
-    for name in ("figure", "save"):
-        if name in options:
-            output_file(name, options[name], (file, STANDARD_INPUT if text == "-" else None))
+    for name in {"figure", "save"} & options.keys():
+        output_file(name, options[name], [file])
     texts, many = _read_texts(text, file)
     console = terminal.console(at_least=terminal.USUAL)
     with ExitStack() as bar:
@@ -97,7 +96,7 @@ def _answers(verb: str, show: Callable[[Any, Console], None], options: dict[str,
                 show(answer, console)
 
 
-def _read_texts(text: str | None, file: Path | None) -> tuple[list[str], bool]:
+def _read_texts(text: str | None, file: str | None) -> tuple[list[str], bool]:
     """One text; or one per line that is not blank, of a file or of standard input (-), and whether there may be many."""
     if (text is None) == (file is None):
         problem = "TEXT and --file were both given" if file is not None else "no text was given"
@@ -105,7 +104,7 @@ def _read_texts(text: str | None, file: Path | None) -> tuple[list[str], bool]:
     if text is not None and text != "-":
         refuse_file_name(text, f"give --file {text}")
         return [text], False
-    source = file or STANDARD_INPUT
+    source = user_path(file or "-", "file")
     texts = list(plain_texts(source))
     if not texts:
         raise InputError(f"{source_name(source)!r} has no text: give one text per line")
@@ -113,32 +112,28 @@ def _read_texts(text: str | None, file: Path | None) -> tuple[list[str], bool]:
 
 
 def _show_filling(filling: unmask.Filling, console: Console) -> None:
-    more: dict[str, Callable[[Any], str]] = {}
-    beside = 30 if filling.table is None else 24
-    if not filling.exact:
-        more["error"] = lambda completion: f"{completion.standard_error:.2f}"
-    elif filling.table is not None and filling.joint.sites > 1:
-        beside = 36
-        more["product"] = lambda completion: percent(completion.product_log_prob)
     print_heading(console, filling.text)
     console.print(f"{filling.summary}\n")
+    with_product = filling.table is not None and filling.joint.sites > 1
+    more = ["product"] if with_product else ["error"] if not filling.exact else []
+    beside = 36 if with_product else 24 if filling.table is not None else 30
     rows: list[list[Any]] = []
-    for completion in filling.completions:
-        star = " *" if completion.is_gold else ""
-        text = marked(completion.text, completion.spans, console.width - beside - len(star)).append(star)
-        numbers = [write(completion) for write in more.values()]
-        rows.append([percent(completion.log_prob), f"{completion.log_prob:.2f}", *numbers, text])
+    for one in filling.completions:
+        star = " *" if one.is_gold else ""
+        text = marked(one.text, one.spans, console.width - beside - len(star)).append(star)
+        numbers = [percent(one.product_log_prob) if with_product else f"{one.standard_error:.2f}"] if more else []
+        rows.append([percent(one.log_prob), f"{one.log_prob:.2f}", *numbers, text])
     print_table(console, ["probability", "nats", *more], rows, last="completion")
-    if filling.answers:
-        rows = []
-        for answer in filling.answers:
-            rank = "-" if answer.rank is None else " to ".join(map(count_at_most, sorted(set(answer.rank))))
-            odds = f"1 : {1 / answer.odds:.3g}" if answer.odds else "0"
-            rows.append([percent(answer.log_prob), f"{answer.log_prob:.2f}", rank, odds, answer.answer])
+    rows = []
+    for answer in filling.answers:
+        rank = "-" if answer.rank is None else " to ".join(map(count_at_most, sorted(set(answer.rank))))
+        odds = f"1 : {1 / answer.odds:.3g}" if answer.odds else "0"
+        rows.append([percent(answer.log_prob), f"{answer.log_prob:.2f}", rank, odds, answer.answer])
+    if rows:
         console.print()
         print_table(console, ["probability", "nats", "rank", "odds"], rows, last="answer")
-    if any(completion.is_gold for completion in filling.completions):
-        console.print("* the tokens given")
+    if any(one.is_gold for one in filling.completions):
+        console.print(GIVEN)
 
 
 def _show_comparison(comparison: unmask.Comparison, console: Console) -> None:
@@ -146,35 +141,26 @@ def _show_comparison(comparison: unmask.Comparison, console: Console) -> None:
 
     joint, known = next(iter(comparison.joints.values())), comparison.cloze.gold is not None
     print_heading(console, comparison.text)
-    mass = mass_in_words(comparison.candidates_mass, joint.sites)
-    console.print(f"{joint.sites} blanks; {sizes(joint.shape)} {mass}\n")
+    console.print(f"{joint.sites} blanks; {sizes(joint.shape)} {mass_in_words(comparison.candidates_mass, joint.sites)}\n")
     console.print(f"Probability of a completion (%) under each construction, the best by {comparison.ranked_by}")
-    names = [named(name).heading or name.replace("_", "\n") for name in comparison.joints]
+    heads = [*(named(name).heading or name.replace("_", "\n") for name in comparison.joints), "all\nord."]
     rows = []
-    for completion in comparison.completions:
-        log_probs = [*completion.log_probs.values(), completion.orders_log_prob]
-        name = " ".join(completion.tokens) + (" *" if completion.is_gold else "")
-        rows.append([name, *map(terminal.short_percent, log_probs)])
-    heads = [*names, "all\nord."]
-    widths = [max(len(part) for part in [*head.split("\n"), "99.99"]) + 2 for head in heads]
-    first = 0
-    while first < len(heads):
-        ends, room = range(len(heads), first, -1), console.width - len("completion")
-        end = next((end for end in ends if sum(widths[first:end]) <= room), first + 1)
-        console.print(end="\n" if first else "")
-        print_table(console, heads[first:end], ([row[0], *row[1 + first : 1 + end]] for row in rows), first="completion")
-        first = end
+    for one in comparison.completions:
+        log_probs = [*one.log_probs.values(), one.orders_log_prob]
+        rows.append([" ".join(one.tokens) + (" *" if one.is_gold else ""), *map(terminal.short_percent, log_probs)])
+    widths = [max(map(len, [*head.split("\n"), "99.99"])) + 2 for head in heads]
+    print_table(terminal.console(at_least=len("completion") + sum(widths)), heads, rows, first="completion")
     support = "alphabet" if len(comparison.support) < len(comparison.model.regular_ids) else "whole vocabulary"
     console.print(f"all orders: the chain rule averaged over all orders, over the {support}")
     if known:
-        console.print("* the tokens given")
+        console.print(GIVEN)
     console.print("\nEntropy, dependence, and divergence from the model's own conditionals (nats)")
-    dependence = "mutual\ninformation" if joint.sites == 2 else "total\ncorrelation"
     rows = []
     for construction, row in comparison.descriptions.items():
-        in_nats = [row.entropy, row.total_correlation, row.a_kl, *([row.g_kl] if row.g_kl is not None else [])]
-        perplexities = [f"{p:.4g}" for p in (row.u_ppl, row.p_ppl) if p is not None]
+        in_nats = [number for number in (row.entropy, row.total_correlation, row.a_kl, row.g_kl) if number is not None]
+        perplexities = [f"{number:.4g}" for number in (row.u_ppl, row.p_ppl) if number is not None]
         rows.append([construction, *map(nats, in_nats), *perplexities])
+    dependence = "mutual\ninformation" if joint.sites == 2 else "total\ncorrelation"
     columns = ["entropy", dependence, "A-KL", *(["G-KL", "U-PPL", "P-PPL"] if known else [])]
     print_table(console, columns, rows, first="construction")
     console.print(f"\ncompatibility {nats(comparison.compatibility)} (0: one joint has all these conditionals)")
@@ -186,10 +172,8 @@ def _show_dependence(result: unmask.Dependence, console: Console) -> None:
     names, pairs = result.names(), result.pairs()
     print_heading(console, result.text)
     beside = "the other blanks masked" if result.others == "masked" else "the other tokens as they stand"
-    console.print(
-        f"mutual information of each pair (nats), {beside};\n{result.construction} joints; "
-        f"{sizes([result.candidates] * 2)} tokens hold at least {percent_at_least(result.least_mass)} of a product joint\n"
-    )
+    mass = f"{sizes([result.candidates] * 2)} tokens hold at least {percent_at_least(result.least_mass)} of a product joint"
+    console.print(f"mutual information of each pair (nats), {beside};\n{result.construction} joints; {mass}\n")
     if len(names) <= WIDEST:
         cells = [[nats(value) for value in row] for row in result.matrix.tolist()]
         rows = [[name, *row[:i], "-", *row[i + 1 :]] for i, (name, row) in enumerate(zip(names, cells, strict=True))]
@@ -214,31 +198,24 @@ def _show_profile(profile: unmask.Profile) -> None:
 
 def _show_variants(result: unmask.Mutants | unmask.Measured, console: Console) -> None:
     print_heading(console, result.sequence)
-    if not isinstance(result, unmask.Mutants):
-        return _show_measured(result, console)
-    console.print(f"{len(result):,} mutants; {result.joint} joint; {len(result.alphabet)} tokens per residue; in nats\n")
-    best = result.best()
-    print_frame(console, best.to_frame().drop(columns="changes"))
-    if len(best) < len(result):
-        console.print(f"\nthe {len(best)} of largest {result.by}; --save and --json have all")
-    return None
-
-
-def _show_measured(result: unmask.Measured, console: Console) -> None:
+    if isinstance(result, unmask.Mutants):
+        console.print(f"{len(result):,} mutants; {result.joint} joint; {len(result.alphabet)} tokens per residue; in nats\n")
+        best = result.best()
+        print_frame(console, best.to_frame().drop(columns="changes"))
+        if len(best) < len(result):
+            console.print(f"\nthe {len(best)} of largest {result.by}; --save and --json have all")
+        return
     import pandas
 
     from unmask.variants.measured import HEADS, STATISTICS
 
     statistic = f"{STATISTICS[result.statistic]} with {result.column}, {result.better} is better"
-    columns = "low, high: its 95 % interval"
-    if "within" in result.scores[0]:
-        columns += "; within: among variants with as many changes"
-    console.print(f"{len(result):,} variants at {len(result.places)} sites; {statistic};\n{columns}\n", soft_wrap=True)
+    within = "; within: among variants with as many changes" if "within" in result.scores[0] else ""
+    sites = f"{len(result):,} variants at {len(result.places)} sites"
+    console.print(f"{sites}; {statistic};\nlow, high: its 95 % interval{within}\n", soft_wrap=True)
     heads = {"value": HEADS[result.statistic], "within_low": "low", "within_high": "high"}
     print_frame(console, pandas.DataFrame(result.scores).drop(columns="best_in").rename(columns=heads))
-    console.print()
-    for line in (*result.notes, result.sentence):
-        console.print(line, soft_wrap=True)
+    console.print("", *result.notes, result.sentence, sep="\n", soft_wrap=True)
 
 
 fill = partial(_answers, "fill", _show_filling)
@@ -248,13 +225,12 @@ mutants = partial(_answers, "mutants", _show_variants)
 
 def dependence(options: dict[str, Any]) -> None:
     """Print informations of pairs, or measure a profile."""
-    if "profile" not in options:
-        return _answers("dependence", _show_dependence, options)
-    for name in ("text", "file"):
-        if name in options:
-            raise InputError(f"{name} and profile were both given: give one of them")
-    answered("dependence", options, _show_profile)
-    return None
+    if "profile" in options and not {"text", "file"} & options.keys():
+        answered("dependence", options, _show_profile)
+    elif "profile" in options:
+        raise InputError("a text and profile were both given: give one of them")
+    else:
+        _answers("dependence", _show_dependence, options)
 
 
 def check(options: dict[str, Any]) -> None:
@@ -277,40 +253,34 @@ def check(options: dict[str, Any]) -> None:
 
 def evaluate(options: dict[str, Any]) -> int:
     """Print the table, and what was left out; 1 if pairs failed."""
+    from unmask.evaluation.table import HEADINGS, cell, written
+
     out = options.get("out")
     if options.get("paper") and options.get("scheme") is None:
         places = {scheme: {} if out is None else {"out": Path(out) / scheme} for scheme in ("random", "contiguous")}
         return max(evaluate({**options, "scheme": scheme, **place}) for scheme, place in places.items())
-    result: unmask.Evaluation = answered("evaluate", options, partial(_show_evaluation, out=out))
+
+    def show(evaluation: unmask.Evaluation) -> None:
+        rows = []
+        for row in evaluation.summary["constructions"]:
+            difference = cell(row["difference"], "difference") if "difference" in row else ""
+            rows.append([named(row["construction"]).label, *(written(row[m]["value"], m) for m in HEADINGS), difference])
+        if rows:
+            pairs = f"{evaluation.summary['pairs']:,} {evaluation.settings.get('scheme') or 'given'} pairs"
+            print_table(terminal.console(), [*HEADINGS.values(), "P-NLL per token\nminus product"], rows, first=pairs)
+            _print_place("intervals, rows and figures", out)
+
+    result: unmask.Evaluation = answered("evaluate", options, show)
     _print_skipped(result)
-    if not result.failed:
-        return 0
-    where = "" if out is None else f"see {Path(out) / 'failures.jsonl'}; "
-    terminal.messages().print(
-        f"{len(result.failed)} of {result.pairs} pairs failed, the first with {result.failed[0]['reason']}: "
-        f"{where}the same command tries them again",
-        style="red",
-    )
-    return 1
-
-
-def _show_evaluation(evaluation: unmask.Evaluation, out: Any) -> None:
-    from unmask.evaluation.table import HEADINGS, cell, written
-
-    if not (pairs := evaluation.summary["pairs"]):
-        return
-    rows = []
-    for row in evaluation.summary["constructions"]:
-        difference = cell(row["difference"], "difference") if "difference" in row else ""
-        rows.append([named(row["construction"]).label, *(written(row[m]["value"], m) for m in HEADINGS), difference])
-    heads = [*HEADINGS.values(), "P-NLL per token\nminus product"]
-    print_table(terminal.console(), heads, rows, first=f"{pairs:,} {evaluation.settings.get('scheme') or 'given'} pairs")
-    _print_place("intervals, rows and figures", out)
+    if result.failed:
+        failed = f"{len(result.failed)} of {result.pairs} pairs failed, the first with {result.failed[0]['reason']}"
+        where = "" if out is None else f"see {Path(out) / 'failures.jsonl'}; "
+        terminal.messages().print(f"{failed}: {where}the same command tries them again", style="red")
+    return int(bool(result.failed))
 
 
 def frontier(options: dict[str, Any]) -> None:
     """Print the table, and what was left out."""
-    out = options.get("out")
 
     def show(result: unmask.Frontier) -> None:
         from unmask.evaluation.frontier import cells, name_of
@@ -319,7 +289,7 @@ def frontier(options: dict[str, Any]) -> None:
         console.print(result.headline, soft_wrap=True)
         rows = ([name_of(point), *cells(point)] for point in result.points)
         print_table(console, ["rounds", "rows", "nats per token", f"minus {result.best}"], rows, first="decoder")
-        _print_place("rows, table and figure", out)
+        _print_place("rows, table and figure", options.get("out"))
 
     _print_skipped(answered("frontier", options, show))
 
@@ -401,21 +371,19 @@ def _show_diagnosis(diagnosis: unmask.Diagnosis) -> None:
     if diagnosis.scoring_passes:
         rates.append(f"{diagnosis.scoring_passes:,} more to score the samples")
     console.print("; ".join(rates))
-    if diagnosis.functionals:
-        columns = {"mean": 2, "sd": 2, "r_hat": 3, "ess_bulk": 0, "ess_tail": 0, "ess_per_1000_passes": 2}
-        rows = []
-        for f in diagnosis.functionals:
-            cells = [number(float(getattr(f, name)), f",.{digits}f") for name, digits in columns.items()]
-            rows.append([f"{f.length}, {f.name}", *cells])
+    columns = {"mean": 2, "sd": 2, "r_hat": 3, "ess_bulk": 0, "ess_tail": 0, "ess_per_1000_passes": 2}
+    rows = []
+    for f in diagnosis.functionals:
+        cells = [number(float(getattr(f, name)), f",.{digits}f") for name, digits in columns.items()]
+        rows.append([f"{f.length}, {f.name}", *cells])
+    if rows:
         heads = ["mean", "sd", "R-hat", "ESS bulk", "ESS tail", "ESS per\n1000 passes"]
         print_table(console, heads, rows, first="tokens, functional")
     console.print(f"unique texts {diagnosis.unique:.1%}, equal neighbours {number(diagnosis.stutter, '.1%')}")
     if (judge := diagnosis.judge) is not None:
-        texts = "last texts" if diagnosis.functionals else "texts"
+        texts = f"{number(judge['samples'])} nats per token for the {'last texts' if rows else 'texts'}"
         starts = "" if judge["starts"] is None else f", {number(judge['starts'])} for their starts"
-        console.print(
-            f"judge {judge['name']}: {number(judge['samples'])} nats per token for the {texts}{starts} (lower is better)"
-        )
+        console.print(f"judge {judge['name']}: {texts}{starts} (lower is better)")
     for sentence in diagnosis.verdict:
         console.print(f"- {sentence}")
 
@@ -425,74 +393,66 @@ def _show_diagnosis(diagnosis: unmask.Diagnosis) -> None:
 
 def score(options: dict[str, Any]) -> int:
     """Print scores: rows as they come, tables of sentences, or accuracies of pairs; 1 if a text lacks a score."""
+    from unmask.scoring.score import LineWriter, check_format
+    from unmask.scoring.texts import EMPTY
+
     json, words, file = options.pop("json", False), options.pop("texts", []), options.pop("file", None)
-    pairs = options.get("minimal_pairs")
-    if file is not None and words:
-        raise InputError(f"a text and file {str(file)!r} were both given: give one")
-    out, rows, format = options.get("out"), options.get("rows", "texts"), options.get("format", "jsonl")
-    texts = Path(file) if file is not None else _texts(words, pairs)
-    from_file = isinstance(texts, Path)
-    lines = from_file and out is None and not json and not (terminal.is_terminal() and "format" not in options)
-    if not from_file and not pairs and rows == "texts" and format == "jsonl":
+    pairs, out, rows, format = (options.get(name) for name in ("minimal_pairs", "out", "rows", "format"))
+    texts = _texts(words, file, pairs)
+    lines = isinstance(texts, Path) and out is None and not json and not (terminal.is_terminal() and format is None)
+    if isinstance(texts, list) and rows in (None, "texts") and format in (None, "jsonl"):
         options["rows"] = "nested"
     reasons: dict[int, str] = {}
     scored: set[bool] = set()
+    check_format(format or "jsonl", rows or "texts", on_stream=out is None)
+    write = LineWriter(sys.stdout, format or "jsonl")
+
+    def note(place: int, reason: str | None) -> None:
+        scored.add(reason is None)
+        if reason is not None:
+            reasons.setdefault(place, reason)
+
+    def sink(row: Mapping[str, Any]) -> None:
+        write(row)
+        note(row["item"], row["reason"])
+
     with terminal.progress() as report:
-        from unmask.scoring.score import LineWriter, check_format
-
-        check_format(format, rows, on_stream=out is None)
-        write = LineWriter(sys.stdout, format)
-
-        def note(place: int, reason: str | None) -> None:
-            scored.add(reason is None)
-            if reason is not None:
-                reasons.setdefault(place, reason)
-
-        def sink(row: Mapping[str, Any]) -> None:
-            write(row)
-            note(row["item"], row["reason"])
-
         scores = unmask.score(texts, **options, sink=sink if lines else None, progress=report)
     if json:
         terminal.print_json(scores.to_dict())
-    elif isinstance(scores, unmask.PairScores) and out is None and "format" in options:
+    elif pairs and out is None and format:
         for row in scores.rows:
             write(row)
     elif isinstance(scores, unmask.PairScores):
         _show_pairs(scores)
     elif out is None and not lines:
         _show_sentences(scores)
-    if not lines:
-        for place, why in scores.reasons():
-            note(place, why)
+    for place, why in () if lines else scores.reasons():
+        note(place, why)
     if reasons:
         (place, why), what = next(iter(reasons.items())), "pair" if pairs else "text"
         count = f"1 {what} lacks" if len(reasons) == 1 else f"{len(reasons):,} {what}s lack"
         terminal.messages().print(f"{count} a score, the first is {what} {place}: {why}")
     if out is not None:
-        terminal.messages().print(f"rows are in {Path(out) / f'scores.{format}'}")
-    from unmask.scoring.texts import EMPTY
-
+        terminal.messages().print(f"rows are in {Path(out) / 'scores'}.{format or 'jsonl'}")
     return int(True not in scored or any(reason != EMPTY for reason in reasons.values()))
 
 
-def _texts(words: Sequence[str], pairs: Sequence[Path] | None) -> Path | list[str] | None:
-    """A file, standard input, or sentences."""
+def _texts(words: Sequence[str], file: str | None, pairs: Any) -> Path | list[str] | None:
+    """A file, standard input, or sentences; None with minimal pairs."""
+    if file is not None and words:
+        raise InputError(f"a text and file {file!r} were both given: give one")
     if pairs and words:
         raise InputError(f"{words[0]!r} and --minimal-pairs were both given: give one of the two")
     if pairs:
         return None
-    if not words or not all(text.strip() for text in words):
+    if file is None and not (words and all(text.strip() for text in words)):
         problem = "a text is empty" if words else "no text was given"
         raise InputError(f"{problem}: give a file, - for standard input, sentences, or --minimal-pairs")
-    files = [text for text in words if text == "-" or _names_a_file(text)]
-    if not files:
-        return list(words)
-    if len(words) > 1:
+    files = [file] if file else [text for text in words if text == "-" or _names_a_file(text)]
+    if files and len(words) > 1:
         raise InputError(f"{files[0]!r} is a file among {len(words)} texts: give one file, or sentences")
-    from unmask.runs.files import user_path
-
-    return STANDARD_INPUT if files[0] == "-" else user_path(files[0])
+    return user_path(files[0], "file") if files else list(words)
 
 
 def _names_a_file(text: str) -> bool:
@@ -503,8 +463,7 @@ def _names_a_file(text: str) -> bool:
 
 
 def _show_sentences(scores: unmask.Scores) -> None:
-    console = terminal.console(at_least=80)
-    entries, unit = scores.shape.scores, scores.shape.unit
+    console, unit = terminal.console(at_least=terminal.USUAL), scores.shape.unit
     if scores.shape.kind != "nested":
         import pandas
 
@@ -512,19 +471,20 @@ def _show_sentences(scores: unmask.Scores) -> None:
         columns.sort(key=lambda column: column != "text")
         return print_frame(console, pandas.DataFrame(list(scores), columns=columns, dtype=object))  # counts stay whole numbers
     for place, row in enumerate(scores):
+        console.print(end="\n" if place else "")
         print_heading(console, row["text"])
-        each = {entry.name: None if row[entry.name] is None else row[entry.name] / row["length"] for entry in entries}
-        cells = [[name, number(row[name]), number(per_token), _error(row, name)] for name, per_token in each.items()]
+        cells = []
+        for name in (score.name for score in scores.shape.scores):
+            per_token = None if row[name] is None else row[name] / row["length"]
+            cells.append([name, number(row[name]), number(per_token), _error(row, name)])
         print_table(console, [unit, "per token", "error or bounds"], cells, first=f"{row['length']} tokens")
-        if place + 1 < len(scores):
-            console.print()
-    if len(scores) == 2 and (by_token := [entry.name for entry in scores.by_token()]):
+    if len(scores) == 2 and (by_token := [score.name for score in scores.by_token()]):
         console.print(f"\nfirst minus second, token by token ({unit})")
-        lines = []
+        cells = []
         for row in scores.difference():
             pair = dict.fromkeys([row["first_token"] or "-", row["second_token"] or "-"])
-            lines.append([" / ".join(pair), *(f"{row[f'{name}_difference']:+.3f}" for name in by_token)])
-        print_table(console, by_token, lines, first="first / second")
+            cells.append([" / ".join(pair), *(f"{row[f'{name}_difference']:+.3f}" for name in by_token)])
+        print_table(console, by_token, cells, first="first / second")
     return None
 
 
@@ -534,21 +494,14 @@ def _error(row: Mapping[str, Any], name: str) -> str:
 
 
 def _show_pairs(pairs: unmask.PairScores) -> None:
-    console, scores = terminal.console(at_least=80), list(pairs.scores)
-
-    def accuracy(row: Mapping[str, Any]) -> str:
-        value, low, high = row["accuracy"], row["low"], row["high"]
-        return "-" if value is None else f"{100 * value:.1f} [{100 * low:.0f}, {100 * high:.0f}]"
-
-    for level, title in (("set", "set"), ("phenomenon", "phenomenon"), ("all", "all pairs")):
-        by_name: dict[str, dict[str, Any]] = {}
-        for row in (row for row in pairs.accuracy if row["level"] == level):
-            by_name.setdefault(row["name"], {})[row["score"]] = row
-        if by_name:
-            table: Iterable[list[str]] = [
-                [name, *(str(rows[scores[0]][key]) for key in ("pairs", "ties")), *(accuracy(rows[one]) for one in scores)]
-                for name, rows in by_name.items()
-            ]
-            print_table(console, ["pairs", "ties", *scores], table, first=title)
+    console, scores = terminal.console(at_least=terminal.USUAL), list(pairs.scores)
+    tables: dict[str, dict[str, list[str]]] = {"set": {}, "phenomenon": {}, "all": {}}
+    for row in pairs.accuracy:
+        low, high = (None if row[end] is None else 100 * row[end] for end in ("low", "high"))
+        share = "-" if row["accuracy"] is None else f"{100 * row['accuracy']:.1f} [{low:.0f}, {high:.0f}]"
+        tables[row["level"]].setdefault(row["name"], [row["name"], str(row["pairs"]), str(row["ties"])]).append(share)
+    for level, rows in tables.items():
+        if rows:
+            print_table(console, ["pairs", "ties", *scores], rows.values(), first="all pairs" if level == "all" else level)
             console.print()
     console.print("accuracy in %, with 95 % intervals; ties count half; pairs that lack a score are left out")

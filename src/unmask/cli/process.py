@@ -10,6 +10,7 @@ from __future__ import annotations
 import atexit
 import gc
 import os
+import re
 import signal
 import sys
 import time
@@ -22,11 +23,10 @@ from types import FrameType
 from unmask.errors import InputError, UnmaskError
 
 MISTAKE, INTERRUPTED, NO_READER = 2, 130, 141
-PATIENCE = 0.5
-"""Seconds after an interrupt in which another one means the same: a closing terminal sends several."""
-LONGEST_WORD = 300
-"""Characters of a word, or a path, that a line on standard error shows whole."""
+PATIENCE, LONGEST_WORD = 0.5, 300
+"""Seconds after an interrupt in which another one means the same; characters of a word that a line shows whole."""
 AGAIN, RESUME = "give the same command again to continue", "add --resume to the same command to continue"
+RUN_FILES = ("settings.json", "training/settings.json")
 SHOW_CURSOR = "\x1b[?25h"
 
 
@@ -45,9 +45,8 @@ def listen() -> None:
     So does one that comes while a module is imported, where libraries may catch any exception.
     A signal that the parent process ignores (nohup, a job in the background) stays ignored.
     """
-    for name in ("SIGINT", "SIGTERM", "SIGHUP"):
-        number = getattr(signal, name, None)
-        if number is not None and signal.getsignal(number) is not signal.SIG_IGN:
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) is not signal.SIG_IGN:
             signal.signal(number, _interrupted)
 
 
@@ -77,25 +76,23 @@ def reported(verb: str, out: object = None) -> Iterator[None]:
 
 
 def _report_interrupt(by_torchrun: bool = False) -> None:
-    from unmask.runs.outputs import run_in
-
     verb, out = _State.command
     if _State.reported:
         return
-    if isinstance(out, str | Path) and run_in(Path(out).expanduser()) == verb and rank() == 0:
+    if isinstance(out, str | Path) and any((Path(out).expanduser() / file).is_file() for file in RUN_FILES) and rank() == 0:
         print_line(f"stopped; the work so far is kept in {out}: {RESUME if verb == 'train' else AGAIN}")
     elif by_torchrun:
         print_line(f"process {rank()} is stopped by torchrun: another process of the run has ended, or the run was stopped")
     _State.reported = True
 
 
-def leave_now(code: int = INTERRUPTED) -> None:
+def leave_now() -> None:
     """End the process without waiting for anything; files are written whole or not at all, so none is damaged."""
     with suppress(Exception):
         if sys.__stderr__ is not None and sys.__stderr__.isatty():
             sys.__stderr__.write(SHOW_CURSOR)
             sys.__stderr__.flush()
-    os._exit(code)
+    os._exit(INTERRUPTED)
 
 
 def ends_with(code: int) -> None:
@@ -122,21 +119,14 @@ def _interrupted(number: int, frame: FrameType | None) -> None:
         _State.heard = now
         if number == signal.SIGTERM and os.environ.get("WORLD_SIZE", "1") != "1":
             _report_interrupt(by_torchrun=True)  # at once: an error of the process that torchrun lost may be on its way
-        if _importing(frame):
-            _report_interrupt()
-            leave_now()
+        while frame is not None:
+            if frame.f_code.co_filename.startswith("<frozen importlib"):  # a module is being imported
+                _report_interrupt()
+                leave_now()
+            frame = frame.f_back
         raise KeyboardInterrupt
     if now - _State.heard > PATIENCE:
         leave_now()
-
-
-def _importing(frame: FrameType | None) -> bool:
-    """Whether a module is being imported there."""
-    while frame is not None:
-        if frame.f_code.co_filename.startswith("<frozen importlib"):
-            return True
-        frame = frame.f_back
-    return False
 
 
 def prepare() -> None:
@@ -176,23 +166,18 @@ def one_line_warnings() -> Iterator[None]:
             printed.add(line)
             print_line(f"warning: {line}")
 
-    log, lines = logging.getLogger("unmask"), logging.Handler(logging.WARNING)
-    lines.emit = lambda record: show(record.getMessage())  # type: ignore[method-assign]
-    others, nowhere = logging.getLogger(), logging.NullHandler()  # without a handler, Python would print what they log
+    log, lines = logging.getLogger(), logging.Handler(logging.WARNING)  # without a handler, Python would print what others log
+    lines.emit = lambda record: show(record.getMessage()) if record.name.startswith("unmask") else None  # type: ignore[method-assign]
     with warnings.catch_warnings():
         if not sys.warnoptions:
             warnings.simplefilter("ignore")
             warnings.simplefilter("always", UserWarning)
         warnings.showwarning = show
         log.addHandler(lines)
-        others.addHandler(nowhere)
-        propagate, log.propagate = log.propagate, False
         try:
             yield
         finally:
-            log.propagate = propagate
             log.removeHandler(lines)
-            others.removeHandler(nowhere)
 
 
 def print_line(line: str) -> None:
@@ -217,14 +202,14 @@ def explained(error: BaseException) -> str | None:
     if isinstance(error, OSError):
         what = repr(os.fsdecode(error.filename)) if isinstance(error.filename, str | bytes) else "reading or writing failed"
         return f"{what} ({error.strerror or first}): check the path, its permissions and the space on its disk"
-    no_memory = ("not enough memory", "can't allocate memory", "out of memory")  # torch raises a plain RuntimeError on a CPU
-    full = isinstance(error, RuntimeError) and any(sign in str(error).lower() for sign in no_memory)
-    if full or isinstance(error, MemoryError):
-        return f"out of memory ({first}): ask for less at once (candidates, chains, sites), or a smaller model"
+    full = isinstance(error, RuntimeError) and re.search(
+        "not enough memory|can't allocate memory|out of memory", str(error), re.I
+    )
     lines = {
         RecursionError: "something given is nested too deeply to be read: flatten it",
+        MemoryError if not full else RuntimeError: f"out of memory ({first}): ask for less at once, or use a smaller model",
         OverflowError: f"a number is too large ({first}): give a smaller one",
         UnicodeError: f"text that cannot be read or written in its encoding ({first}): use UTF-8",
         EOFError: f"a file ends too early ({first}): it is damaged, make or copy it again",
-    }
+    }  # on a CPU, torch raises a plain RuntimeError where memory ends
     return next((line for kind, line in lines.items() if isinstance(error, kind)), None)

@@ -145,8 +145,8 @@ def number(value: Any, form: str = ".3f") -> str:
 
 def marked(text: str, spans: Sequence[tuple[int, int]], width: int) -> Text:
     """The text with its filled blanks in bold, cut to the words around them if `width` is too small."""
-    part = excerpt(text, spans, width)
-    styled = Text(part.text)
-    for start, stop in part.spans:
+    part, places = excerpt(text, spans, width)
+    styled = Text(part)
+    for start, stop in places:
         styled.stylize("bold", start, stop)
     return styled

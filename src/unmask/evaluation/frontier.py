@@ -54,7 +54,6 @@ if TYPE_CHECKING:
     from unmask.figures import Figure
 
 KIND = "frontier"
-SAME_CONTENT = {"model": "weights", "data": "data_sha256"}
 RESAMPLES = 2000
 DRAWN = 64
 """Texts that are drawn to count the rounds of a decoder that verifies."""
@@ -139,7 +138,7 @@ def measured_frontier(
     if folder is None:
         rows = pyarrow.Table.from_pylist([row for rows in measured(set()) for row in rows], columns)
         return Frontier(settings, rows.to_pandas(), skipped)
-    with RunFolder(folder, KIND, settings, model=lm.fingerprint, same_content=SAME_CONTENT) as run:
+    with RunFolder(folder, KIND, settings) as run:
         done = {(row["decoder"], row["asked"], row["text"]) for row in run.rows(columns).to_pylist()}
         for rows in measured(done):
             run.store(rows, columns)

@@ -373,9 +373,7 @@ def measure_plan(plan: Plan, engine: Engine, out: Path | None, progress: Progres
     """Measure all pairs, or with `out` those that this run folder does not hold yet, and write the table and figures there."""
     if out is None:
         return _all_measured(plan, engine, None, progress)
-    content = "pairs_sha256" if "scheme" not in plan.settings else "data_sha256"
-    same = {"model": "weights", "data": content}
-    with RunFolder(out, KIND, plan.settings, model=plan.settings["weights"], same_content=same) as folder:
+    with RunFolder(out, KIND, plan.settings) as folder:
         lines = pairs_as_lines(plan.pairs).encode()
         if not (file := folder.path / "pairs.jsonl").is_file() or read_bytes(file) != lines:
             write_atomically(file, lines)

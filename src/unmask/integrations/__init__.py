@@ -1,1 +1,1 @@
-"""`unmask` under the names that other packages' users know: the LM Evaluation Harness, transformers' pipeline."""
+"""`unmask` under the names that other packages' users know: the LM Evaluation Harness."""

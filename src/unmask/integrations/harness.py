@@ -24,6 +24,7 @@ from lm_eval.models.utils import normalize_gen_kwargs
 from tqdm import tqdm
 
 from unmask.checks import one_of, whole
+from unmask.cloze import blanked
 from unmask.errors import InputError
 from unmask.models.load import Model, as_model
 from unmask.models.text.text_tokenizer import BLANK, Placed, Tokens, shortened
@@ -47,7 +48,6 @@ MOST_WRITTEN = 10_000
 """Decoded texts in memory: answers of one length to one question have the same blanks."""
 UNREAD = ("top_p", "top_k", "num_beams", "min_p", "repetition_penalty")
 """Settings of samplers that change what a causal model writes, and that decoders of blanks do not have."""
-IN_WINDOWS = LeftToRight.name
 DECODERS = [name for name, entry in KERNELS.items() if "decoding_temperature" in entry.options]
 """The decoders that can take the likeliest token, which the harness calls greedy."""
 Answer = TypeVar("Answer")
@@ -75,20 +75,13 @@ def model_args(
 ) -> tuple[Score, str, str, int | None, int]:
     """Arguments of `lm_eval --model_args`, beside those that load the model and the options of the score.
 
-    Parameters
-    ----------
-    pretrained
-        Folder or hub name of a masked language model [default: the bundled English model].
-    score
-        Name of a score of texts.
-    unscored
-        A text without a score: refuse (one line), or zero (probability 0).
-    decoder
-        What fills the blanks of generated texts.
-    passes
-        Steps of the decoder [default: one per blank, or by the decoder's bound].
-    max_gen_toks
-        Blanks of a generated text, if the task does not say.
+    Parameters:
+        pretrained: Folder or hub name of a masked language model [default: the bundled English model].
+        score: Name of a score of texts.
+        unscored: A text without a score: refuse (one line), or zero (probability 0).
+        decoder: What fills the blanks of generated texts.
+        passes: Steps of the decoder [default: one per blank, or by the decoder's bound].
+        max_gen_toks: Blanks of a generated text, if the task does not say.
     """
     one_of("decoder", decoder, DECODERS)
     assert isinstance(score, Score)
@@ -98,9 +91,7 @@ def model_args(
 class UnmaskLM(LM):
     """The model `unmask` of the harness; arguments are those of `model_args` and the harness's own."""
 
-    def __init__(
-        self, pretrained: Any = None, batch_size: int | str = 1, max_batch_size: int | None = None, **options: Any
-    ) -> None:
+    def __init__(self, pretrained: Any = None, batch_size: Any = 1, max_batch_size: int | None = None, **options: Any) -> None:
         super().__init__()
         absent = str(options.get("device")) == HARNESS_DEVICE and not torch.cuda.is_available()
         if absent or not isinstance(pretrained, str | None):
@@ -132,15 +123,10 @@ class UnmaskLM(LM):
         """The score of each continuation, and whether `generate_until` would write it."""
 
         def answers(texts: Sequence[Encoded]) -> list[tuple[float, bool]]:
-            masks = [dict.fromkeys(text.sites, self.model.mask_id) for text in texts]
-            blanks = [
-                Blanks(tuple(mask.get(t, token) for t, token in enumerate(text.ids)), text.sites)
-                for text, mask in zip(texts, masks, strict=True)
-            ]
-            return [
-                (value, written == tuple(text.ids[t] for t in text.sites))
-                for text, value, written in zip(texts, self._scores(texts), self._write(blanks), strict=True)
-            ]
+            masked = [blanked(text.ids, text.sites, self.model.mask_id) for text in texts]
+            blanks = [Blanks(cloze.ids, cloze.block) for cloze in masked]
+            written = [tokens == own for tokens, own in zip(self._write(blanks), (cloze.gold for cloze in masked), strict=True)]
+            return list(zip(self._scores(texts), written, strict=True))
 
         return self._in_parts("loglikelihood", requests, self.continuation, answers, (-inf, False), disable_tqdm)
 
@@ -165,10 +151,8 @@ class UnmaskLM(LM):
 
     def continuation(self, context: str, continuation: str) -> Encoded:
         """The continuation's tokens as sites: after the context, or in place of its [MASK]; what is too long loses its left."""
-        if context.count(BLANK) > 1:
-            raise InputError(
-                f"the context {shortened(context)} has {context.count(BLANK)} blanks: put one {BLANK} where the answer goes"
-            )
+        if (count := context.count(BLANK)) > 1:
+            raise InputError(f"the context {shortened(context)} has {count} blanks: put one {BLANK} where the answer goes")
         if not continuation.strip():
             raise InputError(f"the continuation of {shortened(context)} is empty: give a task whose answers have words")
         before, blank, after = context.partition(BLANK)
@@ -187,22 +171,19 @@ class UnmaskLM(LM):
         generation: dict[str, Any] = dict(normalize_gen_kwargs(dict(gen_kwargs), self.most_blanks))
         temperature = float(generation["temperature"]) if generation["do_sample"] else 0.0
         if unread := [name for name in UNREAD if temperature and generation.get(name) not in (None, 0, 1, 1.0)]:
-            raise InputError(
-                f"the task samples with {unread[0]}={generation[unread[0]]}, which decoders of blanks do not have: "
-                f"give --gen_kwargs do_sample=False, or {unread[0]}=1"
-            )
+            setting = f"{unread[0]}={generation[unread[0]]}, which decoders of blanks do not have"
+            raise InputError(f"the task samples with {setting}: give --gen_kwargs do_sample=False, or {unread[0]}=1")
         words, limit = self.model.words, self.model.max_length
         before, after = words.around()
         ids = words.encode(context)[len(before) :] if context.strip() else after
         held = ids[: len(ids) - len(after)]
         if words.mask_id not in held:
             count = generation["max_gen_toks"]
-            if limit is not None and count > limit - len(before) - len(after):
-                raise InputError(
-                    f"the task asks for max_gen_toks={count} tokens and the model takes {limit}: give --gen_kwargs max_gen_toks=N"
-                )
-            room = None if limit is None else limit - len(before) - len(after) - count
-            held = [*(held if room is None else held[max(0, len(held) - room) :]), *[words.mask_id] * count]
+            room = len(held) if limit is None else limit - len(before) - len(after) - count
+            if room < 0:
+                asks = f"the task asks for max_gen_toks={count} tokens and the model takes {limit}"
+                raise InputError(f"{asks}: give --gen_kwargs max_gen_toks=N")
+            held = [*held[max(0, len(held) - room) :], *[words.mask_id] * count]
         ids = [*before, *held, *after]
         if limit is not None and len(ids) > limit:
             raise InputError(f"the text {shortened(context)} has {len(ids)} tokens and the model takes {limit}: shorten it")
@@ -213,14 +194,11 @@ class UnmaskLM(LM):
         """The text; raises if its score cannot exist."""
         limit, name = self.model.max_length, self.score.name
         if limit is not None and len(text.ids) > limit and not self.score.windows:
-            raise InputError(
-                f"{len(text.sites)} tokens are to be scored and the model takes {limit}: give shorter ones, or score={IN_WINDOWS}"
-            )
+            tokens = f"{len(text.sites)} tokens are to be scored and the model takes {limit}"
+            raise InputError(f"{tokens}: give shorter ones, or score={LeftToRight.name}")
         if text.unknown and not self.score.unknown:
-            raise InputError(
-                f"it has a word that the model does not know, which is outside the support of {name}: give score={DEFAULT}, "
-                "or unscored=zero"
-            )
+            unknown = f"it has a word that the model does not know, which is outside the support of {name}"
+            raise InputError(f"{unknown}: give score={DEFAULT}, or unscored=zero")
         return text
 
     def _cut_context(self, text: Encoded) -> Encoded:
@@ -243,9 +221,7 @@ class UnmaskLM(LM):
         quiet: bool,
     ) -> list[Answer]:
         """The answers in the requests' order; all are read before the first pass, and those of each part go to the cache."""
-        answered: dict[int, Answer] = {}
-        ready: dict[int, Any] = {}
-        reasons: list[str] = []
+        answered, ready, reasons = dict[int, Answer](), dict[int, Any](), list[str]()
         for place, request in enumerate(requests):
             try:
                 ready[place] = prepare(*request.args)

@@ -122,7 +122,7 @@ class Site:
         return replace(self.rows(slice(i, i + 1)), restarts=bool(self.kappa[i] > 0))
 
     @cached_property
-    def kept(self) -> Tensor:
+    def own_weight(self) -> Tensor:
         """(1 - lambda) m^alpha."""
         return self.keep * (self.alpha * self.near).exp()
 

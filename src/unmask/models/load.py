@@ -17,13 +17,15 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 from unmask.errors import InputError, UnmaskWarning
 from unmask.signature import Loaded, Written, checked
 
+HELP = "Folder or hub name of a masked language model [default: the bundled English model]."
+
 if TYPE_CHECKING:
     from unmask.models.masked_lm import MaskedLM
     from unmask.runs.engine import Workers
 
     Model: TypeAlias = MaskedLM | str | os.PathLike[str] | Callable[[], MaskedLM] | None
 else:
-    Model = Annotated[Any, Loaded("unmask.models.load:load", "MaskedLM"), Written(short="-m", named=True)]
+    Model = Annotated[Any, Loaded("unmask.models.load:load", "MaskedLM"), Written(short="-m", named=True, help=HELP)]
 
 CACHED = 2
 _loaded: OrderedDict[object, MaskedLM] = OrderedDict()
@@ -41,15 +43,12 @@ def load(
     A folder is read without touching the network. A model is loaded once per process; a folder whose files have changed is read
     again.
 
-    Parameters
-    ----------
-    name
-        Folder or hub name of a masked language model [default: the bundled English model].
-    device
-        auto, cpu, cuda or cuda:N. A list shares the work of score, evaluate, sample and translate among processes, one for
-        each device: cuda:0,1,2,3.
-    dtype
-        auto, float32, bfloat16, float16 or float64; auto is float32 everywhere, also for weights stored in half precision.
+    Parameters:
+        name: Folder or hub name of a masked language model [default: the bundled English model].
+        device: auto, cpu, cuda or cuda:N. A list shares the work of score, evaluate, sample and translate among processes, one
+            for each device: cuda:0,1,2,3.
+        dtype: auto, float32, bfloat16, float16 or float64; auto is float32 everywhere, also for weights stored in half
+            precision.
 
     >>> unmask.load().vocab_size
     8192

@@ -22,6 +22,7 @@ import warnings
 from collections import deque
 from collections.abc import Callable, Collection, Generator, Iterable
 from dataclasses import dataclass
+from importlib import import_module
 from multiprocessing.connection import Connection, Pipe, wait
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
@@ -32,6 +33,7 @@ from unmask.errors import InputError, UnmaskError, UnmaskWarning
 LOST, PATIENCE, CONNECT = 3, 60.0, 10.0
 """Workers that may die in a row; seconds without a worker before a warning, and seconds to reach a cluster."""
 NOT_SENT = "a given function or object cannot be sent to workers: define it in a module"
+NEEDED = "every machine needs unmask, the model under the same name or path, and memory for it"
 
 
 class Worker:
@@ -54,7 +56,10 @@ class Worker:
 
 
 class Processes:
-    """A process of this machine for each device, such as ("cuda:0", "cuda:1"); each sees its own GPU only, as `cuda`."""
+    """A process of this machine for each device, such as ("cuda:0", "cuda:1"); each sees its own GPU only, as `cuda`.
+
+    A process is (Popen, the pipe to it, its GPU). It ends when this one does: its pipe is then closed.
+    """
 
     failures: tuple[type[Exception], ...] = ()
 
@@ -64,8 +69,8 @@ class Processes:
         visible = os.environ.get("CUDA_VISIBLE_DEVICES")
         self.free = [visible.split(",")[number] if visible else str(number) for number in numbers]
 
-    def start(self, *work: Any) -> tuple[subprocess.Popen[bytes], Connection, str]:
-        """A new process that has the function and the setup. It ends when this one does: its pipe is then closed."""
+    def start(self, *work: Any) -> Any:
+        """A new worker that has the function and the setup."""
         here, there = Pipe()
         gpu, program = self.free.pop(), f"from unmask.runs.engine import serve; serve({there.fileno()})"
         own = {"PYTHONWARNINGS": "ignore", "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
@@ -85,17 +90,18 @@ class Processes:
             raise InputError(NOT_SENT) from None
         return process, here, gpu
 
-    def send(self, worker: tuple[subprocess.Popen[bytes], Connection, str], item: tuple[Any, ...]) -> Connection:
-        """Where the answer will come; a process that is dead already says so there."""
+    def send(self, worker: Any, item: tuple[Any, ...]) -> Connection:
+        """Where the answer will come; a worker that is dead already says so there."""
+        process, pipe, _ = worker
         try:
-            worker[1].send_bytes(pickle.dumps(item))
+            pipe.send_bytes(pickle.dumps(item))
         except OSError:
-            worker[0].kill()
-        return worker[1]
+            process.kill()
+        return pipe
 
-    def ready(self, handles: Collection[Connection], seconds: float | None) -> Connection | None:
+    def ready(self, handles: Collection[Connection], seconds: float | None) -> Any:
         """A handle whose answer, or whose end, is here; None after so many seconds without one."""
-        return next(iter(wait(handles, seconds)), None)  # type: ignore[arg-type, return-value]
+        return next(iter(wait(handles, seconds)), None)
 
     def answer(self, handle: Connection) -> Any:
         """The answer, or how the worker died."""
@@ -104,8 +110,8 @@ class Processes:
         except (EOFError, OSError):
             return ChildProcessError("its process has ended")
 
-    def stop(self, worker: tuple[subprocess.Popen[bytes], Connection, str]) -> None:
-        """End a process."""
+    def stop(self, worker: Any) -> None:
+        """End a worker."""
         process, pipe, gpu = worker
         process.kill()
         process.wait()
@@ -126,53 +132,44 @@ def serve(descriptor: int) -> None:
 
 @dataclass(frozen=True)
 class RayWorkers:
-    """Processes of the Ray cluster that was joined: at most `count`, each with a GPU (`device` cuda) or its share of CPUs."""
+    """Actors of the Ray cluster that was joined: at most `count`, each with a GPU (`device` cuda) or its share of CPUs.
+
+    The methods are those of `Processes`; `failures`: what Ray raises when the cluster itself is lost.
+    """
 
     count: int
     device: str
     cpus: int = 1
 
     @property
-    def failures(self) -> tuple[type[Exception], ...]:
-        """What Ray raises when the cluster itself is lost."""
-        import ray
+    def _ray(self) -> Any:
+        return import_module("ray")
 
-        return (ray.exceptions.RayError,)
+    @property
+    def failures(self) -> tuple[type[Exception], ...]:
+        return (self._ray.exceptions.RayError,)
 
     def start(self, *work: Any) -> Any:
-        """A new actor."""
-        import ray
-
         try:
-            sent = [ray.put(part) for part in work]
+            sent = [self._ray.put(part) for part in work]
         except TypeError:  # pickle's long report
             raise InputError(NOT_SENT) from None
-        return ray.remote(Worker).options(num_gpus=int(self.device == "cuda"), num_cpus=self.cpus).remote(*sent)
+        return self._ray.remote(Worker).options(num_gpus=int(self.device == "cuda"), num_cpus=self.cpus).remote(*sent)
 
     def send(self, worker: Any, item: tuple[Any, ...]) -> Any:
-        """Where the answer will come."""
         return worker.run.remote(*item)
 
     def ready(self, handles: Collection[Any], seconds: float | None) -> Any:
-        """A handle whose answer is here; None after so many seconds without one."""
-        import ray
-
-        return next(iter(ray.wait(list(handles), num_returns=1, timeout=seconds)[0]), None)
+        return next(iter(self._ray.wait(list(handles), num_returns=1, timeout=seconds)[0]), None)
 
     def answer(self, handle: Any) -> Any:
-        """The answer, or how the worker died."""
-        import ray
-
         try:
-            return ray.get(handle)
-        except (ray.exceptions.RayActorError, ray.exceptions.ObjectLostError) as error:
+            return self._ray.get(handle)
+        except (self._ray.exceptions.RayActorError, self._ray.exceptions.ObjectLostError) as error:
             return error
 
     def stop(self, worker: Any) -> None:
-        """End an actor, also one that was only out of reach."""
-        import ray
-
-        ray.kill(worker)
+        self._ray.kill(worker)
 
 
 Workers = Processes | RayWorkers
@@ -191,17 +188,14 @@ def workers_of(engine: str) -> int | None:
 def ray_workers(count: int = 0, device: str = "auto", most: int | None = None) -> RayWorkers:
     """Joins or starts Ray. `count` 0 is one worker per GPU, or per two CPUs; `most`: the number of items, if it is known."""
     join_ray()
-    import ray
-
-    resources = ray.cluster_resources()
-    gpus, cpus = int(resources.get("GPU", 0)), int(resources.get("CPU", 1))
+    ray = import_module("ray")
+    gpus, cpus = (int(ray.cluster_resources().get(kind, least)) for kind, least in (("GPU", 0), ("CPU", 1)))
     if device not in ("auto", "cpu") and not (gpus and device.startswith("cuda")):
         raise InputError(f"device {device!r} is not known, or the Ray cluster has no GPU: use device cpu")
     on_gpu = bool(gpus) and device != "cpu"
     size = max(1, min(count or (gpus if on_gpu else cpus // 2), most or count or cpus))
     on_one_machine = max((int(node["Resources"].get("CPU", 1)) for node in ray.nodes() if node["Alive"]), default=1)
-    share = 1 if on_gpu else max(1, min(cpus // size, on_one_machine))
-    return RayWorkers(size, "cuda" if on_gpu else "cpu", share)
+    return RayWorkers(size, "cuda" if on_gpu else "cpu", 1 if on_gpu else max(1, min(cpus // size, on_one_machine)))
 
 
 def join_ray() -> None:
@@ -275,7 +269,11 @@ def each(
                 return
             for _ in range(min(len(waiting) - starting, workers.count - len(busy))):
                 give(workers.start(function, setup), _Task(None))
-            handle = _ready(workers, busy)
+            works = any(task.number is not None for _, task in busy.values())
+            if (handle := workers.ready(busy, None if works else PATIENCE)) is None:
+                why = f"no worker has started in {PATIENCE:.0f} seconds: on Ray, see `ray status`"
+                warnings.warn(why, UnmaskWarning, stacklevel=3)
+                handle = workers.ready(busy, None)
             worker, task = busy.pop(handle)
             answer = workers.answer(handle)
             if isinstance(answer, Exception):
@@ -287,11 +285,9 @@ def each(
                 waiting.extendleft([] if task.number is None else [task._replace(lost=task.lost + 1)])
                 continue
             idle.append(worker)
-            result, error = answer
-            unborn = 0
+            (result, error), unborn = answer, 0
             if error is not None and task.number is None:
-                needed = "every machine needs unmask, the model under the same name or path, and memory for it"
-                raise InputError(f"a worker cannot begin ({error}): {needed}")
+                raise InputError(f"a worker cannot begin ({error}): {NEEDED}")
             if isinstance(error, str):
                 raise UnmaskError(f"item {task.number} failed on a worker ({error}): the same command tries it again")
             if error is not None:
@@ -306,15 +302,6 @@ def each(
     finally:
         for worker in [*idle, *(worker for worker, _ in busy.values())]:
             workers.stop(worker)
-
-
-def _ready(workers: Workers, busy: dict[Any, tuple[Any, _Task]]) -> Any:
-    """A handle that is ready; a warning if no worker has started for long."""
-    works = any(task.number is not None for _, task in busy.values())
-    if (handle := workers.ready(busy, None if works else PATIENCE)) is None:
-        warnings.warn(f"no worker has started in {PATIENCE:.0f} seconds: on Ray, see `ray status`", UnmaskWarning, stacklevel=4)
-        handle = workers.ready(busy, None)
-    return handle
 
 
 def last_line(error: BaseException) -> str:

@@ -2,7 +2,8 @@
 
 When a file is written, its parents are made, a link keeps pointing where it did, and a folder or a device is never replaced.
 Damage of a file that is read is an `InputError` that ends with `remedy`: what the user can do about it.
-A path that a user gave comes in through `user_path`, which understands `~` and refuses what can name no file.
+A path that a user gave comes in through `user_path`, which understands `~` and refuses what can name no file, and
+`output_file`, which refuses to replace what the command reads, and what it did not write.
 """
 
 from __future__ import annotations
@@ -12,8 +13,9 @@ import io
 import json
 import math
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from itertools import chain
 from pathlib import Path
 from threading import get_native_id
 from typing import TYPE_CHECKING, Any
@@ -74,37 +76,59 @@ def refuse_unmakeable(path: Path, remedy: str = ELSEWHERE) -> None:
         with suppress(FileNotFoundError, NotADirectoryError):
             path.lstat()  # a name that is too long, for example
         there = next(folder for folder in (path, *path.absolute().parents) if os.path.lexists(folder))
-        if not there.exists():
-            raise FileNotFoundError(errno.ENOENT, f"{str(there)!r} is a link that leads nowhere")
-        if there != path or there.is_dir():
-            _refuse_closed(there)
+        problem = errno.ENOTDIR if not there.is_dir() else errno.EACCES if not os.access(there, os.W_OK | os.X_OK) else None
+        if problem is not None:
+            raise OSError(problem, os.strerror(problem))
 
 
 def writable_file(path: Path, remedy: str = ELSEWHERE) -> Path:
     """The path that a file will have; raises if it cannot be written, before any work is done for it. Makes nothing."""
     with writing(path, remedy):
         target = Path(os.path.realpath(path))
-        if target.is_dir():
-            raise InputError(f"{str(path)!r} is a folder: name a file")
         if target.exists() and not target.is_file():
-            raise InputError(f"{str(path)!r} is not a regular file: name one that may be replaced")
-        _refuse_closed(next(folder for folder in target.parents if folder.exists()))
+            raise InputError(f"{str(path)!r} is {'a folder' if target.is_dir() else 'not a regular file'}: name a file")
+    refuse_unmakeable(target.parent, remedy)
     return target
 
 
-def _refuse_closed(folder: Path) -> None:
-    """Raises if nothing can be made in `folder`."""
-    if not folder.is_dir():
-        raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR))
-    if not os.access(folder, os.W_OK | os.X_OK):
-        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+def output_file(name: str, value: str | os.PathLike[str], reads: Iterable[object] = (), replaces: tuple[bytes, ...] = ()) -> Path:
+    """The path of the option `name`, if a file may be written there, before any work is done.
+
+    reads      arguments that name what the command reads: files, lists of them, texts, None
+    replaces   beginnings of the files that the command writes; any other file is not replaced
+    """
+    path = user_path(value, name)
+    target = writable_file(path)
+    if not target.parent.is_dir():
+        raise InputError(f"folder {str(target.parent)!r} of {name} does not exist: make it first, or name another")
+    for read in chain.from_iterable(one if isinstance(one, list | tuple) else [one] for one in reads):
+        with suppress(OSError, ValueError):
+            if isinstance(read, str | os.PathLike) and target.samefile(os.path.expanduser(read)):
+                raise InputError(f"{name} {str(path)!r} is read by this very command: name another file")
+    if replaces and target.is_file() and target.stat().st_size:
+        with target.open("rb") as stream:
+            if not stream.read(max(map(len, replaces))).startswith(replaces):
+                raise InputError(f"{name} {str(path)!r} is a file that this command did not write: name another file")
+    return path
+
+
+def answer_file(
+    name: str, value: str | os.PathLike[str], formats: Mapping[str, tuple[bytes, ...]], texts: int, reads: Iterable[object] = ()
+) -> Path:
+    """The file that something of one text goes to; `formats`: how the files of each ending begin."""
+    path = user_path(value, name)
+    if path.suffix.lower() not in formats:
+        raise InputError(f"{name} {str(path)!r} has no known ending: name a file that ends in {', '.join(formats)}")
+    if texts > 1:
+        raise InputError(f"{texts} texts and one {name} {str(path)!r} were given: give one text, or leave {name} out")
+    return output_file(name, path, reads, formats[path.suffix.lower()])
 
 
 @contextmanager
 def atomic_path(path: Path, remedy: str = ELSEWHERE) -> Iterator[Path]:
     """A temporary path to write to; it takes the place of `path`, synced to the disk, if the block ends without an error."""
+    target = writable_file(path, remedy)
     with writing(path, remedy):
-        target = writable_file(path, remedy)
         target.parent.mkdir(parents=True, exist_ok=True)
         temporary = target.with_name(f".{target.name}.{get_native_id()}.tmp")
         try:
@@ -128,15 +152,12 @@ def write_atomically(path: Path, content: bytes | memoryview | str, remedy: str 
 
 
 def write_json(path: Path, value: object, remedy: str = ELSEWHERE) -> None:
-    """A value as indented JSON; see `plain` for NumPy's numbers and for infinity."""
+    """A value as indented JSON."""
     write_atomically(path, as_json(value) + "\n", remedy)
 
 
 def as_json(value: object, indent: int | None = 2, ascii: bool = False) -> str:
-    """JSON that every parser reads, indented, or in one line; see `plain`. Everything that is written or printed comes from here.
-
-    ascii   characters beyond ASCII as \\u escapes, for streams that cannot hold them
-    """
+    """JSON that every parser reads, indented, or in one line; see `plain`. `ascii`: other characters are \\u escapes."""
     return json.dumps(plain(value), indent=indent, ensure_ascii=ascii, allow_nan=False)
 
 
@@ -151,12 +172,9 @@ def write_table(
     import pyarrow as pa
     from pyarrow import parquet
 
-    if isinstance(rows, pa.Table):
-        table = rows
-    elif isinstance(rows, Sequence):
-        table = pa.Table.from_pylist(list(rows), schema=columns)
-    else:
-        table = pa.Table.from_pandas(rows, schema=columns, preserve_index=False)
+    if isinstance(rows, Sequence):
+        rows = pa.Table.from_pylist(list(rows), schema=columns)
+    table = rows if isinstance(rows, pa.Table) else pa.Table.from_pandas(rows, schema=columns, preserve_index=False)
     if about is not None:
         table = table.replace_schema_metadata({**(table.schema.metadata or {}), b"unmask": json.dumps(plain(about))})
     buffer = pa.BufferOutputStream()
@@ -200,10 +218,14 @@ def read_object(path: Path, keys: Sequence[str] = (), remedy: str = AGAIN) -> di
     value = read_json(path, remedy)
     if not isinstance(value, dict):
         raise InputError(f"{str(path)!r} is damaged (it holds a JSON {type(value).__name__}, not an object): {remedy}")
-    for key in keys:
-        if key not in value:
-            raise InputError(f"{str(path)!r} is damaged (it lacks {key!r}): {remedy}")
+    _refuse_missing(path, keys, value, remedy)
     return value
+
+
+def _refuse_missing(path: Path, keys: Sequence[str], found: Container[str], remedy: str) -> None:
+    for key in keys:
+        if key not in found:
+            raise InputError(f"{str(path)!r} is damaged (it lacks {key!r}): {remedy}")
 
 
 def parse_json(text: str) -> Any:
@@ -234,9 +256,7 @@ def read_arrays(path: Path, names: Sequence[str] = (), remedy: str = AGAIN) -> d
 
     with _damage(path, remedy), numpy.load(io.BytesIO(read_bytes(path, remedy)), allow_pickle=False) as archive:
         arrays = {name: archive[name] for name in archive.files}
-    for name in names:
-        if name not in arrays:
-            raise InputError(f"{str(path)!r} is damaged (it lacks {name!r}): {remedy}")
+    _refuse_missing(path, names, arrays, remedy)
     return arrays
 
 

@@ -7,14 +7,14 @@
 The folder is looked at before anything is written: one that holds something else, or a run with other settings, is refused
 and left as it was.
 
-    with RunFolder(out, "evaluate", settings, model=fingerprint, same_content={"model": "weights"}) as folder:
+    with RunFolder(out, "evaluate", settings) as folder:
         done = folder.rows(columns)          # an Arrow table of what earlier runs stored, empty at first
         folder.store(rows, columns)          # the next part; when this returns, the rows are on the disk
         write_json(folder.path / "table.json", {...})       # all further files by the writers of `runs.files`
 
-Settings are plain values. They must be those of the stored run, with two exceptions: a setting in `same_content` may be
-written differently as long as the setting that it points to (a hash) is the same, and a number in `may_grow` may be larger
-than before. While settings.json is the only file, new settings take its place.
+Settings are plain values. They must be those of the stored run, with two exceptions: a setting of HASHED may be written
+differently as long as its hash, which is a setting too, is the same, and a number in `may_grow` may be larger than before. While
+settings.json is the only file, new settings take its place.
 
 A part's name is its series and a number: `part-000003`, `group-0002-00000150`. `read_settings` and `read_parts` are for readers,
 during a run or after it.
@@ -32,17 +32,7 @@ from types import TracebackType
 from typing import IO, TYPE_CHECKING, Any, Self
 
 from unmask.errors import InputError
-from unmask.runs.files import (
-    TEMPORARY,
-    plain,
-    read_object,
-    read_table,
-    refuse_unmakeable,
-    user_path,
-    write_json,
-    write_table,
-    writing,
-)
+from unmask.runs import files
 from unmask.runs.fingerprint import provenance
 
 if TYPE_CHECKING:
@@ -52,12 +42,20 @@ FORMAT = 3
 """Of the folder. Runs with another are of an earlier unmask: readable, not continued."""
 FOLDERS_OWN = ("kind", "format", "begun")
 """Entries of settings.json that are not the user's."""
+HASHED = {"weights": "model", "pairs_sha256": "data", "data_sha256": "data"}
+"""Hashes, and the settings whose content they are; of several, the last counts."""
 ANOTHER = "choose another --out folder"
 DELETE_PART = "delete it and give the same command again"
+DATA_FILES = (".parquet", ".csv", ".tsv", ".json", ".jsonl")
 
 
 class RunFolder:
-    """The folder of one run, held for writing between `with` and its end."""
+    """The folder of one run, held for writing between `with` and its end.
+
+    path     where results go; settings, lock and parts lie there too, or in its subfolder `inside`
+    kind     the command, such as `evaluate`
+    remedy   what the user can do about a damaged part
+    """
 
     def __init__(
         self,
@@ -65,23 +63,15 @@ class RunFolder:
         kind: str,
         settings: Mapping[str, Any],
         *,
-        model: str = "",
-        same_content: Mapping[str, str] | None = None,
         may_grow: Collection[str] = (),
         inside: str = "",
         remedy: str = DELETE_PART,
     ) -> None:
-        """`path` is where results go; settings, lock and parts lie there too, or in its subfolder `inside`.
-
-        kind     the command, such as `evaluate`
-        model    the fingerprint of the model: the setting `weights`
-        remedy   what the user can do about a damaged part
-        """
-        self.path = user_path(path, "out")
+        self.path = files.user_path(path, "out")
         self.own = self.path / inside
-        self.kind, self.remedy = kind, remedy
-        self.settings: dict[str, Any] = plain({**settings, "weights": model} if model else settings)
-        self._same_content, self._may_grow = dict(same_content or {}), frozenset(may_grow)
+        self.kind, self.inside, self.remedy = kind, inside, remedy
+        self.settings: dict[str, Any] = files.plain(settings)
+        self._may_grow = frozenset(may_grow)
         self._lock: IO[bytes] | None = None
         self._made: list[Path] = []
 
@@ -102,7 +92,8 @@ class RunFolder:
             with suppress(OSError):
                 for folder in self._made[1:]:
                     folder.rmdir()
-        self._release()
+        if self._lock:
+            self._lock.close()
 
     def store(
         self, rows: Sequence[Mapping[str, Any]] | pyarrow.Table, columns: pyarrow.Schema | None = None, name: str | None = None
@@ -111,7 +102,7 @@ class RunFolder:
         if name is None:
             numbers = [int(part.stem.rpartition("-")[2]) for part in self.parts("part")]
             name = f"part-{max(numbers, default=-1) + 1:06d}"
-        write_table(self.own / "parts" / f"{name}.parquet", rows, columns, remedy=ANOTHER)
+        files.write_table(self.own / "parts" / f"{name}.parquet", rows, columns, remedy=ANOTHER)
 
     def parts(self, series: str | None = None) -> list[Path]:
         """The parts of one series, or all, in the order of their names."""
@@ -123,89 +114,89 @@ class RunFolder:
 
     def drop(self, part: Path) -> None:
         """Delete a part; its rows will be computed again."""
-        with writing(part):
+        with files.writing(part):
             part.unlink(missing_ok=True)
 
     def _look(self) -> dict[str, Any] | None:
         """The stored settings if that run may continue; None if there is no run and one may begin. Writes nothing."""
-        inside = self.own.relative_to(self.path).as_posix()
-        stored = refuse_foreign(self.path, self.kind, inside)
-        if stored is None:
-            return None
-        if not _other_files(self.path, self.own / "settings.json"):
+        stored = refuse_foreign(self.path, self.kind, self.inside)
+        if stored is not None and not _other_files(self.path, self.own / "settings.json"):
             return {**{name: stored[name] for name in FOLDERS_OWN}, **self.settings}
-        self._refuse_other_settings(stored)
+        if stored is not None:
+            self._refuse_other_settings(stored)
         return stored
 
     def _refuse_other_settings(self, stored: Mapping[str, Any]) -> None:
         """Setting by setting, in the order given; a hash is compared through the setting that it identifies, if that is set."""
-        stands_for = {content: name for name, content in self._same_content.items()}
+        hashes = {name: hash for hash, name in HASHED.items() if hash in self.settings and self.settings.get(name) is not None}
         for name in dict.fromkeys([*self.settings, *stored]):
             before, now = stored.get(name), self.settings.get(name)
-            if name in FOLDERS_OWN or (name in self._may_grow and _has_grown(before, now)):
+            if name in (*FOLDERS_OWN, *hashes.values()) or (name in self._may_grow and _has_grown(before, now)):
                 continue
-            if name in stands_for and self.settings.get(stands_for[name]) is not None:
-                continue
-            if (content := self._same_content.get(name)) and before is not None and now is not None:
-                if stored.get(content) == self.settings.get(content):
+            if name in hashes and before is not None:
+                if stored.get(hashes[name]) == self.settings[hashes[name]]:
                     continue
-                before, now = f"{before} ({stored.get(content)})", f"{now} ({self.settings.get(content)})"
+                before, now = f"{before} ({stored.get(hashes[name])})", f"{now} ({self.settings[hashes[name]]})"
             while isinstance(before, dict) and isinstance(now, dict) and before != now:  # the first option that differs
                 option = next(one for one in [*now, *before] if before.get(one) != now.get(one))
                 name, before, now = f"{name}_{option}" if option == "name" else option, before.get(option), now.get(option)
             if before != now:
-                shown = name if name.isidentifier() else repr(name)
-                raise InputError(
-                    f"{str(self.path)!r} holds a run with {shown} {_show(before)}, not {_show(now)}: "
-                    "give the same settings to continue it, or another --out folder"
-                )
+                different = f"{name if name.isidentifier() else repr(name)} {_show(before)}, not {_show(now)}"
+                use = "give the same settings to continue it, or another --out folder"
+                raise InputError(f"{str(self.path)!r} holds a run with {different}: {use}")
 
     def _settle(self, stored: dict[str, Any] | None) -> None:
         """Under the lock: settings written where they are new or have grown, leftovers of a kill removed."""
         new = {"kind": self.kind, "format": FORMAT, "begun": provenance()}
         grown = {name: self.settings[name] for name in self._may_grow if name in self.settings}
         settings = {**new, **self.settings} if stored is None else {**stored, **grown}
-        if settings != (read_object(self.own / "settings.json") if stored else None):
-            write_json(self.own / "settings.json", settings, ANOTHER)
-        with writing(self.path, ANOTHER):
+        if settings != (files.read_object(self.own / "settings.json") if stored else None):
+            files.write_json(self.own / "settings.json", settings, ANOTHER)
+        with files.writing(self.path, ANOTHER):
             for folder in {self.path, self.own, self.own / "parts"}:
-                for stale in folder.glob(TEMPORARY):
+                for stale in folder.glob(files.TEMPORARY):
                     stale.unlink(missing_ok=True)
 
     def _take_lock(self) -> None:
         import fcntl
 
         self._made = [folder for folder in (self.own, *self.own.parents) if not os.path.lexists(folder)]
-        with writing(self.own / ".lock", ANOTHER):
+        with files.writing(self.own / ".lock", ANOTHER):
             self.own.mkdir(parents=True, exist_ok=True)
             self._lock = open(self.own / ".lock", "ab")
             try:
                 fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
-                self._release()
+                self._lock.close()
                 raise InputError(f"another run is writing to {str(self.path)!r}: wait for it, or {ANOTHER}") from None
 
-    def _release(self) -> None:
-        if self._lock:
-            self._lock.close()
-            self._lock = None
+
+def output_folder(out: str | os.PathLike[str]) -> Path:
+    """The path of the option `out`, if a folder is there or can be made; its content is not looked at."""
+    path = files.user_path(out, "out")
+    if path.suffix.lower() in DATA_FILES and not path.exists():
+        raise InputError(f"out {str(path)!r} is named like a file, and out is a folder: name it without {path.suffix}")
+    files.refuse_unmakeable(path, ANOTHER)
+    return path
+
+
+def run_output(kind: str, out: str | os.PathLike[str] | None) -> Path | None:
+    """The folder of a run of the command `kind`, if one may begin or continue there; None without `out`. Needs no model."""
+    folder = None if out is None else output_folder(out)
+    if folder is not None:
+        refuse_foreign(folder, kind)
+    return folder
 
 
 def refuse_foreign(path: Path, kind: str, inside: str = "") -> dict[str, Any] | None:
-    """The stored settings of the run in a folder, None where one may begin; a folder of anything else is refused.
-
-    Needs no model, and writes nothing: to be called before one is loaded.
-    """
-    refuse_unmakeable(path, ANOTHER)
+    """The stored settings of the run in a folder, None where one may begin; a folder of anything else is refused."""
+    files.refuse_unmakeable(path, ANOTHER)
     settings = path / inside / "settings.json"
-    with writing(path, ANOTHER):
-        if path.exists() and not path.is_dir():
-            raise InputError(f"{str(path)!r} is a file: {ANOTHER}")
-        there = settings.is_file()
-        more = _other_files(path, settings)
+    with files.writing(path, ANOTHER):
+        there, more = settings.is_file(), _other_files(path, settings)
+    if not there and more:
+        raise InputError(f"folder {str(path)!r} is not empty and holds no run: {ANOTHER}")
     if not there:
-        if more:
-            raise InputError(f"folder {str(path)!r} is not empty and holds no run: {ANOTHER}")
         return None
     stored = read_settings(path, kind, inside)
     if stored.get("format") != FORMAT or any(name not in stored for name in FOLDERS_OWN):
@@ -223,7 +214,7 @@ def read_settings(path: Path, kind: str, inside: str = "") -> dict[str, Any]:
     file = path / inside / "settings.json"
     if not file.is_file():
         raise InputError(f"folder {str(path)!r} holds no run: give the --out folder of an `unmask {kind}` run")
-    stored = read_object(file, remedy="start again in another --out folder")
+    stored = files.read_object(file, remedy="start again in another --out folder")
     if (other := stored.get("kind", kind)) != kind:
         raise InputError(f"folder {str(path)!r} holds a run of `unmask {_show(other)}`, not of `unmask {kind}`: {ANOTHER}")
     return stored
@@ -240,7 +231,7 @@ def read_rows(parts: Sequence[Path], columns: pyarrow.Schema, remedy: str = DELE
 
     tables = [columns.empty_table()]
     for part in parts:
-        table = read_table(part, remedy=remedy)
+        table = files.read_table(part, remedy=remedy)
         if not table.schema.equals(columns):
             raise InputError(f"{str(part)!r} is damaged (it has other columns): {remedy}")
         tables.append(table.replace_schema_metadata(columns.metadata))

@@ -43,9 +43,8 @@ def numbered_lines(path: Path) -> Iterator[tuple[int, str]]:
         try:
             line = raw.decode("utf-8-sig" if number == 1 else "utf-8")
         except UnicodeDecodeError as error:
-            raise InputError(
-                f"{source_name(path)} line {number}: byte {offset + error.start} is not UTF-8: convert it, for example with iconv"
-            ) from None
+            where = f"{source_name(path)} line {number}: byte {offset + error.start}"
+            raise InputError(f"{where} is not UTF-8: convert it, for example with iconv") from None
         offset += len(raw) + 1
         yield number, line.removesuffix("\r")
 
@@ -97,11 +96,10 @@ def fasta_records(path: Path) -> Iterator[tuple[str, str]]:
 
 def records(path: Path, kind: str | None = None) -> Iterator[tuple[str, dict[str, Any]]]:
     """(place as messages name it, record) of JSON Lines, .csv or .tsv; a blank line of JSON Lines is an empty record."""
-    kind = kind or kind_of(path)
+    kind, name = kind or kind_of(path), source_name(path)
     if RECORDS.get(kind) != "a table":
         for number, line in numbered_lines(path):
-            where = f"{source_name(path)} line {number}"
-            yield where, _json_object(line, where) if line.strip() else {}
+            yield f"{name} line {number}", _json_object(line, f"{name} line {number}") if line.strip() else {}
         return
     lines = (f"{line}\n" for _, line in numbered_lines(path))
     first = next(lines, "")
@@ -109,24 +107,19 @@ def records(path: Path, kind: str | None = None) -> Iterator[tuple[str, dict[str
     rows = csv.reader(chain([first], lines), delimiter=between, strict=True)
     filled, empty = (row for row in rows if any(cell.strip() for cell in row)), True
     try:
-        names = [name.strip() for name in next(filled, [])]
-        refuse_column_twice(names, source_name(path))
+        columns = [column.strip() for column in next(filled, [])]
+        refuse_column_twice(columns, name)
         for row in filled:
-            where, empty = f"{source_name(path)} line {rows.line_num}", False
-            if len(row) != len(names):
-                raise InputError(
-                    f"{where} has {len(row)} cells and the header {len(names)}: put a text with a separator in quotes"
-                )
-            yield where, dict(zip(names, row, strict=True))
+            where, empty = f"{name} line {rows.line_num}", False
+            if len(row) != len(columns):
+                cells = f"{len(row)} cells and the header {len(columns)}"
+                raise InputError(f"{where} has {cells}: put a text with a separator in quotes")
+            yield where, dict(zip(columns, row, strict=True))
     except csv.Error as error:
-        why = f"is not {kind[1:]} ({error}): double the quotes inside a text in quotes"
-        if "field limit" in str(error):
-            why = f"has a cell of more than {csv.field_size_limit():,} characters: close its quote, or use .jsonl"
-        raise InputError(f"{source_name(path)} line {rows.line_num} {why}") from None
-    if names and empty:
-        raise InputError(
-            f"{source_name(path)} has one line, {', '.join(names)[:80]!r}, read as its header: give a header and rows"
-        )
+        use = f"double the quotes inside a text in quotes, close every quote, or use .jsonl ({error})"
+        raise InputError(f"{name} line {rows.line_num} is not {kind[1:]}: {use}") from None
+    if columns and empty:
+        raise InputError(f"{name} has one line, {', '.join(columns)[:80]!r}, read as its header: give a header and rows")
 
 
 def _json_object(line: str, where: str) -> dict[str, Any]:
@@ -145,9 +138,8 @@ def rows_of_frame(source: Any, name: str) -> Any:
         return source
     for one in source.columns:
         if not isinstance(one, str):
-            raise InputError(
-                f"column {shown(one)} of the frame of {name} is a {type(one).__name__}: name columns by one text each"
-            )
+            kind = f"column {shown(one)} of the frame of {name} is a {type(one).__name__}"
+            raise InputError(f"{kind}: name columns by one text each")
     refuse_column_twice(source.columns, f"the frame of {name}")
     return source.to_dict("records")
 
@@ -155,8 +147,8 @@ def rows_of_frame(source: Any, name: str) -> Any:
 def refuse_column_twice(names: Iterable[str], source: str) -> None:
     """Each column has its own name."""
     listed = list(names)
-    for name in {name: None for name in listed if listed.count(name) > 1}:
-        raise InputError(f"{source} names column {name!r} twice: rename one")
+    if twice := next((name for name in listed if listed.count(name) > 1), None):
+        raise InputError(f"{source} names column {twice!r} twice: rename one")
 
 
 def column(record: Mapping[str, Any], *names: str) -> str | None:
@@ -186,9 +178,8 @@ def _raw_lines(path: Path) -> Iterator[bytes]:
                 for number, line in enumerate(stream, 1):  # noqa: B007
                     yield line.removesuffix(b"\n")
         except (lzma.LZMAError, gzip.BadGzipFile, zlib.error, EOFError) as error:
-            raise InputError(
-                f"{path} is damaged or not compressed as its name says ({error}; after line {number}): make it again"
-            ) from None
+            damage = f"damaged or not compressed as its name says ({error}; after line {number})"
+            raise InputError(f"{path} is {damage}: make it again") from None
 
 
 def _open(path: Path) -> AbstractContextManager[IO[bytes]]:

@@ -94,10 +94,8 @@ class Method:
 class Proposing(Method):
     """Draws tokens from the model's conditionals.
 
-    Parameters
-    ----------
-    proposal_temperature
-        Of the proposed tokens.
+    Parameters:
+        proposal_temperature: Of the proposed tokens.
     """
 
     proposal_temperature: Temperature = 1.0
@@ -107,10 +105,8 @@ class Proposing(Method):
 class Markov(Proposing):
     """A Markov kernel.
 
-    Parameters
-    ----------
-    scan
-        Order of the updates of a sweep.
+    Parameters:
+        scan: Order of the updates of a sweep.
     """
 
     scan: Scan = "permutation"
@@ -120,10 +116,8 @@ class Markov(Proposing):
 class MH(Markov):
     """One token from its conditional, accepted or not.
 
-    Parameters
-    ----------
-    temperature
-        Of the energy: exp(-E / temperature).
+    Parameters:
+        temperature: Of the energy: exp(-E / temperature).
     """
 
     name, label, colour = "mh", "Metropolis-Hastings", "#0072B2"
@@ -150,10 +144,8 @@ class Gibbs(Markov):
 class Block(MH):
     """A block of tokens at once, independently of each other.
 
-    Parameters
-    ----------
-    block_size
-        Neighbouring tokens that a step redraws at once.
+    Parameters:
+        block_size: Neighbouring tokens that a step redraws at once.
     """
 
     name, label, colour = "block", "product blocks", "#009E73"
@@ -174,12 +166,9 @@ class SequentialBlock(Block):
 class Annealing(Markov):
     """Metropolis-Hastings while the temperature falls from hot to cold.
 
-    Parameters
-    ----------
-    hot
-        First temperature.
-    cold
-        Last temperature.
+    Parameters:
+        hot: First temperature.
+        cold: Last temperature.
     """
 
     name, label, colour = "annealing", "annealing", "#7F3C8D"
@@ -201,10 +190,8 @@ class Annealing(Markov):
 class Ancestral(Proposing):
     """A new text: blanks filled one by one.
 
-    Parameters
-    ----------
-    order
-        In which blanks are filled.
+    Parameters:
+        order: In which blanks are filled.
     """
 
     name, label, colour = "ancestral", "ancestral sampling", "#117733"
@@ -219,10 +206,8 @@ class Ancestral(Proposing):
 class Decoding(Method):
     """A decoder that predicts many blanks in a step.
 
-    Parameters
-    ----------
-    decoding_temperature
-        Of the predicted tokens; 0 takes the likeliest [default: 1; translate: 0].
+    Parameters:
+        decoding_temperature: Of the predicted tokens; 0 takes the likeliest [default: 1; translate: 0].
     """
 
     invariant = "nothing named"
@@ -240,10 +225,8 @@ class Decoding(Method):
 class InSteps(Decoding):
     """A decoder that takes a number of steps.
 
-    Parameters
-    ----------
-    passes
-        Steps to a whole text.
+    Parameters:
+        passes: Steps to a whole text.
     """
 
     passes: Steps = 10
@@ -284,12 +267,10 @@ REVEALED = (
 class Bounded(Decoding):
     """A decoder that takes as many steps as a bound needs, or a number of them.
 
-    Parameters
-    ----------
-    passes
-        Steps to a whole text, in place of the bound.
-    gamma
-        Nats of dependence that a step may lose: more is fewer steps, 0 fills one by one [default: 1; least-dependent: 0.1].
+    Parameters:
+        passes: Steps to a whole text, in place of the bound.
+        gamma: Nats of dependence that a step may lose: more is fewer steps, 0 fills one by one [default: 1; least-dependent:
+            0.1].
     """
 
     bound, usual_bound = "gamma", 1.0
@@ -354,10 +335,8 @@ class Interleaved(InSteps):
 class Profiled(Method):
     """A decoder that reads a dependence profile.
 
-    Parameters
-    ----------
-    profile
-        Dependence by distance: a file of `unmask dependence --profile` [default: the model's own].
+    Parameters:
+        profile: Dependence by distance: a file of `unmask dependence --profile` [default: the model's own].
     """
 
     profile: Annotated[Any, Written(metavar="PATH")] = None
@@ -384,12 +363,9 @@ class LeastDependent(Profiled, Bounded):
 class Verified(Profiled, InSteps):
     """A new text: sets of blanks drafted together, verified, and drawn again from the first rejection on.
 
-    Parameters
-    ----------
-    passes
-        Steps to a whole text; of verified sets, their number.
-    sets
-        The decoder that chooses the sets.
+    Parameters:
+        passes: Steps to a whole text; of verified sets, their number.
+        sets: The decoder that chooses the sets.
     """
 
     name, label, colour = "verified", "verified sets", "#225522"

@@ -6,7 +6,7 @@ import json
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, fields, replace
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any
 
 from annotated_types import Interval
 
@@ -28,27 +28,20 @@ Seed = Annotated[int, Interval(ge=0, le=2**63 - 1)]
 class Start:
     """Where chains start, and which tokens they may hold.
 
-    Parameters
-    ----------
-    init
-        Texts to start from, or a file of them (lines or FASTA); chains take them in turn [default: blanks filled one by one].
-    random_start
-        Start from tokens drawn uniformly.
-    allow
-        The only tokens at a position of the template's tokens, such as 3=red,green; [CLS] is position 0.
-    alphabet
-        Tokens allowed at every site: letters (ACDE), words with commas, a list, or a file.
+    Parameters:
+        init: Texts to start from, or a file of them (lines or FASTA); chains take them in turn [default: blanks filled one by
+            one].
+        random_start: Start from tokens drawn uniformly.
+        allow: The only tokens at a position of the template's tokens, such as 3=red,green; [CLS] is position 0.
+        alphabet: Tokens allowed at every site: letters (ACDE), words with commas, a list, or a file.
     """
 
     init: Annotated[Any, Written(metavar="PATH")] = ()
     random_start: bool = False
     allow: Annotated[Mapping[int, Sequence[str]] | None, Written("POSITION=TOKENS")] = None
     alphabet: Annotated[Any, Written(metavar="TOKENS")] = ()
-    sources: ClassVar[tuple[Any, ...]] = ((), ())
-    """What `init` and `alphabet` were read from: no run is written there."""
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "sources", (self.init, self.alphabet))
         object.__setattr__(self, "init", start_texts(self.init))
         if self.alphabet != ():
             from unmask.models.text.blanks import alphabet_tokens

@@ -49,14 +49,10 @@ def log_normaliser(logits: Float[Tensor, "n V"]) -> Float[Tensor, " n"]:
 class Energy:
     """Which energy, and the user's own terms, which are added to it.
 
-    Parameters
-    ----------
-    kind
-        norm or raw.
-    user_terms
-        Functions from token ids (n, T), special tokens included, to n numbers; inf forbids a text.
-    text_terms
-        Functions from a text to a number; inf forbids it.
+    Parameters:
+        kind: norm or raw.
+        user_terms: Functions from token ids (n, T), special tokens included, to n numbers; inf forbids a text.
+        text_terms: Functions from a text to a number; inf forbids it.
     """
 
     kind: EnergyKind = "norm"

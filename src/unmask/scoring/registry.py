@@ -138,10 +138,9 @@ class LeftToRight(FixedOrder):
     """chain rule from the first token to the last: sum over t of log q(x_t | x_1 .. x_{t-1}, a blank for each later token), q
     over the regular tokens; so it knows how long the text is, unless right is given
 
-    Parameters
-    ----------
-    right
-        Of left_to_right: blanks after each token, the same for texts of all lengths [default: one for each later token].
+    Parameters:
+        right: Of left_to_right: blanks after each token, the same for texts of all lengths [default: one for each later
+            token].
     """
 
     right: Annotated[int, Interval(ge=0, le=10_000)] | None = None
@@ -166,14 +165,10 @@ class AnyOrder(Score):
     """log of the mean over all orders of the chain rule's probability, q over the regular tokens; any_order_mean_log: mean of the
     logs
 
-    Parameters
-    ----------
-    exact_tokens
-        Exact up to this many tokens, in 2^k - 1 passes for k tokens.
-    orders
-        Orders sampled for longer texts.
-    seed
-        Seed of the sampled orders.
+    Parameters:
+        exact_tokens: Exact up to this many tokens, in 2^k - 1 passes for k tokens.
+        orders: Orders sampled for longer texts.
+        seed: Seed of the sampled orders.
     """
 
     exact_tokens: Annotated[int, Interval(ge=0, le=16)] = 14
@@ -202,14 +197,11 @@ USUAL_PASSES, MOST_PASSES = 10, 10**6
 class DecoderLaw(Score):
     """Law of a decoder: the log-probability that it fills all blanks with the text's tokens; typed as decoder:NAME@PASSES.
 
-    Parameters
-    ----------
-    decoder
-        Decoder that chooses positions before it draws their tokens.
-    passes
-        Passes in which it fills a text; of verified, its sets. By default its bound decides, or the decoder's own number.
-    seed
-        Seed of a random order, which is the same for all texts of a length.
+    Parameters:
+        decoder: Decoder that chooses positions before it draws their tokens.
+        passes: Passes in which it fills a text; of verified, its sets. By default its bound decides, or the decoder's own
+            number.
+        seed: Seed of a random order, which is the same for all texts of a length.
     """
 
     decoder: Annotated[str, PYTHON_ONLY]
@@ -262,6 +254,8 @@ SEVERAL = Method(SCORE.registry, several=True, parse=SCORE.parse)
 
 def parsed(name: str) -> Score:
     """The score of a name, such as decoder:interleaved@4; an unknown one raises, with the nearest."""
+    if name == "surprisal":
+        raise InputError("score surprisal is not a name: use left_to_right with rows words, whose surprisal is a column")
     if not name.startswith(DECODER):
         return SCORES[one_of("score", name, [*SCORES, *LAWS])]()
     decoder, at, passes = name.removeprefix(DECODER).partition("@")

@@ -105,7 +105,7 @@ def score_items(
     settings: dict[str, Any] = {"scores": [score.name for score in shape.scores], **options, "windows": shape.windows}
     settings |= {"model": model_name(model), "weights": lm.fingerprint, "dtype": str(lm.dtype), "texts": identity}
     settings |= {"rows": shape.kind, "unit": shape.unit, "written_as": format}
-    with RunFolder(out, KIND, settings, model=lm.fingerprint, same_content={"model": "weights"}) as folder:
+    with RunFolder(out, KIND, settings) as folder:
         run_in_folder(folder, lm, items, shape, format, total, workers, load, progress)
         return Scores(shape, folder=folder.path)
 

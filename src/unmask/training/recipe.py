@@ -33,22 +33,14 @@ def paths(words: Sequence[str]) -> list[Path]:
 class Shape:
     """Shape of the network, and its tokenizer.
 
-    Parameters
-    ----------
-    size
-        Default shape: mini, tiny, small, medium, base, or auto (by the data and the device).
-    layers
-        Encoder layers [default: by size].
-    width
-        Hidden size [default: by size].
-    heads
-        Attention heads [default: by size].
-    vocab
-        Tokens of the vocabulary, where a tokenizer is trained [default: by size and the data].
-    max_length
-        Longest text in tokens, start and end tokens included.
-    tokenizer
-        A tokenizer.json, or a model folder, to use instead of training one.
+    Parameters:
+        size: Default shape: mini, tiny, small, medium, base, or auto (by the data and the device).
+        layers: Encoder layers [default: by size].
+        width: Hidden size [default: by size].
+        heads: Attention heads [default: by size].
+        vocab: Tokens of the vocabulary, where a tokenizer is trained [default: by size and the data].
+        max_length: Longest text in tokens, start and end tokens included.
+        tokenizer: A tokenizer.json, or a model folder, to use instead of training one.
     """
 
     size: Literal["auto", "mini", "tiny", "small", "medium", "base"] = "auto"
@@ -64,16 +56,11 @@ class Shape:
 class Masked:
     """Predict hidden tokens from the others.
 
-    Parameters
-    ----------
-    masking
-        fixed:R, uniform:A-B or k:N [default: uniform:0.05-0.45, of translations uniform:0-1].
-    loss
-        factorised, or block (chain rule inside the masked block).
-    mask_source
-        With parallel: rate at which source tokens are masked, too [default: 0.1; 0 with steps or init].
-    refinement
-        With parallel: weight of learning to correct one's own one-step output.
+    Parameters:
+        masking: fixed:R, uniform:A-B or k:N [default: uniform:0.05-0.45, of translations uniform:0-1].
+        loss: factorised, or block (chain rule inside the masked block).
+        mask_source: With parallel: rate at which source tokens are masked, too [default: 0.1; 0 with steps or init].
+        refinement: With parallel: weight of learning to correct one's own one-step output.
     """
 
     name: ClassVar[str] = "masked"
@@ -97,24 +84,15 @@ OBJECTIVES = {"masked": Masked, "causal": Causal}
 class Optimisation:
     """Optimisation.
 
-    Parameters
-    ----------
-    optimiser
-        muon (orthogonalised steps for the layers' matrices), or adamw for all.
-    lr
-        Peak learning rate [default: by size].
-    warmup
-        Steps of rising learning rate; at most a tenth of all steps.
-    steps
-        Optimisation steps [default: those of epochs].
-    epochs
-        Passes over the corpus, without steps [default: by the data; 3 with init].
-    batch_tokens
-        Tokens of each step [default: by size and the data].
-    dropout
-        Share of each layer's output that training drops [default: by the epochs; 0 with steps or init].
-    label_smoothing
-        Share of each answer spread over the vocabulary.
+    Parameters:
+        optimiser: muon (orthogonalised steps for the layers' matrices), or adamw for all.
+        lr: Peak learning rate [default: by size].
+        warmup: Steps of rising learning rate; at most a tenth of all steps.
+        steps: Optimisation steps [default: those of epochs].
+        epochs: Passes over the corpus, without steps [default: by the data; 3 with init].
+        batch_tokens: Tokens of each step [default: by size and the data].
+        dropout: Share of each layer's output that training drops [default: by the epochs; 0 with steps or init].
+        label_smoothing: Share of each answer spread over the vocabulary.
     """
 
     optimiser: Literal["muon", "adamw"] = "muon"
@@ -131,12 +109,9 @@ class Optimisation:
 class HeldOut:
     """Validation.
 
-    Parameters
-    ----------
-    valid
-        Held-out text: a file, or a list of texts [default: a share of the corpus].
-    valid_share
-        Share of the corpus' lines held out, without valid.
+    Parameters:
+        valid: Held-out text: a file, or a list of texts [default: a share of the corpus].
+        valid_share: Share of the corpus' lines held out, without valid.
     """
 
     valid: Annotated[PathLike | Sequence[str] | None, Written(metavar="PATH")] = None

@@ -40,10 +40,8 @@ class Auto(MaskPredict):
 class Beam:
     """Of a causal model: beam search.
 
-    Parameters
-    ----------
-    beam
-        Beginnings of a translation that are kept; 1 is greedy.
+    Parameters:
+        beam: Beginnings of a translation that are kept; 1 is greedy.
     """
 
     name: ClassVar[str] = "beam"
@@ -57,14 +55,10 @@ METHODS: dict[str, type] = {**KERNELS, "beam": Beam, "auto": Auto}
 def load_translator(name: str | os.PathLike[str], device: str = "auto", dtype: str = "auto") -> PairModel | CausalPairs:
     """Load a model that translates, from a folder of `unmask train --parallel`.
 
-    Parameters
-    ----------
-    name
-        The folder.
-    device
-        auto, cpu, cuda or cuda:N.
-    dtype
-        auto, float32, bfloat16, float16 or float64.
+    Parameters:
+        name: The folder.
+        device: auto, cpu, cuda or cuda:N.
+        dtype: auto, float32, bfloat16, float16 or float64.
     """
     from unmask.runs.files import user_path
     from unmask.translation.pairs import is_causal_pair_model

@@ -49,11 +49,10 @@ from unmask.models.text.text_tokenizer import refuse_hopeless
 from unmask.models.text.vocabulary import UNKNOWN, Spelling
 from unmask.results import Result
 from unmask.runs.engine import Workers, each
-from unmask.runs.files import as_json, user_path, write_atomically
+from unmask.runs.files import as_json, output_file, user_path, write_atomically
 from unmask.runs.fingerprint import fingerprint
 from unmask.runs.folder import RunFolder
 from unmask.runs.lines import STANDARD_INPUT, source_name, text_lines
-from unmask.runs.outputs import output_file
 from unmask.runs.progress import Progress
 from unmask.sampling.decoders.decoder import Ancestral
 from unmask.sampling.engine.passes import CPU_BYTES, Passes, chains_that_fit

@@ -33,8 +33,7 @@ from unmask.answers.checking import look_at_first
 from unmask.formats import excerpt
 from unmask.models.load import Model, as_model
 from unmask.results import Result
-from unmask.runs.files import write_table
-from unmask.runs.outputs import answer_file
+from unmask.runs.files import answer_file, write_table
 from unmask.runs.progress import Progress
 from unmask.scoring.registry import chosen_of_variants
 from unmask.signature import checked
@@ -125,7 +124,7 @@ class Measured(Result):
     def _repr_html_(self) -> str:
         import pandas
 
-        head = f"{excerpt(self.sequence, [], 80).text}: {len(self):,} variants, {self.column}. {self.sentence}"
+        head = f"{excerpt(self.sequence, [], 80)[0]}: {len(self):,} variants, {self.column}. {self.sentence}"
         return f"<p>{escape(head)}</p>{pandas.DataFrame(self.scores).round(3).to_html(index=False)}"
 
 

@@ -43,8 +43,7 @@ from unmask.joints.registry import named
 from unmask.models.load import Model, as_model
 from unmask.models.masked_lm import MaskedLM
 from unmask.results import Result
-from unmask.runs.files import write_table
-from unmask.runs.outputs import answer_file
+from unmask.runs.files import answer_file, write_table
 from unmask.runs.progress import Enough, Progress
 from unmask.signature import checked
 from unmask.tables.candidates import MAX_PASSES
@@ -86,14 +85,11 @@ def effects(joint: Joint, wild: Sequence[int]) -> dict[str, Tensor]:
 class Mutants(Result):
     """Mutants of a sequence and the model's numbers for each; the five numbers have one entry per mutant.
 
-    sequence      as it was given
-    wild_type     its tokens
-    alphabet      the tokens allowed at a position
+    sequence      as it was given; `wild_type`: its tokens; `alphabet`: the tokens allowed at a position
     joint         how the joint of the changed places was derived
     changes       for each mutant its (place, token) pairs, places counted from 1
     numbers       the five numbers of the module's text by name
-    top           how many are shown; all are there
-    by            the number by which they are ranked, largest first
+    top, by       how many are shown, of all that are there, and the number by which they are ranked, largest first
 
     >>> found = unmask.mutants("the cat sat", positions=[2], alphabet="cat,dog,man")
     >>> found.wild_type, len(found.changes)
@@ -151,7 +147,7 @@ class Mutants(Result):
 
     def _repr_html_(self) -> str:
         table = self.best().to_frame().round(3).to_html(index=False)
-        return f"<p>{escape(excerpt(self.sequence, [], 80).text)}<br>the best of {len(self):,} mutants</p>{table}"
+        return f"<p>{escape(excerpt(self.sequence, [], 80)[0])}<br>the best of {len(self):,} mutants</p>{table}"
 
 
 def scans(

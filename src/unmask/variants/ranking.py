@@ -14,20 +14,14 @@ from unmask.signature import settings
 class Ranking:
     """How scores are compared with measured values.
 
-    Parameters
-    ----------
-    column
-        The column of the values [default: the only one of numbers].
-    variant
-        The column of the variants [default: the first that can be read].
-    better
-        Which values are better.
-    skip_bad
-        Leave out rows that cannot be read, and count them.
-    scores
-        Scores to compare: all, or some of singles, product, pll, left_to_right, any_order, epistasis, pairs:CONSTRUCTION.
-    orders
-        Sampled orders of any_order.
+    Parameters:
+        column: The column of the values [default: the only one of numbers].
+        variant: The column of the variants [default: the first that can be read].
+        better: Which values are better.
+        skip_bad: Leave out rows that cannot be read, and count them.
+        scores: Scores to compare: all, or some of singles, product, pll, left_to_right, any_order, epistasis,
+            pairs:CONSTRUCTION.
+        orders: Sampled orders of any_order.
     """
 
     column: str | None = None

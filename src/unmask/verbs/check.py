@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
+import unmask
 from unmask.models.load import Model
 from unmask.runs.progress import Progress
 from unmask.signature import Written, checked
 from unmask.verbs.shared import PathLike
-
-if TYPE_CHECKING:
-    from unmask.answers.checking import Check
 
 
 @checked
@@ -20,19 +18,13 @@ def check(
     *,
     data: Annotated[PathLike | Sequence[str] | None, Written(metavar="PATH")] = None,
     progress: Progress | None = None,
-) -> Check:
+) -> unmask.Check:
     """Say what was understood of a model (tokenizer, mask, head, longest text, speed) and what looks wrong.
 
     With data, one token at a time is masked in those texts: a model that is read wrong shows in the accuracy.
 
-    Parameters
-    ----------
-    model
-        Folder or hub name of a masked language model [default: the bundled English model].
-    data
-        Texts of the kind it was trained on: one per line, or .fasta; - is standard input. Or a list of texts.
-    progress
-        Called with (done, in all, what is counted).
+    Parameters:
+        data: Texts of the kind it was trained on: one per line, or .fasta; - is standard input. Or a list of texts.
 
     >>> unmask.check().concerns
     ()

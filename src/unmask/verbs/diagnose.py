@@ -23,12 +23,9 @@ def diagnose(run: Run, judge: str | None = None) -> Diagnosis:
 
     A run that has a folder gets diagnostics.json and figures/chains.png there.
 
-    Parameters
-    ----------
-    run
-        The out folder of an `unmask sample` run, finished or not; in Python also what `sample` returned.
-    judge
-        A causal language model, by name or folder, that scores the texts.
+    Parameters:
+        run: The out folder of an `unmask sample` run, finished or not; in Python also what `sample` returned.
+        judge: A causal language model, by name or folder, that scores the texts.
 
     >>> run = unmask.sample("A [MASK] sat on the [MASK].", chains=2, sweeps=4, seed=0)
     >>> unmask.diagnose(run).draws

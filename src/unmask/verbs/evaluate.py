@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Literal
 
 from annotated_types import Interval
 
+import unmask
 from unmask.errors import InputError
 from unmask.joints.registry import PUBLISHED, all_named
 from unmask.models.load import Model
 from unmask.runs.progress import Progress
 from unmask.signature import Written, checked
 from unmask.verbs.shared import Alphabet, Engine, PathLike, Seed
-
-if TYPE_CHECKING:
-    from unmask.evaluation.table import Evaluation
 
 PAPER_STEPS = 50
 """Steps of Arnold-Gokhale from uniform in the paper."""
@@ -36,39 +34,26 @@ def evaluate(
     out: PathLike | None = None,
     engine: Engine = "local",
     progress: Progress | None = None,
-) -> Evaluation:
+) -> unmask.Evaluation:
     """Measure every construction on pairs of tokens: U-PPL, P-PPL, A-KL and G-KL, as in Table 1 of Torroba Hennigen & Kim (2023).
 
     A pair that fails is listed in the result and left out of the table.
 
-    Parameters
-    ----------
-    data
-        Texts: a file with one per line, .conllu or .fasta (also .gz, .xz), - (standard input), or snli or xsum; or pairs: .jsonl
-        with {"text": ..., "block": [i, j]} per line, in tokens. In Python also a list of texts.
-    model
-        Folder or hub name of a masked language model [default: the bundled English model].
-    scheme
-        Two positions anywhere, or two adjacent ones.
-    pairs
-        How many pairs to choose [default: as many as take about a minute on two cores, from 2 to 1,000; 1,000 on a GPU].
-    seed
-        Seed of the choice of pairs and of the bootstrap.
-    joints
-        all, or some constructions of `fill`, such as product,chain.
-    paper
-        Table 1 as published: product, mrf_logit, mrf, hcb, and arnold_gokhale after 50 steps, over all columns of the output; the
-        command prints both schemes if scheme is left out.
-    support
-        What joints run over: regular tokens, or all columns of the model's output (the paper).
-    alphabet
-        The only tokens that joints run over: letters such as ACDEFGHIKLMNPQRSTVWY, words with commas, or a file of either.
-    out
-        Folder of the run; the same command continues a run that was stopped. Left out, the result is in memory only.
-    engine
-        local, ray (a cluster: a worker per GPU, or per two CPUs), or ray:4 with another number of workers.
-    progress
-        Called with (done, in all, what is counted).
+    Parameters:
+        data: Texts: a file with one per line, .conllu or .fasta (also .gz, .xz), - (standard input), or snli or xsum; or
+            pairs: .jsonl with {"text": ..., "block": [i, j]} per line, in tokens. In Python also a list of texts.
+        scheme: Two positions anywhere, or two adjacent ones.
+        pairs: How many pairs to choose [default: as many as take about a minute on two cores, from 2 to 1,000; 1,000 on a
+            GPU].
+        seed: Seed of the choice of pairs and of the bootstrap.
+        joints: all, or some constructions of `fill`, such as product,chain.
+        paper: Table 1 as published: product, mrf_logit, mrf, hcb, and arnold_gokhale after 50 steps, over all columns of the
+            output; the command prints both schemes if scheme is left out.
+        support: What joints run over: regular tokens, or all columns of the model's output (the paper).
+        alphabet: The only tokens that joints run over: letters such as ACDEFGHIKLMNPQRSTVWY, words with commas, or a file of
+            either.
+        out: Folder of the run; the same command continues a run that was stopped. Left out, the result is in memory only.
+        engine: local, ray (a cluster: a worker per GPU, or per two CPUs), or ray:4 with another number of workers.
 
     >>> texts, words = ["The cat sat on the mat.", "The dog sat on the bed."], "cat,dog,sat,lay,mat,bed"
     >>> unmask.evaluate(texts, pairs=2, joints="product,chain", alphabet=words).pairs
@@ -76,7 +61,7 @@ def evaluate(
     """
     from unmask.evaluation.measure import KIND, evaluated
     from unmask.models.text.blanks import alphabet_tokens
-    from unmask.runs.outputs import run_output
+    from unmask.runs.folder import run_output
 
     if paper:
         if joints != "all" or support != "regular" or alphabet is not None:
@@ -91,5 +76,5 @@ def evaluate(
         "support": support,
         "alphabet": None if alphabet is None else list(alphabet_tokens(alphabet)),
     }
-    folder = run_output(KIND, out, (data, alphabet, model))
+    folder = run_output(KIND, out)
     return evaluated(data, model, settings, (scheme, pairs, seed), folder, engine, progress)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 from annotated_types import Interval
 
+import unmask
 from unmask.checks import one_of, whole
 from unmask.errors import InputError
 from unmask.models.load import Model
@@ -14,9 +15,6 @@ from unmask.runs.progress import Progress
 from unmask.sampling.registry import refuse_no_law, with_law
 from unmask.signature import Written, checked
 from unmask.verbs.shared import PathLike, Seed
-
-if TYPE_CHECKING:
-    from unmask.evaluation.frontier import Frontier
 
 MOST_TOKENS = 100_000
 
@@ -34,46 +32,33 @@ def frontier(
     seed: Seed = 0,
     out: PathLike | None = None,
     progress: Progress | None = None,
-) -> Frontier:
+) -> unmask.Frontier:
     """Nats per token against passes, for every decoder that has a law, beside one token per pass.
 
     All tokens are masked at the start; q runs over regular tokens at temperature 1. Intervals are paired by text.
 
-    Parameters
-    ----------
-    data
-        Texts: a file with one per line, .conllu or .fasta (also .gz, .xz), - (standard input), or snli or xsum. In Python also a
-        list of texts.
-    model
-        Folder or hub name of a masked language model [default: the bundled English model].
-    decoders
-        Decoders with a law [default: all].
-    passes
-        Passes of each, below length; of verified, its sets.
-    length
-        Tokens of a text; texts of another length are skipped.
-    first
-        Take the first tokens of longer texts, too.
-    sentences
-        The most texts to measure.
-    seed
-        Seed of random orders and of the bootstrap.
-    out
-        Folder of the run; the same command continues a run that was stopped. Left out, the result is in memory only.
-    progress
-        Called with (done, in all, what is counted).
+    Parameters:
+        data: Texts: a file with one per line, .conllu or .fasta (also .gz, .xz), - (standard input), or snli or xsum. In
+            Python also a list of texts.
+        decoders: Decoders with a law [default: all].
+        passes: Passes of each, below length; of verified, its sets.
+        length: Tokens of a text; texts of another length are skipped.
+        first: Take the first tokens of longer texts, too.
+        sentences: The most texts to measure.
+        seed: Seed of random orders and of the bootstrap.
+        out: Folder of the run; the same command continues a run that was stopped. Left out, the result is in memory only.
 
     >>> texts = ["The dog barked at the old man.", "A girl sat on the red chair."]
     >>> unmask.frontier(texts, decoders=["interleaved"], passes=[2], length=8).to_frame()["decoder"].tolist()
     ['interleaved', 'surest first', 'random order', 'left to right']
     """
     from unmask.evaluation.frontier import KIND, Point, measured_frontier
-    from unmask.runs.outputs import run_output
+    from unmask.runs.folder import run_output
 
     for name in decoders or ():
         refuse_no_law(f"decoders {name}", name)
         one_of("decoders", name, with_law())
-    folder = run_output(KIND, out, (data, model))
+    folder = run_output(KIND, out)
     names = dict.fromkeys(with_law() if decoders is None else decoders)
     numbers = sorted({whole("passes", number, 1, MOST_TOKENS) for number in passes})
     points = [Point(name, number) for name in names for number in numbers if number < length]

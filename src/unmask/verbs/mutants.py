@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import fields
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
 from annotated_types import Interval
@@ -13,7 +12,7 @@ from unmask.models.load import Model
 from unmask.runs.progress import Progress
 from unmask.signature import Written, checked
 from unmask.variants.ranking import Ranking
-from unmask.verbs.shared import Alphabet, Joint, PathLike, Shown, Texts, one_or_many
+from unmask.verbs.shared import Alphabet, Joint, PathLike, Shown, Texts, one_or_many, refuse_given
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -52,55 +51,35 @@ def mutants(
     to four changes. With measured, a list of variants with measured values, the answer says which score ranks them best, and how
     sure that is.
 
-    Parameters
-    ----------
-    sequence
-        A sequence, such as a protein.
-    mutations
-        Mutants, such as A24G,A24G+L30V, or a file of them, one per line; or a list of names.
-    model
-        Folder or hub name of a masked language model [default: the bundled English model].
-    positions
-        Or residues to scan, such as 24,30-33 (the first is 1), or all; of measured, those that vary.
-    changes
-        How many residues of a scan change together, 1 to 4.
-    measured
-        CSV or TSV file of variants (A24G+L30V, whole sequences, or residues at positions) with measured values; or a pandas
-        frame, or a list of rows.
-    ranking
-        How scores are compared with measured values.
-    joint
-        How the joint is derived: a construction of `fill`.
-    alphabet
-        The tokens that may stand at a position: letters such as ACDEFGHIKLMNPQRSTVWY, words with commas, or a file of either
-        [default: every regular token of a small vocabulary].
-    top
-        How many mutants to print, best first.
-    by
-        What ranks them.
-    save
-        Parquet file for all mutants and their numbers.
-    figure
-        Draw effects or epistasis as a heat map to this file (png, pdf, svg).
-    force
-        Go on beyond 200,000 passes or five million mutants.
-    progress
-        Called with (done, in all, what is counted).
+    Parameters:
+        sequence: A sequence, such as a protein.
+        mutations: Mutants, such as A24G,A24G+L30V, or a file of them, one per line; or a list of names.
+        positions: Or residues to scan, such as 24,30-33 (the first is 1), or all; of measured, those that vary.
+        changes: How many residues of a scan change together, 1 to 4.
+        measured: CSV or TSV file of variants (A24G+L30V, whole sequences, or residues at positions) with measured values; or a
+            pandas frame, or a list of rows.
+        ranking: How scores are compared with measured values.
+        joint: How the joint is derived: a construction of `fill`.
+        alphabet: The tokens that may stand at a position: letters such as ACDEFGHIKLMNPQRSTVWY, words with commas, or a file
+            of either [default: every regular token of a small vocabulary].
+        top: How many mutants to print, best first.
+        by: What ranks them.
+        save: Parquet file for all mutants and their numbers.
+        figure: Draw effects or epistasis as a heat map to this file (png, pdf, svg).
+        force: Go on beyond 200,000 passes or five million mutants.
 
     >>> found = unmask.mutants("the cat sat", "cat2dog", alphabet="cat,dog,man")
     >>> found.to_frame()["mutant"].tolist()
     ['cat2dog']
     """
-    of_scan = {"mutations": mutations is not None, "changes": changes != 1, "top": top != 20, "by": by != "effect"}
-    of_scan["figure"] = figure is not None
-    of_ranking = {field.name: getattr(ranking, field.name) != field.default for field in fields(ranking)}
-    unused, what = (of_ranking, "mutations or positions") if measured is None else (of_scan, "measured")
-    for name in (name for name, used in unused.items() if used):
-        raise InputError(f"{name} was given, which {what} does not use: leave it out")
+    if measured is None:
+        refuse_given(Ranking, vars(ranking), vars(ranking), "mutations or positions")
+    else:
+        refuse_given(mutants, locals(), ("mutations", "changes", "top", "by", "figure"), "measured")
     if measured is not None and len(sequence) > 1:
         raise InputError(f"{len(sequence)} sequences and one list of measured variants were given: give one sequence")
     from unmask.answers.plots import figure_path, save_figure
-    from unmask.runs.outputs import answer_file
+    from unmask.runs.files import answer_file
     from unmask.variants.mutants import PARQUET, scans
 
     reads = (model, mutations, alphabet, measured)

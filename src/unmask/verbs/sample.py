@@ -38,49 +38,30 @@ def sample(
 ) -> SampleRun:
     """Sample texts from the energy behind a model, by Markov chains or decoders, and measure how far to trust them.
 
-    Parameters
-    ----------
-    template
-        Text with [MASK] where tokens are sampled; the rest is held.
-    model
-        Folder or hub name of a masked language model [default: the bundled English model].
-    kernel
-        What moves the chains: mh, gibbs, block, sequential-block or annealing; or a decoder: ancestral, mask-predict,
-        confidence, revise, entropy-bound, lowest-entropy, random, interleaved, least-dependent or verified. In Python
-        also an object with its options, such as unmask.Block(block_size=3).
-    energy
-        Which energy the chains sample. In Python also one with terms of your own: unmask.Energy("norm", text_terms=[...]).
-    length
-        Tokens per text in the place of a template, or several lengths such as 8,12,16 [default: 12].
-    chains
-        Chains, or texts decoded at once. The default is a first try; averages need about 64 chains of 1,000 sweeps.
-    sweeps
-        How often each chain redraws all of its tokens; diagnose says whether that was enough.
-    seed
-        Seed of all random choices.
-    burn_in
-        First sweeps that are not kept.
-    thin
-        Keep every n-th sweep.
-    start
-        Where chains start, and which tokens they may hold.
-    out
-        Keep the run in this folder; the same command continues a run that was stopped.
-    engine
-        local, ray (a cluster: a worker per GPU, or per two CPUs), or ray:4 with another number of workers.
-    progress
-        Called with (done, in all, what is counted).
+    Parameters:
+        template: Text with [MASK] where tokens are sampled; the rest is held.
+        kernel: What moves the chains: mh, gibbs, block, sequential-block or annealing; or a decoder: ancestral, mask-predict,
+            confidence, revise, entropy-bound, lowest-entropy, random, interleaved, least-dependent or verified. In Python also
+            an object with its options, such as unmask.Block(block_size=3).
+        energy: Which energy the chains sample. In Python also one with terms of your own: unmask.Energy("norm",
+            text_terms=[...]).
+        length: Tokens per text in the place of a template, or several lengths such as 8,12,16 [default: 12].
+        chains: Chains, or texts decoded at once. The default is a first try; averages need about 64 chains of 1,000 sweeps.
+        sweeps: How often each chain redraws all of its tokens; diagnose says whether that was enough.
+        seed: Seed of all random choices.
+        burn_in: First sweeps that are not kept.
+        thin: Keep every n-th sweep.
+        start: Where chains start, and which tokens they may hold.
+        out: Keep the run in this folder; the same command continues a run that was stopped.
+        engine: local, ray (a cluster: a worker per GPU, or per two CPUs), or ray:4 with another number of workers.
 
     >>> run = unmask.sample("A [MASK] sat on the [MASK].", chains=2, sweeps=3, seed=0)
     >>> len(run.to_frame())
     6
     """
-    for name, named, why in (
-        ("template", template is not None, "the template has its own length"),
-        ("init", len(start.init) > 0, "starts have their own lengths"),
-    ):
-        if named and length is not None:
-            raise InputError(f"{name} and length were both given, and {why}: leave one out")
+    if length is not None and (template is not None or len(start.init) > 0):
+        other = "template" if template is not None else "init"
+        raise InputError(f"{other} and length were both given, and its texts have their own lengths: leave one out")
     from unmask.sampling.target import Energy
 
     sampled = energy if isinstance(energy, Energy) else Energy(energy)
@@ -96,13 +77,13 @@ def sample(
         thin=thin,
         start=start,
     )
-    from unmask.runs.outputs import run_output
+    from unmask.runs.folder import run_output
     from unmask.sampling.run.advance import SharedChains, draw_samples
     from unmask.sampling.run.diagnostics import refuse_without_arviz, write_diagnosis
     from unmask.sampling.run.result import KIND
 
     refuse_without_arviz()
-    run_output(KIND, out, (model, *start.sources))
+    run_output(KIND, out)
     lm, workers, load = shared_model(model, engine, settings.chains)
     shared = None if workers is None or load is None else SharedChains(settings, workers, load, sampled)
     run = draw_samples(settings, lm, out, name=model_name(model), energy=sampled, progress=progress, shared=shared)

@@ -45,43 +45,28 @@ def score(
     With out, rows are kept in that folder as they come, the same call continues after an interrupt, and at the end there is
     scores.jsonl, scores.csv or scores.parquet (format); for pairs also accuracy.json.
 
-    Parameters
-    ----------
-    texts
-        A file with one text per line, .jsonl, .csv, .tsv or .fasta; - for standard input; or sentences themselves, of which two
-        are compared token by token. In Python a Path is a file, everything else texts: one, several, mappings, a data frame.
-    score
-        Names: pll, pll_word, energy_raw, energy_norm, left_to_right, right_to_left, any_order, decoder:NAME@PASSES. In Python
-        also entries, such as unmask.AnyOrder(orders=32).
-    model
-        Folder or hub name of a masked language model [default: the bundled English model].
-    minimal_pairs
-        Minimal pairs instead of texts: .jsonl or .csv with sentence_good and sentence_bad; or a folder.
-    rows
-        What a row is; nested: a text with its words and tokens.
-    unit
-        nats or bits.
-    long
-        Texts longer than the model: refuse (a row with a reason) or windows.
-    field
-        The column of a table or frame, or the key of JSON lines, that holds the text; with it, standard input has JSON lines
-        [default: text, or sentence].
-    out
-        Folder of the run; the same command continues one that was stopped.
-    format
-        jsonl, csv, or (with out) parquet.
-    engine
-        local, ray (a cluster: a worker per GPU, or per two CPUs), or ray:4 with another number of workers.
-    sink
-        Called with each row as it comes; rows are then not kept in memory.
-    progress
-        Called with (done, in all, what is counted).
+    Parameters:
+        texts: A file with one text per line, .jsonl, .csv, .tsv or .fasta; - for standard input; or sentences themselves, of
+            which two are compared token by token. In Python a Path is a file, everything else texts: one, several, mappings, a
+            data frame.
+        score: Names: pll, pll_word, energy_raw, energy_norm, left_to_right, right_to_left, any_order, decoder:NAME@PASSES. In
+            Python also entries, such as unmask.AnyOrder(orders=32).
+        minimal_pairs: Minimal pairs instead of texts: .jsonl or .csv with sentence_good and sentence_bad; or a folder.
+        rows: What a row is; nested: a text with its words and tokens.
+        unit: nats or bits.
+        long: Texts longer than the model: refuse (a row with a reason) or windows.
+        field: The column of a table or frame, or the key of JSON lines, that holds the text; with it, standard input has JSON
+            lines [default: text, or sentence].
+        out: Folder of the run; the same command continues one that was stopped.
+        format: jsonl, csv, or (with out) parquet.
+        engine: local, ray (a cluster: a worker per GPU, or per two CPUs), or ray:4 with another number of workers.
+        sink: Called with each row as it comes; rows are then not kept in memory.
 
     >>> scores = unmask.score(["The cats sit here.", "The cats sits here."], ["pll", unmask.AnyOrder(orders=32)])
     >>> scores.rows[0]["pll"] > scores.rows[1]["pll"]
     True
     """
-    from unmask.runs.outputs import run_output
+    from unmask.runs.folder import run_output
     from unmask.scoring.score import KIND, RowShape, check_format, compare_pairs, score_items
     from unmask.scoring.texts import items_again, pairs_of, sentences_of
 
@@ -96,7 +81,7 @@ def score(
     if field is not None and minimal_pairs is not None:
         raise InputError(f"field {field} names the column of texts, and pairs have two: leave it out")
     check_format(format, rows, on_stream=False)
-    folder = run_output(KIND, out, (texts if isinstance(texts, Path) else None, minimal_pairs, model))
+    folder = run_output(KIND, out)
     if minimal_pairs is not None:
         pairs = list(pairs_of(minimal_pairs))
         return compare_pairs(pairs, score_items(model, shape, sentences_of(pairs), folder, format, engine, None, progress))

@@ -28,20 +28,12 @@ def serve(
 
     The models are loaded once, before the page is up.
 
-    Parameters
-    ----------
-    model
-        Folder or hub name of a masked language model [default: the bundled English model].
-    beside
-        Another model, which the page shows in place of the first or beside it; repeat for more.
-    host
-        Where to listen; there is no password.
-    port
-        Of the page; 0 takes a free one.
-    allow_host
-        Another name or address of this server, for example that of a proxy in front of it; repeat for more.
-    ready
-        Called with the page's address once it can be opened; otherwise the address is printed.
+    Parameters:
+        beside: Another model, which the page shows in place of the first or beside it; repeat for more.
+        host: Where to listen; there is no password.
+        port: Of the page; 0 takes a free one.
+        allow_host: Another name or address of this server, for example that of a proxy in front of it; repeat for more.
+        ready: Called with the page's address once it can be opened; otherwise the address is printed.
     """
     try:
         import fastapi  # noqa: F401

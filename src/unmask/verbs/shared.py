@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import wraps
 from inspect import Parameter, signature
 from typing import Annotated, Any, Concatenate, ParamSpec, Protocol, TypeVar, cast, overload
 
 from annotated_types import Interval
 
+from unmask.errors import InputError
 from unmask.signature import Written
 
 PathLike = str | os.PathLike[str]
@@ -24,10 +25,17 @@ Words = Sequence[str] | None
 Shown = Annotated[int, Interval(ge=1, le=1_000_000), Written(short="-t")]
 Seed = Annotated[int, Interval(ge=0, le=2**63 - 1)]
 Engine = Annotated[str, Written(metavar="local|ray|ray:N")]
-ALPHABET = "letters such as ACDEFGHIKLMNPQRSTVWY, words with commas, or a file of either"
 
 Options = ParamSpec("Options")
 Answer = TypeVar("Answer")
+
+
+def refuse_given(declared: Callable[..., Any], values: Mapping[str, Any], names: Iterable[str], by: str) -> None:
+    """Raise for the first of these arguments that has not its default: `by` does not use it."""
+    for name in names:
+        default = signature(declared).parameters[name].default
+        if values[name] is not default and values[name] != default:
+            raise InputError(f"{name} was given, which {by} does not use: leave it out")
 
 
 class OneOrMany(Protocol[Options, Answer]):

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 from annotated_types import Interval
 
+import unmask
 from unmask.errors import InputError, UnmaskWarning
 from unmask.runs.progress import Progress
 from unmask.signature import Method, Written, checked
 from unmask.training.recipe import Causal, Corpus, HeldOut, Masked, Optimisation, Shape, Side
 from unmask.verbs.shared import PathLike, Seed
-
-if TYPE_CHECKING:
-    from unmask.training.run import TrainingRun
 
 Weight = Annotated[float, Interval(gt=0, le=1e6)]
 
@@ -36,7 +34,7 @@ def train(
     resume: bool = False,
     device: str = "auto",
     progress: Progress | None = None,
-) -> TrainingRun:
+) -> unmask.TrainingRun:
     """Train a masked language model (or a causal one) from text, and leave it in the folder `out`.
 
     Settings that are left out are chosen for the data and the device, and printed first. The folder loads in unmask (as model)
@@ -44,37 +42,21 @@ def train(
     and a usable model; resume continues with the same numbers. On several GPUs: torchrun --nproc-per-node N -m unmask train
     with the same options.
 
-    Parameters
-    ----------
-    corpus
-        Text files, one text per line: .txt, .txt.xz, .txt.gz or .jsonl with the text under "text". Or a list of texts.
-    out
-        Folder for the model; must not exist, unless resume.
-    parallel
-        Instead of a corpus: a file of sources and one of their translations (for example what translate saved), line by line;
-        or two lists of texts.
-    weight
-        How often an epoch sees each corpus file, such as 1,8; one per file, in order.
-    init
-        A model folder to start from; its shape and tokenizer are taken with its weights.
-    objective
-        masked, or causal (of the next token).
-    shape
-        Shape of the network, and its tokenizer.
-    optimisation
-        Optimiser, steps and regularisation.
-    held_out
-        What validation uses.
-    seed
-        Seed of weights, order and masks.
-    max_minutes
-        Pause after this time, with a checkpoint.
-    resume
-        Go on with the run in out.
-    device
-        cpu, cuda or auto.
-    progress
-        Called with (done, in all, what is counted).
+    Parameters:
+        corpus: Text files, one text per line: .txt, .txt.xz, .txt.gz or .jsonl with the text under "text". Or a list of texts.
+        out: Folder for the model; must not exist, unless resume.
+        parallel: Instead of a corpus: a file of sources and one of their translations (for example what translate saved), line
+            by line; or two lists of texts.
+        weight: How often an epoch sees each corpus file, such as 1,8; one per file, in order.
+        init: A model folder to start from; its shape and tokenizer are taken with its weights.
+        objective: masked, or causal (of the next token).
+        shape: Shape of the network, and its tokenizer.
+        optimisation: Optimiser, steps and regularisation.
+        held_out: What validation uses.
+        seed: Seed of weights, order and masks.
+        max_minutes: Pause after this time, with a checkpoint.
+        resume: Go on with the run in out.
+        device: cpu, cuda or auto.
 
     >>> texts = [f"The {who} met {n} friends." for who in ("baker", "sailor") for n in range(50)]
     >>> small = unmask.Shape(layers=1, width=16, heads=1, vocab=80, max_length=16)
@@ -89,37 +71,25 @@ def train(
 
     from unmask.runs.files import user_path, write_atomically
     from unmask.runs.fingerprint import content_hash
-    from unmask.runs.folder import RunFolder
-    from unmask.runs.outputs import output_folder
+    from unmask.runs.folder import RunFolder, output_folder
+    from unmask.training import run as runs
     from unmask.training.corpus import one_source, parallel_sides, prepare, prepare_parallel, sources
     from unmask.training.encoder import Start
     from unmask.training.processes import joined
-    from unmask.training.run import (
-        MORE,
-        CheckpointFolder,
-        RunLog,
-        TrainingRun,
-        model_card,
-        refuse_folder,
-        refuse_mixed,
-        run_steps,
-        tokenizer_to_use,
-        write_model,
-    )  # fmt: skip
     from unmask.training.settings import BYTES_PER_TOKEN, Data, choose, planned, refuse_what_does_not_fit, settle
     from unmask.training.trainer import Trainer
 
     assert not isinstance(objective, str)  # `checked` made an object of a name
-    folder = output_folder("out", out, (corpus, parallel, shape.tokenizer, init, held_out.valid))
+    folder = output_folder(out)
     with joined(device) as processes:
         on, progress = processes.device, progress if processes.leads else None
         if processes.leads:
-            refuse_folder(folder, resume)
+            runs.refuse_folder(folder, resume)
         if (parallel is None) == (corpus is None):
             raise InputError("train takes a corpus or --parallel SOURCE TARGET: give one of the two")
         options = {**vars(shape), **vars(objective), **vars(optimisation), **vars(held_out)}
         options |= {"init": init, "weight": weight}
-        refuse_mixed(options, pairs=corpus is None)
+        runs.refuse_mixed(options, pairs=corpus is None)
         sides = None if parallel is None else parallel_sides(parallel)
         texts = [] if corpus is None else sources(corpus, weight)
         start = None if init is None else Start.read(user_path(init, "init"), objective.name == "causal")
@@ -128,7 +98,7 @@ def train(
         settings = choose(shape, objective, optimisation, seed, data, start)
         refuse_what_does_not_fit(settings, on, processes.size)
         valid = one_source(held_out.valid)
-        tokenizer = tokenizer_to_use(shape.tokenizer, start, folder if resume else None)
+        tokenizer = runs.tokenizer_to_use(shape.tokenizer, start, folder if resume else None)
         with processes.in_turn():
             if sides:
                 prepared = prepare_parallel(sides, settings, held_out.valid_share, tokenizer, progress)
@@ -152,19 +122,20 @@ def train(
                 if not resume and (own / "log.jsonl").exists():
                     raise InputError(f"another run has written to {str(folder)!r} meanwhile: name another --out")
                 write_atomically(folder / "tokenizer.json", prepared.tokenizer.to_str())
-            checkpoints = CheckpointFolder(own / "checkpoints")
+            checkpoints = runs.CheckpointFolder(own / "checkpoints")
             done = checkpoints.restore(trainer.load_state, on)
-            log = RunLog(own / "log.jsonl", trainer, checkpoints, done, progress)
+            log = runs.RunLog(own / "log.jsonl", trainer, checkpoints, done, progress)
             epochs = settings.steps / trainer.plan.steps_per_epoch
             if progress:
                 progress(done, settings.steps, planned(settings, data, epochs, options, done))
-            status, step, figures = run_steps(trainer, prepared.valid, log, max_minutes, done)
+            status, step, figures = runs.run_steps(trainer, prepared.valid, log, max_minutes, done)
             parameters = sum(p.numel() for p in trainer.parameters)
-            run = TrainingRun(folder, status, step, figures, parameters, prepared.packed.tokens, epochs, settings)
+            run = runs.TrainingRun(folder, status, step, figures, parameters, prepared.packed.tokens, epochs, settings)
             if processes.leads:
-                write_model(run, trainer.model, prepared, model_card(run, prepared, on, processes.size))
+                runs.write_model(run, trainer.model, prepared, runs.model_card(run, prepared, on, processes.size))
                 if run.finished:
                     checkpoints.clear()
                 if run.finished and (doubt := run.validation.doubt):
-                    warn(f"after {step:,} steps ({epochs:.3g} epochs) the model {doubt}; {MORE}", UnmaskWarning, stacklevel=3)
+                    after = f"after {step:,} steps ({epochs:.3g} epochs) the model {doubt}"
+                    warn(f"{after}; {runs.MORE}", UnmaskWarning, stacklevel=3)
     return run

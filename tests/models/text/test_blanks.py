@@ -66,7 +66,7 @@ def test_targets_that_are_no_words(bert):
     assert "[UNK]" in refusal(bert, "the [MASK] sat.", targets=["Zürich"])
     assert "not a word" in refusal(bert, "the [MASK] sat.", targets=["[SEP]"])
     assert "empty" in refusal(bert, "the [MASK] sat.", targets=[" "])
-    assert "is not a list of texts" in refusal(bert, "the [MASK] sat.", targets="cat")
+    assert "is not valid: give a list" in refusal(bert, "the [MASK] sat.", targets="cat")
     assert "0 targets" in refusal(bert, "the [MASK] sat.", targets=[])
 
 

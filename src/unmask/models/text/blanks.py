@@ -344,11 +344,11 @@ def alphabet_ids(words: TextTokenizer, tokens: Sequence[str], name: str = "alpha
     return list(numbers)
 
 
-def _content(given: str | os.PathLike[str]) -> str:
-    path = Path(os.path.expanduser(given))
+def _content(alphabet: str | os.PathLike[str]) -> str:
+    path = Path(os.path.expanduser(alphabet))
     try:
-        if isinstance(given, str) and not os.path.isfile(path):
-            return given
+        if isinstance(alphabet, str) and not os.path.isfile(path):
+            return alphabet
         return path.read_text(encoding="utf-8-sig")
     except UnicodeDecodeError:
         raise InputError(f"alphabet file {str(path)!r} is not UTF-8 text: convert it") from None

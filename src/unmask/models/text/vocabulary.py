@@ -185,11 +185,11 @@ def are_letters(tokens: Collection[str]) -> bool:
     return bool(words) and all(len(token) == 1 and token != " " for token in words)
 
 
-def special_tokens(tokens: Collection[str], given: Mapping[str, str] | None = None) -> dict[str, str]:
+def special_tokens(tokens: Collection[str], names: Mapping[str, str] | None = None) -> dict[str, str]:
     """The special tokens of a vocabulary: those given by name (such as {"mask": "<mask>"}), else those that are spelled so."""
     known = set(tokens)
     spelled = {name: next((s for s in spellings if s in known), "") for name, spellings in SPELLINGS.items()}
-    named = {name: token for name, token in (spelled | dict(given or {})).items() if token}
+    named = {name: token for name, token in (spelled | dict(names or {})).items() if token}
     for name, token in named.items():
         if token not in known:
             raise ModelError(f"the {name} token {token!r} is not in the vocabulary file: name the one that is")

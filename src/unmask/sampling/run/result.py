@@ -225,8 +225,6 @@ class SampleFolder(RunFolder):
             path,
             KIND,
             {**settings.to_dict(), **about, "weights": model},
-            model=model,
-            same_content={"model": "weights"},
             may_grow=("sweeps",) if settings.kernel.mixes or settings.kernel.decodes else (),
             remedy="delete it and its group's file in checkpoints, and give the same command again",
         )
