@@ -38,9 +38,7 @@ def test_every_entry_makes_what_it_names(name):
 
 def test_options_are_documented_and_labels_and_colours_tell_kernels_apart():
     for entry in KERNELS.values():
-        documented = {
-            name for one in entry.__mro__ for name in re.findall(r"^    (\w+)\n        ", one.__doc__ or "", re.MULTILINE)
-        }
+        documented = {name for one in entry.__mro__ for name in re.findall(r"^        (\w+): ", one.__doc__ or "", re.MULTILINE)}
         assert set(entry.options) == documented
     assert len({entry.label for entry in KERNELS.values()}) == len({entry.colour for entry in KERNELS.values()}) == len(KERNELS)
 
