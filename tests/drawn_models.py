@@ -74,7 +74,7 @@ class DrawnLM(MaskedLM):
             found = found + self.law.noise * torch.from_numpy(_uniform(_mixed(key)) * 2 - 1).to(found.dtype)
         return found
 
-    def unchecked_substitutions(self, ids, vary, values, predict):
+    def substitutions(self, ids, vary, values, predict):
         rows = torch.tensor(ids).repeat(len(values), 1)
         rows[:, list(vary)] = values
         yield slice(0, len(rows)), self.logits(rows, torch.full((len(rows), 1), predict))[:, 0]

@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from unmask.answers.dependence import pair_matrix
 from unmask.cloze import Cloze
 from unmask.errors import InputError
-from unmask.lab.model import curie_weiss
 from unmask.models.tabular import TabularMLM
 from unmask.verbs.dependence import dependence
 
@@ -110,19 +109,6 @@ def test_passes_are_those_that_the_model_ran(others, candidates):
     assert found.passes == Counted.rows
     assert reported == sorted(reported) and len(set(reported)) > 2
     assert reported[0] == (0, found.passes) and reported[-1] == (found.passes, found.passes)
-
-
-def test_strong_coupling_shows_with_the_others_masked_and_hides_behind_them():
-    """Two sites of a Curie-Weiss model: the information grows with the coupling, that given all others rises and falls."""
-    masked, given_all = [], []
-    for coupling in (0.05, 0.2, 0.6, 1.2):
-        p = torch.as_tensor(curie_weiss(sites=5, coupling=coupling).p, dtype=torch.float64).reshape([2] * 5)
-        model = TabularMLM.from_joint(p)
-        masked.append(float(pair_matrix(model, blank(model, *range(5)), 2).information[0, 1]))
-        whole = Cloze((2,) * 5, tuple(range(5)), (0,) * 5)
-        given_all.append(float(pair_matrix(model, whole, 2, "text").information[0, 1]))
-    assert masked == sorted(masked) and masked[-1] > 0.6
-    assert given_all[-1] < 1e-3 < max(given_all)
 
 
 def test_a_real_model_from_text_to_matrix(tiny):

@@ -51,8 +51,6 @@ def warned(call) -> list[str]:
     "ask",
     [
         lambda model: unmask.fill(TEXT, model=model),
-        lambda model: unmask.fill(TEXT.replace("[MASK]", "[WORD]"), model=model, search=unmask.Search(passes=20)),
-        lambda model: unmask.compare(TEXT.replace("old", "[MASK]"), model=model, candidates=8),
         lambda model: unmask.score(TEXT.replace("[MASK]", "dog"), model=model),
         lambda model: unmask.sample(
             model=model, start=unmask.Start(init=[TEXT.replace("[MASK]", "dog")]), chains=1, sweeps=1, kernel="gibbs"
@@ -63,7 +61,7 @@ def warned(call) -> list[str]:
             TEXT.replace("[MASK]", "dog"), model=model, positions=[3], alphabet=["man", "dog", "cat"], force=True
         ),
     ],
-    ids=["fill", "search", "compare", "score", "sample", "evaluate", "dependence", "mutants"],
+    ids=["fill", "score", "sample", "evaluate", "dependence", "mutants"],
 )
 def test_another_models_tokenizer_is_reported_once(shuffled, ask):
     model = MaskedLM.load(shuffled)

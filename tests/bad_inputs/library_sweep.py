@@ -28,7 +28,6 @@ from uvicorn import Server
 
 import flat
 import unmask
-from unmask.lab import dynamics
 from unmask.models import masked_lm
 from unmask.models.tabular import TabularMLM
 from unmask.signature import hints
@@ -216,7 +215,6 @@ def control() -> list[str]:
 def sweep(model: str, folder: Path, only: str) -> dict[str, Any]:
     warnings.simplefilter("ignore")
     Server.run = begun  # type: ignore[assignment, method-assign]
-    dynamics.tensorisation_constant = lambda *args, **options: 1.0  # an optimiser, which is slow
     masked_lm.english_model_path = lambda: Path(model)
     signal.signal(signal.SIGALRM, late)
     calls = bases(model, folder)

@@ -1,4 +1,4 @@
-"""Results 1, 4, 5, 7 and 10: block dynamics keep p and parallel steps do not; gaps, mixing times, correlation, tensorisation."""
+"""Results 1, 4, 5, 7 and 10: block dynamics keep p and parallel steps do not; gaps, mixing times, correlation."""
 
 import math
 
@@ -6,15 +6,14 @@ import numpy as np
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from random_models import adaptive_masks, random_table, random_tables, weighted_masks
-from scipy.special import entr, rel_entr
+from random_models import adaptive_masks, random_tables, weighted_masks
+from scipy.special import entr
 
 from unmask.errors import InputError
 from unmask.lab.dynamics import (
     block_dynamics,
     conditional,
     dirichlet_form,
-    divergences,
     gibbs,
     mixing_time,
     naive_dynamics,
@@ -24,7 +23,6 @@ from unmask.lab.dynamics import (
     spectral_gap,
     stationary_law,
     surprise_masks,
-    tensorisation_constant,
     total_variation,
     uniform_masks,
 )
@@ -240,33 +238,3 @@ def test_slots_follow_the_binomial(slots):
     assert drawn["missing"] == pytest.approx((1 - 1 / slots) ** slots, abs=1e-14)
     assert drawn["once"] == pytest.approx((1 - 1 / slots) ** (slots - 1), abs=1e-14)
     assert sum(drawn.values()) == pytest.approx(1, abs=1e-14)
-
-
-@pytest.mark.parametrize("k", [1, 2, 3])
-def test_tensorisation_of_independent_sites_is_n_over_k(k):
-    model = ising(0.0, np.array([0.5, -1.0, 0.2]))
-    assert tensorisation_constant(model, uniform_masks(model.space, k)) == pytest.approx(3 / k, rel=1e-6)
-
-
-@settings(max_examples=15, deadline=None)
-@given(st.integers(0, 10**6), st.integers(1, 2), st.integers(0, 99))
-def test_tensorisation_bounds_every_divergence(seed, k, other):
-    model = random_table((2, 2, 2), seed)
-    law = uniform_masks(model.space, k)
-    constant = tensorisation_constant(model, law)
-    assert constant >= 1 / spectral_gap(block_dynamics(model, law), model.p)
-    q = random_table((2, 2, 2), other, 2.0)
-    whole, masked, _, _ = divergences(model, law, q.log_p)
-    assert whole == pytest.approx(rel_entr(q.p, model.p).sum(), abs=1e-13)
-    blocks = [
-        float(q.p @ (np.log(conditional(q.space, q.p, mask)) - np.log(conditional(q.space, model.p, mask)))) for mask in law.masks
-    ]
-    assert masked == pytest.approx(np.mean(blocks), abs=1e-12)
-    assert whole <= constant * masked * (1 + 1e-6)
-
-
-def test_tensorisation_can_exceed_the_relaxation_time():
-    """Asymmetric models: a finite perturbation hides more than an infinitesimal one."""
-    model = curie_weiss(3, 0.4, 0.4)
-    law = uniform_masks(model.space, 1)
-    assert tensorisation_constant(model, law) > 1.05 / spectral_gap(block_dynamics(model, law), model.p)

@@ -95,18 +95,6 @@ def test_a_pin_and_a_cell_come_back(page):
     assert words(page).all_inner_texts() == shown
 
 
-def test_a_paused_chain_comes_back_where_it_was(page):
-    page.open("#/sample?text=The+old+man+walked+his+dog.&blanks=1,2,3&chains=2&sweeps=4&speed=240")
-    words(page)
-    page.until("document.querySelector('.stack[data-passes]')")
-    page.tab.get_by_label("step of the chain").fill("7")
-    texts = page.tab.locator(".chain").all_inner_texts()
-    page.tab.reload()
-    page.until("document.querySelector('output')?.textContent.startsWith('step 7 ')")
-    page.until("document.querySelector('.stack[data-passes]')")
-    assert page.tab.locator(".chain").all_inner_texts() == texts
-
-
 def test_one_sentence_goes_through_all_views(page):
     page.open(TWO)
     page.settled()

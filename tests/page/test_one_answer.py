@@ -145,16 +145,6 @@ def test_a_decoder_is_played_with_its_confidence_and_its_drafts(page, kernel):
     assert len(shares) == 40 and all(0 < share <= 1 for share in shares)
 
 
-def test_pieces_join_into_words_under_the_arcs(page):
-    page.open("#/dependence?text=The+keys+to+the+cabinet+are+here.&candidates=4")
-    page.settled("svg.arcs")
-    assert page.tab.locator("svg.arcs .word").all_text_contents() == "The keys to the cabinet are here .".split()
-    assert page.tab.locator("svg.arcs .word").nth(4).locator("tspan").all_text_contents() == ["cab", "inet"]
-    assert page.tab.locator("svg.arcs .word").first.evaluate("(one) => getComputedStyle(one).cursor") == "auto", "no button"
-    names = page.tab.locator("[aria-label='Strongest pairs'] tbody button").all_inner_texts()
-    assert any("(inet)" in name for name in names) and "##" not in "".join(names)
-
-
 def test_what_stands_there_is_on_the_map_however_improbable(page):
     page.open("#/fill?text=A+woman+is+leaving+a+president+in+the+park.&blanks=3,5&size=64")
     page.settled()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from itertools import combinations
 from pathlib import Path
 
 import pytest
@@ -93,22 +92,6 @@ def test_the_map_says_what_its_axes_and_colours_are(page):
     assert len(ticks) == 3 and ticks[0].startswith("−") and ticks[1] == "0" and ticks[2].startswith("+")
     for meaning in page.tab.locator("dl.meanings dd").all_inner_texts():
         assert meaning.endswith("."), "what it is, in one sentence"
-
-
-def test_dependence_says_how_much_its_candidates_hold(page):
-    page.open("#/dependence?text=She+drank+a+cup+of+coffee.&candidates=8")
-    page.tab.wait_for_selector(".held")
-    held = page.tab.evaluate(
-        "async () => (await (await fetch('api/dependence', {method: 'POST', headers: {'content-type': 'application/json'},"
-        " body: JSON.stringify({text: 'She drank a cup of coffee.', candidates: 8, others: 'text'})})).json()).candidates_mass"
-    )
-    least = min(v for i, row in enumerate(held) for j, v in enumerate(row) if i < j)
-    assert f"from {int(1000 * least) / 10:.1f} %" in page.tab.locator(".held").inner_text()
-    page.open("#/dependence?text=She+had+a+cup+of+coffee.&blanks=1,3,5&candidates=8")
-    page.tab.wait_for_selector("[aria-label='the chosen pair']")
-    assert "null" not in page.tab.inner_text("main")
-    names = page.tab.locator("[aria-label='Strongest pairs'] tbody button").all_inner_texts()
-    assert set(names) == {f"{first} – {second}" for first, second in combinations(["had", "cup", "coffee"], 2)}
 
 
 def test_nothing_is_silent(page):

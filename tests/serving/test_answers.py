@@ -227,23 +227,6 @@ def test_words(client):
     assert not asked(client, "words", text="the zebra")["words"][1]["known"]
 
 
-def test_examples_are_what_the_model_reads(client, tmp_path):
-    from tokenizers.pre_tokenizers import WhitespaceSplit
-
-    from small_models import save_bert
-    from unmask.models.masked_lm import MaskedLM
-    from unmask.serving.app import EXAMPLES, examples_for
-
-    about = client.get("/api/about").json()
-    assert about["examples"] == {}, "the tiny model knows none of their words"
-    save_bert(tmp_path, "ACDEFGHIKLMNPQRSTVWY", WhitespaceSplit(), positions=128, seed=5, spread=0.5)
-    protein = MaskedLM.load(tmp_path, device="cpu")
-    assert examples_for(protein.words) == EXAMPLES[1]
-    for one in EXAMPLES[1].values():
-        places = [int(i) for i in one["blanks"].split(",") if i]
-        assert all(i < len(one["text"]) for i in places)
-
-
 @pytest.mark.parametrize(
     ("text", "kinds"),
     [

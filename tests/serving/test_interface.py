@@ -85,16 +85,6 @@ def test_the_address_printed_can_be_opened(capsys, host, address):
     assert address in said.out and ("beyond this machine" in said.err) == (host not in ("127.0.0.1", "::1"))
 
 
-def test_the_server_has_limits(served):
-    from unmask.serving.server import MOST_CONNECTIONS, page_server
-
-    config = page_server(*served).config
-    assert config.limit_concurrency == MOST_CONNECTIONS and config.h11_max_incomplete_event_size == 2**15
-    assert config.timeout_keep_alive == 5 and config.timeout_graceful_shutdown == 1
-    policy = dict(config.headers)["content-security-policy"]
-    assert "default-src 'none'" in policy and "unsafe" not in policy and "frame-ancestors 'none'" in policy
-
-
 FILL = {"text": "A [MASK].", "joint": None, "candidates": None, "exact": False, "top": 3, "cells": 14, "pin": None}
 
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 import gzip
 import json
 import lzma
-from pathlib import Path
-from tempfile import TemporaryDirectory
 
 import pytest
 from hypothesis import given, settings
@@ -53,14 +51,6 @@ def test_lines_of_json_that_hold_no_text(tmp_path, line, message):
     with pytest.raises(InputError, match=f"a.jsonl line 2: .*{message}.*give lines like") as told:
         read(path)
     assert "\n" not in str(told.value)
-
-
-@given(st.lists(st.text(max_size=30), max_size=6))
-def test_any_text_survives_jsonl(texts):
-    with TemporaryDirectory() as folder:
-        path = Path(folder) / "a.jsonl"
-        path.write_text("\n".join(json.dumps({"text": text}) for text in texts), encoding="utf-8")
-        assert read(path) == [" ".join(text.split()) for text in texts if text.split()]
 
 
 def test_half_of_a_surrogate_pair_in_memory_is_refused():

@@ -110,13 +110,6 @@ def test_what_was_set_before_is_set_afterwards_also_after_an_error():
         torch.use_deterministic_algorithms(False)
 
 
-def test_what_has_no_fixed_order_is_refused_inside():
-    values, index = torch.zeros(4), torch.zeros(2, dtype=torch.long)
-    with one_order(CPU), pytest.raises(RuntimeError, match="deterministic"):
-        values.put_(index, torch.ones(2))
-    assert values.put_(index, torch.ones(2)).sum() == 1
-
-
 def test_compiled_code_is_not_chosen_by_a_stopwatch():
     options = compile_options()
     assert options and set(options) <= set(torch._inductor.list_options())

@@ -227,7 +227,7 @@ def false_claims(printed: Printed, answer: Answered, truth: Enumerated) -> list[
     given = {answer.answer: answer for answer in filling.answers}
     for scored, rank, odds in zip(filling.answers, printed.ranks, printed.odds, strict=True):
         wrong += _false_answer(scored, rank, odds, answer, truth)
-    if len(given) != len({g.answer for g in answer.question.given}):
+    if len(given) != len({g.answer for g in answer.question.answers}):
         wrong.append("an answer is missing")
     return wrong
 
@@ -235,7 +235,7 @@ def false_claims(printed: Printed, answer: Answered, truth: Enumerated) -> list[
 def _false_answer(scored, rank, odds, answer, truth) -> list[str]:
     if rank is None:
         return []
-    (given,) = {g for g in answer.question.given if g.answer == scored.answer}
+    (given,) = {g for g in answer.question.answers if g.answer == scored.answer}
     numbers = {reading.lengths: n for n, reading in enumerate(answer.question.readings)}
     state = (numbers[given.lengths], *given.tokens)
     wrong = [] if state in truth.allowed else [f"answer {state} is ranked, and breaks a constraint"]

@@ -97,7 +97,7 @@ def test_positions_keep_sites_that_never_change_and_yes_and_no_are_classes(paren
         (["genotype,y", "01,1", "10,2"], {"column": "y"}, r"every column has numbers: name the column"),
         (["a,b,y", "q,r,1", "A1C,s,2"], {}, r"the first row of none of a, b can be read"),
         ([""], {}, r"has no rows"),
-        (["mutant,y", "A1C,1", "C2D,inf", "D3E,2"], {}, r"y 'inf' is not finite: give a number"),
+        (["mutant,y", "A1C,1", "C2D,inf", "D3E,2"], {"column": "y"}, r"line 3: y 'inf' is not a finite number: give one"),
         (["mutant,y", "A11C,1", "C12D,3", "E14D,2"], {}, r"all 3 residues fit with 10 taken from their numbers"),
         (["mutant,y", "A1C,1", "C2D,2", "D3A,2"], {"positions": "1-2"}, r"line 4: .*residue 3, which is not among the positions"),
     ],
@@ -119,5 +119,5 @@ def test_bad_rows_can_be_skipped(parent, tmp_path):
 def test_numbers_have_no_underscores():
     """Python reads 1_2 as 12; in a list of measurements it is a name."""
     assert number("1.5e3", "y") == 1500
-    with pytest.raises(InputError, match="y '1_2' is not a number"):
+    with pytest.raises(InputError, match="y '1_2' is not a finite number"):
         number("1_2", "y")

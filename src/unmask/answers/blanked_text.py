@@ -134,17 +134,13 @@ def mass_in_words(mass: float, sites: int) -> str:
 
 @dataclass(frozen=True)
 class Completion(Result):
-    """One filling of the blanks: its tokens, the whole text, and its log-probability under the joint and the product.
+    """One filling of the blanks; its log-probabilities are given that every blank lies in its candidate set.
 
-    Both are given that every blank lies in its candidate set.
-
-    tokens             one for each blank
-    text               the whole text, filled
+    tokens, ids        one for each blank, and the same as numbers
+    text, spans        the whole text, filled, and where the tokens are in it: start and end, in characters
     log_prob           log-probability under the joint, in nats
     product_log_prob   the same under the product of independent blanks
-    spans              where the tokens are in `text`: start and end, in characters
     is_gold            whether these are the tokens that stood in the blanks, or the targets
-    ids                the tokens as numbers
     parts              of a search: what each blank is filled with, as text
     standard_error     of a search: of log_prob, in nats; 0 where no order is left out
 
@@ -197,15 +193,11 @@ class ScoredAnswer(Result):
 class Filling(Result):
     """The most probable completions of a text under an explicit joint of its blanks.
 
-    text          as it was given
-    model         the model that was asked
+    text, model   as they were given
     construction  the name of the rule that makes the joint
     top           how many completions were asked for
-
-    Over candidates, the joint is a table:
-
-    cloze         the text as token ids, and where its blanks are
-    table         the joint over the candidates of the blanks, and the joint of independent blanks over the same tables
+    cloze         over candidates: the text as token ids, and where its blanks are
+    table         over candidates: the joint of the blanks, and the joint of independent blanks over the same tables
 
     By a search over the whole vocabulary there is no table. Rounding is allowed for in mass, bound, certain and ranks
     (`unmask.tables.lattice`):

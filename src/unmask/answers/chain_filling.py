@@ -84,7 +84,7 @@ class SearchedText:
     top: int
     blanks: list[Blank]
     readings: list[TextReading]
-    given: list[GivenAnswer]
+    answers: list[ReadAnswer]
     filled: FilledBlanks
     support: Tensor
 
@@ -93,9 +93,9 @@ class SearchedText:
         """Read a text (`cloze`, where its blanks were read already); what can be refused is refused before any pass."""
         blanks, readings = _read(model, text, grid, search.pieces, cloze)
         support = allowed_tokens(model, grid.alphabet)
-        given = [read_answer(model, blanks, answer) for answer in search.answers or ()]
+        answers = [read_answer(model, blanks, answer) for answer in search.answers or ()]
         gold, known = readings[0].cloze.gold or (), set(support.tolist())
-        named = [*((f"answer {g.answer!r}", g.parts) for g in given), ("target", tuple((i,) for i in gold))]
+        named = [*((f"answer {g.answer!r}", g.parts) for g in answers), ("target", tuple((i,) for i in gold))]
         for name, parts in named:
             for token in [i for part in parts for i in part if i not in known]:
                 raise InputError(
@@ -107,7 +107,7 @@ class SearchedText:
         for name, parts in named if grid.targets is not None else named[:-1]:
             if why := filled.outside(parts):
                 raise InputError(f"the {name} {why}: leave it out, or loosen the constraints")
-        return cls(model, text, search, top, blanks, readings, given, filled, support)
+        return cls(model, text, search, top, blanks, readings, answers, filled, support)
 
     @property
     def cloze(self) -> Cloze:
@@ -120,11 +120,11 @@ class SearchedText:
         conditionals = Conditionals(self.model, self.support)
         weight = 1 / len(readings)
         number = {reading.lengths: n for n, reading in enumerate(readings)}
-        inside = [(number[answer.lengths], *answer.tokens) for answer in self.given if answer.lengths in number]
+        inside = [(number[answer.lengths], *answer.tokens) for answer in self.answers if answer.lengths in number]
         gold = readings[0].cloze.gold
         gold = None if gold and filled.outside([(i,) for i in gold]) else gold
         variants = [Variant(reading.cloze, weight, filled.allowed(reading)) for reading in readings]
-        found = search_fillings(
+        result = search_fillings(
             conditionals,
             variants,
             top=self.top,
@@ -136,28 +136,28 @@ class SearchedText:
             rounding=Rounding.of(self.model.dtype),
             progress=progress,
         )
-        spelled = _Spelled(filled, found, self._other_spellings, sum(_size(variant, len(self.support)) for variant in variants))
+        spelled = _Spelled(filled, result, self._other_spellings, sum(_size(variant, len(self.support)) for variant in variants))
         shown = [group for group in spelled.groups if _log_sum(group) > float("-inf") or group[0].tokens == gold]
-        if not shown and found.stopped == "asked":
+        if not shown and result.stopped == "asked":
             raise Enough
         if not shown:
-            raise InputError(f"no filling within the constraints was found in {found.passes:,} passes: loosen them, or give more")
+            raise InputError(f"no filling within the constraints was found in {result.passes:,} passes: loosen them")
         best = shown[: self.top]
         last = [group for group in shown[self.top :] if gold and group[0].tokens == gold]
         scored = [
             spelled.answer(answer, (number[answer.lengths], *answer.tokens))
             if answer.lengths in number
             else _wider(conditionals, self.model, self.text, answer, weight)
-            for answer in self.given
+            for answer in self.answers
         ]
         scored.sort(key=lambda answer: -answer.log_prob)
         most = scored[0].log_prob if scored else 0.0
         seen = [
-            ReadingSeen(reading.lengths, weight, found.mass_of([f for f in found.fillings if f.variant == n]))
+            ReadingSeen(reading.lengths, weight, result.mass_of([f for f in result.fillings if f.variant == n]))
             for n, reading in enumerate(readings)
         ]
         completions = [spelled.completion(group) for group in [*best, *last]]
-        certain = min(found.certain_among([group[0] for group in shown]), len(best))
+        certain = min(result.certain_among([group[0] for group in shown]), len(best))
         return Filling(
             text=self.text,
             model=self.model,
@@ -166,12 +166,12 @@ class SearchedText:
             best=completions,
             answers=[replace(one, odds=1.0 if one.log_prob == most else exp(one.log_prob - most)) for one in scored],
             readings=seen,
-            mass=found.mass,
-            bound=found.bound,
+            mass=result.mass,
+            bound=result.bound,
             certain=certain,
             passes=conditionals.passes,
-            stopped=found.stopped,
-            exact=found.exact,
+            stopped=result.stopped,
+            exact=result.exact,
             words=filled.words > 0,
             alphabet=len(self.support) < len(self.model.regular_ids),
         )
@@ -205,11 +205,11 @@ class _Spelled:
     `groups`: the highest sum first; in each, the tokenizer's own spelling first where it was found.
     """
 
-    def __init__(self, filled: FilledBlanks, found: ChainSearch, others: Also, size: int) -> None:
-        self.filled, self.found, self.others, self.size = filled, found, others, size
-        self.states = {(f.variant, *f.tokens) for f in found.fillings}
+    def __init__(self, filled: FilledBlanks, result: ChainSearch, others: Also, size: int) -> None:
+        self.filled, self.result, self.others, self.size = filled, result, others, size
+        self.states = {(f.variant, *f.tokens) for f in result.fillings}
         by_key: dict[tuple[object, ...], list[ScoredFilling]] = {}
-        for f in found.fillings:
+        for f in result.fillings:
             by_key.setdefault(self._key((f.variant, *f.tokens)), []).append(f)
         for group in by_key.values():
             if len(group) > 1:
@@ -224,7 +224,7 @@ class _Spelled:
         parts = tuple(filled.spelled(b, ids) for b, ids in enumerate(reading.parts(first.tokens)))
         return replace(plain, parts=parts, standard_error=first.standard_error)
 
-    def answer(self, answer: GivenAnswer, state: State) -> ScoredAnswer:
+    def answer(self, answer: ReadAnswer, state: State) -> ScoredAnswer:
         """An answer that is a filling of the text as written."""
         mine = self.by_key[self._key(state)]
         log_prob, cloze = _log_sum(mine), self.filled.readings[state[0]].cloze
@@ -233,15 +233,15 @@ class _Spelled:
 
     def _rank(self, mine: Sequence[ScoredFilling]) -> tuple[int, int] | None:
         """Its place among all fillings; of one [WORD], among all words with all their spellings."""
-        if not self.found.exact:
+        if not self.result.exact:
             return None
         others = [self._known(group) for group in self.groups if group is not mine]
-        bound = 1.0 if self.filled.words == 1 else self.found.bound
-        return rank_bounds(self._known(mine), others, bound, 1 - self.found.mass, self.size)
+        bound = 1.0 if self.filled.words == 1 else self.result.bound
+        return rank_bounds(self._known(mine), others, bound, 1 - self.result.mass, self.size)
 
     def _known(self, group: Sequence[ScoredFilling]) -> Known:
         spellings = self.others((group[0].variant, *group[0].tokens))
-        low, high = log_sum(map(self.found.low, group)), log_sum(map(self.found.high, group))
+        low, high = log_sum(map(self.result.low, group)), log_sum(map(self.result.high, group))
         return Known(low, min(high, 0.0), not self.states.issuperset(spellings))
 
     def _key(self, state: State) -> tuple[object, ...]:
@@ -251,7 +251,7 @@ class _Spelled:
         return tuple(self.filled.spelled(b, ids) if kinds[b] == "word" else ids for b, ids in enumerate(parts))
 
 
-def _wider(conditionals: Conditionals, model: MaskedLM, text: str, answer: GivenAnswer, weight: float) -> ScoredAnswer:
+def _wider(conditionals: Conditionals, model: MaskedLM, text: str, answer: ReadAnswer, weight: float) -> ScoredAnswer:
     """An answer with more tokens than the blanks: with as many masks as it has tokens."""
     cloze = reading_with(model.words, text, answer.lengths).cloze
     if len(cloze.block) != len(answer.tokens):
@@ -274,7 +274,7 @@ def _size(variant: Variant, support: int) -> int:
 
 
 @dataclass(frozen=True)
-class GivenAnswer:
+class ReadAnswer:
     """An answer as the user wrote it, and the tokens of each blank."""
 
     answer: str
@@ -289,7 +289,7 @@ class GivenAnswer:
         return tuple(i for part in self.parts for i in part)
 
 
-def read_answer(model: MaskedLM, blanks: Sequence[Blank], answer: str) -> GivenAnswer:
+def read_answer(model: MaskedLM, blanks: Sequence[Blank], answer: str) -> ReadAnswer:
     """The tokens of an answer, blank by blank."""
     if not answer.strip():
         raise InputError(f"the answer {answer!r} is empty: give what fills the blanks")
@@ -301,7 +301,7 @@ def read_answer(model: MaskedLM, blanks: Sequence[Blank], answer: str) -> GivenA
                 f"the answer {answer!r} has {len(ids)} tokens {model.decode(ids)} at blank {b + 1}, "
                 f"which takes {blank.least} to {blank.most}: {what}"
             )
-    return GivenAnswer(answer, tuple(tuple(ids) for ids in parts))
+    return ReadAnswer(answer, tuple(tuple(ids) for ids in parts))
 
 
 def _parts(model: MaskedLM, blanks: Sequence[Blank], answer: str) -> list[list[int]]:

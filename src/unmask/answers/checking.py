@@ -263,7 +263,7 @@ class OnTexts:
     """Figures of a model on the user's texts.
 
     texts, tokens     how many were read; tokens without start and end
-    refused           texts that could not be read, and `why` the first of them
+    refused, why      texts that could not be read, and why the first of them
     too_long          texts with more tokens than the model takes
     unknown           share of tokens that the model does not know
     positions         how many were masked, one at a time

@@ -80,13 +80,11 @@ class Description(Result):
 class Comparison(Result):
     """The joints of all constructions over the same tables, and what can be said of each.
 
-    text        as it was given
-    joints      one joint per construction, by name
-    ranked_by   the construction whose most probable fillings are shown
-    model       the model that was asked
-    cloze       the text as token ids, and where its blanks are
-    support     the tokens allowed in a blank, for the chain rule over all orders
-    top         how many completions it has
+    text, model      as they were given
+    joints           one joint per construction, by name
+    ranked_by, top   the construction whose most probable fillings are shown, and how many
+    cloze            the text as token ids, and where its blanks are
+    support          the tokens allowed in a blank, for the chain rule over all orders
 
     >>> found = unmask.compare("The [MASK] [MASK] at the casino.", joints="product,chain", candidates=32)
     >>> found.joints['product'].mutual_information() < found.joints['chain'].mutual_information()

@@ -182,14 +182,12 @@ def pair_cloze(cloze: Cloze, a: int, b: int, others: Others) -> Cloze:
 class Dependence(Result):
     """The mutual information of every pair of positions of a text, in nats; see the module's text.
 
-    text          as it was given
-    tokens        the token at each position: a token of the text, or [MASK] at a blank
+    text, tokens  as it was given, and the token at each position: a token of the text, or [MASK] at a blank
     positions     where, in tokens of the model, its start token being 0
     matrix        k x k, symmetric, zero on the diagonal; NaN for pairs left when the model raised `Enough`
     mass          k x k: share of the pair's product joint that lies in the candidate sets
     construction  how the joint of each pair was derived
-    candidates    how many tokens of each position were considered
-    passes        forward passes in all
+    candidates    how many tokens of each position were considered; `passes`: forward passes in all
     others        the other positions while a pair is measured: "masked" or "text"
 
     >>> found = unmask.dependence("The [MASK] [MASK] at the casino.", candidates=16)

@@ -122,8 +122,8 @@ class Joint:
             whole = not (ids.is_floating_point() or ids.is_complex() or ids.dtype == torch.bool)
             if whole and ids.dim() and ids.shape[-1] == self.sites:
                 return ids
-        given, k = checks.shown(values), self.sites
-        raise InputError(f"values {given} are not token ids of {k} blanks: give {k} whole numbers, or rows of {k}")
+        shown, k = checks.shown(values), self.sites
+        raise InputError(f"values {shown} are not token ids of {k} blanks: give {k} whole numbers, or rows of {k}")
 
     def _places(self, rows: Tensor) -> tuple[tuple[Tensor, ...], Tensor]:
         places, known = [], torch.ones(len(rows), dtype=torch.bool, device=rows.device)

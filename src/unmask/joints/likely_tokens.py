@@ -259,7 +259,7 @@ class _Flows:
     and with the elasticity e = d log scale / d log m = beta (1 - kappa scale) of either scale
 
         - d (in - out) / d log u  =  k scale_u e_u in + (1 - k scale_u e_u) out
-          d (in - out) / d log v  =  p alpha kept_v scale_v + e_v k ( scale_u in + q scale_v (1 - kappa scale_u) u ) :
+          d (in - out) / d log v  =  p alpha own_weight_v scale_v + e_v k ( scale_u in + q scale_v (1 - kappa scale_u) u ) :
 
     all terms are positive, as in a matrix of rates.
     """
@@ -293,7 +293,7 @@ class _Flows:
         share = self.k * (own.scale * own.elasticity)[:, :, None]
         by_own = (cells_out + share * (cells_in - cells_out)).sum(2) + self.end
         through = own_scale * cells_in + (1 - own.kappa * own.scale)[:, :, None] * other_scale * back
-        direct = self.p * (other.alpha * other.kept * other.scale)[:, None, :]
+        direct = self.p * (other.alpha * other.own_weight * other.scale)[:, None, :]
         return by_own, direct + other.elasticity[:, None, :] * self.k * through
 
 

@@ -127,14 +127,14 @@ PUBLISHED_STEPS = "arnold_gokhale"  # The construction that the paper stops afte
 FORMS = (*CONSTRUCTIONS, "family:ALPHA,LAMBDA")  # All that `named` understands, for help texts and errors
 
 
-def named(given: object, argument: str = "construction") -> Construction:
+def named(name: object, argument: str = "construction") -> Construction:
     """The construction of that name; `argument` is what the caller's argument is called."""
-    if isinstance(given, str) and given.startswith("family:"):
-        values = numbers(argument, given.removeprefix("family:"), float)
+    if isinstance(name, str) and name.startswith("family:"):
+        values = numbers(argument, name.removeprefix("family:"), float)
         if len(values) > 2:
-            raise InputError(f"{argument} {given!r} has {len(values)} numbers: give one or two, such as family:0.5,0.25")
+            raise InputError(f"{argument} {name!r} has {len(values)} numbers: give one or two, such as family:0.5,0.25")
         return member(*values)
-    return CONSTRUCTIONS[one_of(argument, given, FORMS)]
+    return CONSTRUCTIONS[one_of(argument, name, FORMS)]
 
 
 def member(alpha: float, restart: float = 0.0) -> Construction:

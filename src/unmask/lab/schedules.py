@@ -132,22 +132,19 @@ def schedule_cost(entropies: Entropies, schedule: Grouping) -> list[float]:
     return [entropies.total_correlation(group, before) for group, before in zip(schedule, drawn, strict=True)]
 
 
-def extreme_schedule(model: LabModel, steps: int, worst: bool = False) -> tuple[float, Grouping]:
-    """The schedule of even groups with the least (or greatest) KL(p || q), by dynamic programming over what is drawn."""
-    sites, sign = model.space.sites, -1.0 if worst else 1.0
-    entropies = Entropies(model)
+def best_schedule(model: LabModel, steps: int) -> tuple[float, Grouping]:
+    """The schedule of even groups with the least KL(p || q), by dynamic programming over what is drawn."""
+    sites, entropies = model.space.sites, Entropies(model)
     best: dict[frozenset[int], tuple[float, Grouping]] = {frozenset(): (0.0, ())}
     for size in even_sizes(sites, steps):
         reached: dict[frozenset[int], tuple[float, Grouping]] = {}
         for drawn, (cost, path) in best.items():
             for group in combinations([i for i in range(sites) if i not in drawn], size):
-                total = cost + sign * entropies.total_correlation(group, drawn)
-                key = drawn.union(group)
+                total, key = cost + entropies.total_correlation(group, drawn), drawn.union(group)
                 if key not in reached or total < reached[key][0]:
                     reached[key] = (total, (*path, group))
         best = reached
-    cost, schedule = best[frozenset(range(sites))]
-    return sign * cost, schedule
+    return best[frozenset(range(sites))]
 
 
 @dataclass(frozen=True)

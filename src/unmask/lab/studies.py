@@ -402,11 +402,10 @@ def dictionary(
         ],
         Table(
             f"{model.describe()}: sampling (left) and learning (right) with the same masks",
-            ("masks", "gap", "1/gap", "t_mix", "samples, worst direction", "samples, mean direction", "AT constant ≥"),
-            [["-" if number is None else number for number in list(row.values())[:-1]] for row in rows],
+            ("masks", "gap", "1/gap", "t_mix", "samples, worst direction", "samples, mean direction"),
+            [list(row.values())[:-1] for row in rows],
             "t_mix: steps until the sampler is within 1/4 of its law in total variation, from any start. Samples: multiples "
-            "of what maximum likelihood needs; in the worst direction at most 1/gap. AT: approximate tensorisation of "
-            "entropy, 1/gap for errors of any size; the largest ratio of a search. Adaptive masks prefer improbable tokens.",
+            "of what maximum likelihood needs; in the worst direction at most 1/gap. Adaptive masks prefer improbable tokens.",
         ),
         lambda: _draw_dictionary(rows[:-1], sizes, sweep),
         {
@@ -433,7 +432,6 @@ def _both_sides(model: LabModel, law: MaskLaw) -> dict[str, Any]:
         "mixing_time": dynamics.mixing_time(chain, model.p),
         "worst_cost": estimation.worst_cost(covariance, fisher),
         "mean_cost": estimation.mean_cost(covariance, fisher),
-        "tensorisation": None if law.adaptive else dynamics.tensorisation_constant(model, law),
         "identity_error": max(abs(float(a) - b) for a, b in zip(information.diagonal(), forms, strict=True)),
     }
 
@@ -864,8 +862,8 @@ def schedule(model: SpinModel = PATH, *, out: Out = None, progress: Watch = None
         ],
         Table(
             f"{model.describe()}: KL(p‖sampler) in nats, by number of parallel steps",
-            ("steps", *FIXED, "worst possible"),
-            [(row["steps"], *(without_rounding(row[name]) for name in (*FIXED, "worst possible"))) for row in rows],
+            ("steps", *FIXED),
+            [(row["steps"], *(without_rounding(row[name]) for name in FIXED)) for row in rows],
             f"Exact conditionals at every step; even groups. Random order: mean of {ORDERS}.",
         ),
         lambda: _draw_schedule(rows, sites, entropy),
@@ -885,7 +883,7 @@ def _schedules(model: LabModel, steps: int, generator: np.random.Generator) -> d
     costs = {name: sum(schedules.schedule_cost(entropies, groups)) for name, groups in fixed.items()}
     divergences = {name: schedules.kl(model.p, schedules.unmasking_law(model, groups)) for name, groups in fixed.items()}
     shuffled = [schedules.shuffled(sites, steps, generator) for _ in range(ORDERS)]
-    best, groups = schedules.extreme_schedule(model, steps)
+    best, groups = schedules.best_schedule(model, steps)
     surest, redrawn = schedules.greedy_law(model, steps, "sure token"), schedules.mask_predict_law(model, steps)
     return {
         "steps": steps,
@@ -893,7 +891,6 @@ def _schedules(model: LabModel, steps: int, generator: np.random.Generator) -> d
         "random order": float(np.mean([sum(schedules.schedule_cost(entropies, order)) for order in shuffled])),
         "surest sites first": schedules.kl(model.p, schedules.greedy_law(model, steps, "sure site")),
         "best possible": best,
-        "worst possible": schedules.extreme_schedule(model, steps, worst=True)[0],
         "best schedule": [list(group) for group in groups],
         f"KL, {SUREST}": schedules.kl(model.p, surest),
         f"entropy, {SUREST}": float(entr(surest).sum()),

@@ -55,17 +55,12 @@ class ConditionalModel(ABC):
         """Logits at position `predict` of the text `ids` with row i of `values` written at the positions `vary`.
 
         Yields (rows, logits of those rows) in order, in batches that fit the memory budget, so that a caller can keep what it
-        needs of each batch and drop the rest. By default one batch.
+        needs of each batch and drop the rest; it also checks for NaN, at the end, so that no batch waits for a GPU. By default
+        one batch.
         """
         rows = torch.tensor(ids, device=self.device).repeat(len(values), 1)
         rows[:, list(vary)] = values.to(self.device)
         yield slice(0, len(rows)), self.logits(rows, torch.full((len(rows), 1), predict, device=self.device))[:, 0]
-
-    def unchecked_substitutions(
-        self, ids: Sequence[int], vary: Sequence[int], values: Int[Tensor, "n v"], predict: int
-    ) -> Iterator[tuple[slice, Float[Tensor, "b V"]]]:
-        """`substitutions` for a caller that checks for NaN itself, so that the model need not wait for a GPU."""
-        return self.substitutions(ids, vary, values, predict)
 
     def rows_at_once(self, tokens: int, predicted: int) -> int | None:
         """The most rows that one call of the network takes, with `predicted` of `tokens` tokens predicted; None: no limit."""

@@ -222,13 +222,7 @@ class MaskedLM(ConditionalModel):
     def substitutions(
         self, ids: Sequence[int], vary: Sequence[int], values: Int[Tensor, "n v"], predict: int
     ) -> Iterator[tuple[slice, Float[Tensor, "b V"]]]:
-        """Logits at `predict` of `ids` with row i of `values` at the positions `vary`, in batches and in order."""
-        return self._finite(self.unchecked_substitutions(ids, vary, values, predict))
-
-    def unchecked_substitutions(
-        self, ids: Sequence[int], vary: Sequence[int], values: Int[Tensor, "n v"], predict: int
-    ) -> Iterator[tuple[slice, Float[Tensor, "b V"]]]:
-        """`substitutions` without the check for NaN, which waits for the GPU."""
+        """Logits at `predict` of `ids` with row i of `values` at the positions `vary`, in batches and in order; maybe NaN."""
         refuse_too_long(len(ids), self.max_length)
         text, places = (torch.as_tensor(whole, dtype=torch.long, device=self.device) for whole in (ids, vary))
         values = values.to(self.device)

@@ -110,27 +110,26 @@ def create_app(
 
 
 def _add_answers(app: FastAPI, jobs: Jobs, questions: Questions, copies: Copies) -> None:
-    for name in QUESTIONS:
-        if name != SAMPLE:
-            _add_question(app, jobs, name, getattr(questions, name))
+    for name in [name for name in QUESTIONS if name != SAMPLE]:
+        _add_question(app, jobs, name, getattr(questions, name))
 
     def copying(name: str) -> Callable[..., Any]:
-        async def copy(asked: Any) -> dict[str, str]:
+        async def copy(body: Any) -> dict[str, str]:
             """The same question as a line of Python and as a command, which print its answer."""
-            values = asked.model_dump()
+            values = body.model_dump()
             if name == "fill" and questions.tabled(values):
                 return copies.of("compare", {**values, "top": None})
             return copies.of(name, questions.measured(values) if name == "dependence" else values)
 
-        copy.__annotations__["asked"], copy.__name__ = limits.request(name), f"{name}_copy"
+        copy.__annotations__["body"], copy.__name__ = limits.request(name), f"{name}_copy"
         return copy
 
     for name in COPIED:
         app.post(f"/api/{name}/copy")(copying(name))
 
-    async def sample(asked: Any, request: Request) -> StreamingResponse:
+    async def sample(body: Any, request: Request) -> StreamingResponse:
         """Chains as they run: events `job`, `begun`, `stepped` (every step of every chain), `swept`, then `end` or `error`."""
-        settings = await jobs.answer(request, lambda: questions.settings(asked.model_dump()))
+        settings = await jobs.answer(request, lambda: questions.settings(body.model_dump()))
 
         def work(emit: Emit) -> None:
             stopped = False
@@ -143,30 +142,30 @@ def _add_answers(app: FastAPI, jobs: Jobs, questions: Questions, copies: Copies)
 
         return jobs.stream(work)
 
-    sample.__annotations__["asked"] = limits.request(SAMPLE)
+    sample.__annotations__["body"] = limits.request(SAMPLE)
     app.post(f"/api/{SAMPLE}", responses=EVENTS, response_class=StreamingResponse)(sample)
 
 
 def _add_question(app: FastAPI, jobs: Jobs, name: str, method: Callable[..., Answer]) -> None:
     """The route of a question; one that reports progress is answered by events, too."""
 
-    async def route(asked: Any, request: Request) -> Response:
-        answer = await jobs.answer(request, lambda: method(asked.model_dump()))
+    async def route(body: Any, request: Request) -> Response:
+        answer = await jobs.answer(request, lambda: method(body.model_dump()))
         return Response(as_json(answer, indent=None), media_type="application/json")
 
-    async def events(asked: Any) -> StreamingResponse:
+    async def events(body: Any) -> StreamingResponse:
         """The same as events: `job` (id), `progress` (done, total, what), then `answer` or `error`."""
 
         def work(emit: Emit) -> None:
             def progress(done: int, total: int, what: str = "") -> None:
                 emit("progress", {"done": done, "total": total, "what": what})
 
-            emit("answer", method(asked.model_dump(), progress))
+            emit("answer", method(body.model_dump(), progress))
 
         return jobs.stream(work)
 
     verb = QUESTIONS[name].function
-    route.__annotations__["asked"] = events.__annotations__["asked"] = limits.request(name)
+    route.__annotations__["body"] = events.__annotations__["body"] = limits.request(name)
     route.__name__, route.__doc__ = name, method.__doc__ or f"{summary(verb)}\n\n{description(verb)}"
     app.post(f"/api/{name}")(route)
     if "progress" in signature(method).parameters:

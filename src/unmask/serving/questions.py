@@ -73,13 +73,13 @@ class Questions:
         function = getattr(unmask, verb)
         return function(**arguments(function, _given(values)), model=self.model, **more)
 
-    def words(self, asked: Values) -> Answer:
+    def words(self, request: Values) -> Answer:
         """The words of a text as the tokenizer cuts it, how many tokens each is, and the blanks that were typed.
 
         Of a model of single letters, headers of FASTA and spaces are left out, and small letters are read as capitals if the
         model knows only those: `text` is the text as it is read.
         """
-        text, words, end = self.sequence(asked["text"]), [], 0
+        text, words, end = self.sequence(request["text"]), [], 0
         for typed in self._typed.finditer(text):
             words += self._words(text[end : typed.start()], end)
             start, end = typed.span()
@@ -119,21 +119,21 @@ class Questions:
             words.append({**shown, "blank": None, "known": unknown not in [tokens.ids[t] for t in own]})
         return words
 
-    def plan(self, asked: Values) -> Answer:
+    def plan(self, request: Values) -> Answer:
         """What `fill` will compute of the same request: by which joint, over how many tokens, and what else may be chosen.
 
         joints and sizes are the choices that would not be refused: value, label, and for joints their meaning.
         """
-        searched, cloze = self._reads(asked)
-        blanks, lengths = self._blanks(asked["text"]), searched and cloze is None
+        searched, cloze = self._reads(request)
+        blanks, lengths = self._blanks(request["text"]), searched and cloze is None
         if blanks == 1 and not lengths:
             return {"joint": None, "joints": [["", "the model’s own conditional", ""]], "sizes": [], "meaning": "", "first": None}
-        name = SEARCHED if searched else named(asked["joint"] or DEFAULT, "joint").name
-        usual = SEARCHED if lengths or self._reads({**asked, "joint": None})[0] else DEFAULT
+        name = SEARCHED if searched else named(request["joint"] or DEFAULT, "joint").name
+        usual = SEARCHED if lengths or self._reads({**request, "joint": None})[0] else DEFAULT
         label = "chain rule over all orders" if usual == SEARCHED else named(usual).label
         joints = [["", f"{label} (default)", named(usual).meaning]]
         sizes = [["auto", "the whole vocabulary, searched" if searched else "as many as take seconds"]]
-        vocabulary, free = len(self.model.regular_ids), asked["candidates"] is None and not asked["exact"] and not searched
+        vocabulary, free = len(self.model.regular_ids), request["candidates"] is None and not request["exact"] and not searched
         if not lengths:
             joints += [[one.name, one.label, one.meaning] for one in CONSTRUCTIONS.values()]
             fits = [n for n in (*SIZES, vocabulary) if n <= vocabulary and pass_count([n] * blanks) <= limits.MOST_PASSES]
@@ -141,76 +141,76 @@ class Questions:
         first = QUICK if blanks == 2 and free and QUICK < vocabulary else None
         return {"joint": name, "joints": joints, "sizes": sizes, "meaning": named(name).meaning, "first": first}
 
-    def _reads(self, asked: Values) -> tuple[bool, Cloze | None]:
+    def _reads(self, request: Values) -> tuple[bool, Cloze | None]:
         """Whether the fillings of a text are searched, and its blanks, where their lengths are known."""
-        grid = Grid(targets=asked.get("targets"), candidates=asked["candidates"], exact=asked["exact"])
-        joint = None if asked["joint"] is None else named(asked["joint"], "joint").name
-        searched, cloze = searches(self.model, asked["text"], joint, grid, Search())
-        return searched, cloze if searched else cloze or self.model.cloze(asked["text"], targets=grid.targets)
+        grid = Grid(targets=request.get("targets"), candidates=request["candidates"], exact=request["exact"])
+        joint = None if request["joint"] is None else named(request["joint"], "joint").name
+        searched, cloze = searches(self.model, request["text"], joint, grid, Search())
+        return searched, cloze if searched else cloze or self.model.cloze(request["text"], targets=grid.targets)
 
     def _blanks(self, text: str) -> int:
         count = len(self._typed.findall(text))
         limits.refuse_more(count, limits.MOST_BLANKS, "the text has {} blanks", f"blank fewer {self.noun}s")
         return count
 
-    def tabled(self, asked: Values) -> bool:
+    def tabled(self, request: Values) -> bool:
         """Whether the joint of the blanks is a table, which `unmask.compare` prints with every construction."""
-        searched, cloze = self._reads(asked)
+        searched, cloze = self._reads(request)
         return not searched and cloze is not None and len(cloze.block) > 1
 
-    def fill(self, asked: Values, progress: Progress | None = None) -> Answer:
+    def fill(self, request: Values, progress: Progress | None = None) -> Answer:
         """The blanks of a text, as `unmask.fill`: the best completions under a joint.
 
         Of two blanks or more over a table also every construction (of an exact joint, the chosen one and the product), and of two
         blanks the map, with a token pinned if asked. The targets are on it, and among the completions.
         """
-        blanks = self._blanks(asked["text"])
-        searched, cloze = self._reads(asked)
+        blanks = self._blanks(request["text"])
+        searched, cloze = self._reads(request)
         if not searched and cloze is not None and len(cloze.block) > 1:
-            return self._compared(asked, cloze, progress)
-        if asked["pin"]:
+            return self._compared(request, cloze, progress)
+        if request["pin"]:
             raise InputError("a token is pinned in one of two blanks, and the text does not have two: unpin it")
-        verb = {name: asked[name] for name in ("text", "joint", "candidates", "exact", "top", "targets")}
+        verb = {name: request[name] for name in ("text", "joint", "candidates", "exact", "top", "targets")}
         filling = self._result("fill", verb, progress=progress)
         more: Answer = {"blanks": blanks, "map": None, "constructions": [], "beside": searched and cloze is not None, "note": ""}
         more["summary"] = _plainly(filling.summary) if searched else "What the model itself expects there."
         return {"warning": "", **filling.to_dict(), **more, "completions": _completions(filling)}
 
-    def _compared(self, asked: Values, cloze: Cloze, progress: Progress | None) -> Answer:
-        name = named(asked["joint"] or DEFAULT, "joint").name
-        compared = self._comparison(asked, name, cloze, progress)
+    def _compared(self, request: Values, cloze: Cloze, progress: Progress | None) -> Answer:
+        name = named(request["joint"] or DEFAULT, "joint").name
+        compared = self._comparison(request, name, cloze, progress)
         described = [
             {"name": one, "label": named(one).label, "best": _completions(_filling(compared, one, 1))[0], **_given(vars(row))}
             for one, row in compared.descriptions.items()
         ]
-        joint, pin = compared.joints[name], asked["pin"]
+        joint, pin = compared.joints[name], request["pin"]
         if pin and joint.sites != 2:
             raise InputError(f"a token is pinned in one of two blanks, and the text has {joint.sites}: unpin it")
         pinned = (pin["blank"], pin["token"]) if pin else None
-        cells = len(self.model.regular_ids) if len(self.model.regular_ids) <= SMALL else asked["cells"]
+        cells = len(self.model.regular_ids) if len(self.model.regular_ids) <= SMALL else request["cells"]
         sizes, held = " × ".join(f"{n:,}" for n in joint.shape), percent_at_least(compared.candidates_mass)
         note = f"{sizes} tokens considered; they hold {held} of the independent blanks’ mass, and every number is given that"
         return {
-            **{"text": compared.text, "joint": name, "shape": list(joint.shape), "exact": asked["exact"], "beside": True},
+            **{"text": compared.text, "joint": name, "shape": list(joint.shape), "exact": request["exact"], "beside": True},
             **{"candidates_mass": compared.candidates_mass, "compatibility": compared.compatibility, "blanks": joint.sites},
             "summary": dependence_in_words(joint, compared.compatibility),
             "note": f"{note} the blanks lie among them.",
             "warning": not_converged(compared.joints.values()) or "",
             "constructions": described,
-            "completions": _completions(_filling(compared, name, asked["top"])),
+            "completions": _completions(_filling(compared, name, request["top"])),
             "map": pair_map(joint, compared.joints[INDEPENDENT], cells, pinned, cloze.gold) if joint.sites == 2 else None,
         }
 
-    def _comparison(self, asked: Values, name: str, cloze: Cloze, progress: Progress | None) -> Comparison:
-        names = [*CONSTRUCTIONS] if not asked["exact"] else [INDEPENDENT]
+    def _comparison(self, request: Values, name: str, cloze: Cloze, progress: Progress | None) -> Comparison:
+        names = [*CONSTRUCTIONS] if not request["exact"] else [INDEPENDENT]
         names += [name] if name not in names else []
-        candidates = self._candidates(cloze, asked)
-        key = (asked["text"], cloze.block, cloze.gold, candidates, asked["exact"], *names)
+        candidates = self._candidates(cloze, request)
+        key = (request["text"], cloze.block, cloze.gold, candidates, request["exact"], *names)
         with self._lock:
             if key in self._cache:
                 self._cache.move_to_end(key)
                 return self._cache[key]
-        values = {**{own: asked[own] for own in ("text", "exact", "targets")}, "joints": names, "joint": name}
+        values = {**{own: request[own] for own in ("text", "exact", "targets")}, "joints": names, "joint": name}
         values["candidates"] = candidates
         compared: Comparison = self._result("compare", values, progress=progress)
         with self._lock:
@@ -219,28 +219,28 @@ class Questions:
                 self._cache.popitem(last=False)
         return compared
 
-    def _candidates(self, cloze: Cloze, asked: Values) -> int | None:
+    def _candidates(self, cloze: Cloze, request: Values) -> int | None:
         """The candidates of each blank as the verb will be given them; refuses a joint that is too large to be served."""
-        plan = plan_candidates(self.model, cloze, asked["candidates"], asked["exact"], force=True)
+        plan = plan_candidates(self.model, cloze, request["candidates"], request["exact"], force=True)
         what = f"{len(plan.sizes)} blanks of {plan.size:,} candidates take {{}} passes"
         limits.refuse_more(pass_count(plan.sizes), limits.MOST_PASSES, what, f"consider fewer {self.noun}s, or {COMMAND}")
-        return None if asked["exact"] else plan.size
+        return None if request["exact"] else plan.size
 
-    def measured(self, asked: Values) -> Answer:
+    def measured(self, request: Values) -> Answer:
         """A question of dependence as the verb takes it: of chosen words, whose tokens are blanks beside each other."""
-        values = {name: value for name, value in asked.items() if name != "chosen"}
-        if asked["chosen"]:
-            words = dict(enumerate(_by_word(self.model.words.tokens_of(asked["text"]))))
-            values |= {"positions": [t for n in asked["chosen"] for t in words.get(n, ())], "others": "masked"}
+        values = {name: value for name, value in request.items() if name != "chosen"}
+        if request["chosen"]:
+            words = dict(enumerate(_by_word(self.model.words.tokens_of(request["text"]))))
+            values |= {"positions": [t for n in request["chosen"] for t in words.get(n, ())], "others": "masked"}
         return values
 
-    def dependence(self, asked: Values, progress: Progress | None = None) -> Answer:
+    def dependence(self, request: Values, progress: Progress | None = None) -> Answer:
         """The mutual information of every pair of tokens, as `unmask.dependence`.
 
         pairs: those measured, strongest first; the first ones with the map, the sentence and the compatibility of the very joint
         that the number is of. `measured` of `count` pairs are there: fewer where the work was stopped.
         """
-        values, text, size = self.measured(asked), asked["text"], min(asked["candidates"], len(self.model.regular_ids))
+        values, text, size = self.measured(request), request["text"], min(request["candidates"], len(self.model.regular_ids))
         ids, places = self.model.words.encode(text), values.get("positions")
         tokens = len(places or ()) or ids.count(self.model.mask_id) or sum(i not in self.model.special_ids for i in ids)
         count = comb(tokens, 2)
@@ -257,7 +257,7 @@ class Questions:
         if progress:
             progress(0, 0, "choosing candidates")
         grid = (size, None, None, True)
-        (matrix,) = dependences([text], self.model, places, asked["joint"], values["others"], *grid, progress, look)
+        (matrix,) = dependences([text], self.model, places, request["joint"], values["others"], *grid, progress, look)
         stands = [ids[position] for position in matrix.positions] if self.model.mask_id not in ids else []
         pairs = [self._pair(matrix, i, j, value, joints.get((i, j)), stands) for i, j, value in matrix.pairs()]
         sizes = [n for n in PAIR_SIZES if count * pass_count([n] * 2) <= limits.MOST_PASSES]
@@ -300,18 +300,18 @@ class Questions:
         held = f"They hold {share} of the mass of a pair’s independent blanks.{doubt}"
         return f"{some}{matrix.candidates} {self.noun}s of each place were considered. {held} {passes}"
 
-    def mutants(self, asked: Values, progress: Progress | None = None) -> Answer:
-        residues, changes = len(set(asked["positions"])), asked["changes"]
+    def mutants(self, request: Values, progress: Progress | None = None) -> Answer:
+        residues, changes = len(set(request["positions"])), request["changes"]
         count = comb(residues, changes) * (len(self.model.regular_ids) - 1) ** changes
         what = f"{changes} changes among {residues} residues are {{}} mutants"
         limits.refuse_more(count, limits.MOST_MUTANTS, what, f"ask for fewer residues, or {COMMAND}")
-        scanned = self._result("mutants", asked, progress=progress)
+        scanned = self._result("mutants", request, progress=progress)
         places = {tuple(place for place, _ in made) for made in scanned.changes if len(made) == changes}
         counts = {"measured": len(places), "count": comb(residues, changes)}
         return {"wild_type": list(scanned.wild_type), **scanned.to_dict(), **counts}
 
-    def score(self, asked: Values, progress: Progress | None = None) -> Answer:
-        scores = self._result("score", {**asked, **self._orders(asked["score"]), "rows": "nested"}, progress=progress)
+    def score(self, request: Values, progress: Progress | None = None) -> Answer:
+        scores = self._result("score", {**request, **self._orders(request["score"]), "rows": "nested"}, progress=progress)
         compares = len(scores) == 2 and all(row["reason"] is None for row in scores.rows)
         return {**scores.to_dict(), "difference": scores.difference() if compares else None}
 
@@ -320,14 +320,14 @@ class Questions:
         over_orders = any(hasattr(SCORES[name], "exact_tokens") for name in names if name in SCORES)
         return {"exact_tokens": limits.MOST_EXACT_TOKENS} if over_orders else {}
 
-    def batch(self, asked: Values, progress: Progress | None = None) -> Answer:
+    def batch(self, request: Values, progress: Progress | None = None) -> Answer:
         """A list of texts, one per line, or a file (.csv, .tsv, .jsonl, .fasta), as one table.
 
         Texts with blanks are filled, minimal pairs (sentence_good and sentence_bad) are compared, and other texts are scored.
         """
-        with _file(asked["name"], asked["content"]) as path:
-            head = asked["content"].lstrip().partition("\n")[0]
-            options = {"score": asked["score"], **self._orders(asked["score"])}
+        with _file(request["name"], request["content"]) as path:
+            head = request["content"].lstrip().partition("\n")[0]
+            options = {"score": request["score"], **self._orders(request["score"])}
             if any(good in head and bad in head for good, bad in PAIRS):
                 count = sum(1 for _ in pairs_of(path))
                 limits.refuse_more(count, limits.MOST_ROWS, "the file has {} pairs", COMMAND)
@@ -347,7 +347,7 @@ class Questions:
                     progress(number, len(texts), "texts")
             return _table(rows, [f"{len(rows):,} texts with blanks, and the best completion of each."])
         scores = self._result("score", {"texts": texts, **options}, progress=progress)
-        rows = [{name: row[name] for name in ("text", *asked["score"], "reason")} for row in scores.rows]
+        rows = [{name: row[name] for name in ("text", *request["score"], "reason")} for row in scores.rows]
         return _table(rows, [f"{len(rows):,} texts."])
 
     def _filled(self, text: str) -> Answer:
@@ -358,13 +358,13 @@ class Questions:
             return {"text": text, "best": None, "log_prob": None, "reason": str(error)}
         return {"text": text, "best": best.text, "log_prob": best.log_prob, "reason": None}
 
-    def settings(self, asked: Values) -> SampleSettings:
+    def settings(self, request: Values) -> SampleSettings:
         """The settings of a run, checked before anything streams."""
-        free = len(self.model.cloze(asked["template"]).block)
-        what = f"{asked['chains']} chains of {asked['sweeps']} sweeps over {free} tokens are {{}} steps"
-        steps = asked["chains"] * asked["sweeps"] * free
+        free = len(self.model.cloze(request["template"]).block)
+        what = f"{request['chains']} chains of {request['sweeps']} sweeps over {free} tokens are {{}} steps"
+        steps = request["chains"] * request["sweeps"] * free
         limits.refuse_more(steps, limits.MOST_STEPS, what, f"ask for fewer chains or sweeps, or {COMMAND}")
-        function, values = unmask.sample, _given(asked)
+        function, values = unmask.sample, _given(request)
         values |= {"init": [values["init"]]} if "init" in values else {}
         annotations = hints(function)
         made = arguments(function, values)

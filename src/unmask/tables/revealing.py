@@ -53,14 +53,11 @@ class Conditionals:
         self.passes, self.planned, self.progress = 0, planned, progress
         self._outside = torch.empty(0, dtype=torch.long, device=model.device) if support is None else outside(model, support)
 
-    def log_q(self, rows: Int[Tensor, "n T"], positions: Int[Tensor, "n p"], targets: Int[Tensor, "n p"]) -> Float[Tensor, "n p"]:
-        """log q(targets | rows) at `positions`, in float64; equal rows with equal positions are passed once."""
-        return self.log_q_and_lost(rows, positions, targets)[0]
-
     def log_q_and_lost(
         self, rows: Int[Tensor, "n T"], positions: Int[Tensor, "n p"], targets: Int[Tensor, "n p"], distinct: bool = False
     ) -> tuple[Float[Tensor, "n p"], Float[Tensor, "n p"]]:
-        """The same, and how many nats the tokens outside the support take: over the whole vocabulary log q is lower by these.
+        """log q(targets | rows) at `positions`, in float64, and how many nats the tokens outside the support take: over the whole
+        vocabulary log q is lower by these. Equal rows with equal positions are passed once.
 
         `distinct`: all rows differ, so skip the search for equal ones.
         """

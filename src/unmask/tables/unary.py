@@ -78,22 +78,22 @@ class Axis:
 
 
 class Question:
-    """log q(x_t | x_given; the block's other positions masked), for all values of `given`: rows to ask, a table to fill.
+    """log q(x_t | x_revealed; the block's other positions masked), for all values of `revealed`: rows to ask, a table to fill.
 
     It is asked of several clozes of one length and with the same candidates; rows and tables of one come after those of another.
-    The tables have k axes; an axis that is neither t nor in `given` has size 1, and those of mass and total also at t.
+    The tables have k axes; an axis that is neither t nor in `revealed` has size 1, and those of mass and total also at t.
     """
 
-    def __init__(self, clozes: Sequence[Cloze], axes: tuple[Axis, ...], t: int, given: list[int], dtype: torch.dtype) -> None:
-        self.clozes, self.given = clozes, given
+    def __init__(self, clozes: Sequence[Cloze], axes: tuple[Axis, ...], t: int, revealed: list[int], dtype: torch.dtype) -> None:
+        self.clozes, self.revealed = clozes, revealed
         self.t, self.axis, self.tokens = t, axes[t], axes[t].tokens
         self.values = (
-            torch.cartesian_prod(*[axes[s].tokens for s in given]).reshape(-1, len(given))
-            if given
+            torch.cartesian_prod(*[axes[s].tokens for s in revealed]).reshape(-1, len(revealed))
+            if revealed
             else self.tokens.new_empty((1, 0))
         )
-        self.shape = [len(axes[s]) if s in given else 1 for s in range(len(axes))]
-        before = prod(len(axes[s]) for s in given if s < t)
+        self.shape = [len(axes[s]) if s in revealed else 1 for s in range(len(axes))]
+        before = prod(len(axes[s]) for s in revealed if s < t)
         shape = (len(clozes) * before, len(axes[t]), len(self.values) // before)
         self.log_q = torch.empty(shape, dtype=dtype, device=self.tokens.device)
         self.total = torch.empty(len(clozes) * len(self.values), dtype=dtype, device=self.tokens.device)
@@ -131,7 +131,7 @@ class Question:
     @cached_property
     def _places(self) -> tuple[Tensor, Tensor, Tensor]:
         device, blocks = self.tokens.device, [cloze.block for cloze in self.clozes]
-        vary = torch.tensor([[block[s] for s in self.given] for block in blocks], dtype=torch.long, device=device)
+        vary = torch.tensor([[block[s] for s in self.revealed] for block in blocks], dtype=torch.long, device=device)
         ids, predict = [cloze.ids for cloze in self.clozes], [[block[self.t]] for block in blocks]
         return torch.tensor(ids, device=device), vary, torch.tensor(predict, device=device)
 
@@ -156,8 +156,8 @@ def ask(model: ConditionalModel, questions: Sequence[Question]) -> Iterator[int]
         together = {id(question): question for question in small if several}
         for question in [question for question in group if id(question) not in together]:
             cloze = question.clozes[0]
-            vary, predict = [cloze.block[s] for s in question.given], cloze.block[question.t]
-            for rows, logits in model.unchecked_substitutions(cloze.ids, vary, question.values, predict):
+            vary, predict = [cloze.block[s] for s in question.revealed], cloze.block[question.t]
+            for rows, logits in model.substitutions(cloze.ids, vary, question.values, predict):
                 question.answer(rows, logits)
                 yield len(logits)
         for batch in cut(((question, len(question.total)) for question in together.values()), rows_at_once(model, length)):
@@ -376,9 +376,9 @@ def tables_of(
     every, regular = torch.arange(model.vocab_size), regular_tokens(model)
     known: dict[tuple[int, int], Axis] = {}
     axes: list[tuple[Axis, ...]] = []
-    for cloze, given, over in zip(clozes, candidates, supports or [None] * len(clozes), strict=True):
-        sets = given or [every] * len(cloze.block)
-        pairs = list(zip(sets, over or [regular if given else every] * len(sets), strict=True))
+    for cloze, own, over in zip(clozes, candidates, supports or [None] * len(clozes), strict=True):
+        sets = own or [every] * len(cloze.block)
+        pairs = list(zip(sets, over or [regular if own else every] * len(sets), strict=True))
         for c, s in pairs:
             if (id(c), id(s)) not in known:
                 known[id(c), id(s)] = Axis.of(model, c, s)
@@ -448,12 +448,12 @@ class _Blocks:
             masses += [held, -lost_nats(rows.double(), axis.outside, rows.double().logsumexp(-1))]
         self.masses = torch.stack(masses, 1)
 
-        def question(t: int, given: Iterable[int]) -> Question:
-            return Question(clozes, axes, t, list(given), logits.dtype)
+        def question(t: int, revealed: Iterable[int]) -> Question:
+            return Question(clozes, axes, t, list(revealed), logits.dtype)
 
         self.filled = [question(t, [s for s in range(k) if s != t]) for t in range(k)]
-        revealed = [given for size in range(1, k - 1) for given in combinations(range(k), size)]
-        self.between = {(given, t): question(t, given) for given in revealed for t in range(k) if t not in given}
+        sets = [some for size in range(1, k - 1) for some in combinations(range(k), size)]
+        self.between = {(some, t): question(t, some) for some in sets for t in range(k) if t not in some}
         self.questions = [*self.filled, *self.between.values()]
 
     def tables(self, masses: Iterator[float], label: Callable[[int], str]) -> Iterator[Tables]:

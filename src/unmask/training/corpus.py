@@ -6,11 +6,10 @@ by a hash of its text, so that a model meets single sentences and whole paragrap
 corpus. A sentence longer than L is a segment of its own; one longer than the model's limit is cut between words.
 
 A tokenizer and the tokens of a source are computed once: each has a folder in the user's cache, named by a fingerprint of all
-inputs, and appears there when it is whole. The other processes of a run find them there.
+inputs, and appears there when it is whole, also for the other processes of a run.
 
-A parallel corpus is two files, or two lists of texts, of which each line of the second translates the same line of the first.
-Both sides share one vocabulary. A pair becomes one segment, "[CLS] source [SEP] target [SEP]" (see `translation/pairs`); what
-is too long for its room is left out, with a warning, and so is a pair with an empty side.
+In a parallel corpus each line of the second file, or list, translates the same line of the first. Both share one vocabulary. A
+pair becomes one segment, "[CLS] source [SEP] target [SEP]" (`translation/pairs`); too long and empty ones are left out.
 """
 
 from __future__ import annotations
@@ -39,7 +38,7 @@ from unmask.runs.lines import numbered_lines, text_lines
 from unmask.runs.progress import Progress
 from unmask.training.packing import PackedRows, TokenPart, pack, validation_rows
 from unmask.training.recipe import Corpus, Side
-from unmask.training.settings import TrainSettings
+from unmask.training.settings import SEGMENTS, TrainSettings
 from unmask.translation.pairs import SHORTEST, SPECIAL, PairLayout
 
 SUFFIXES = (".txt", ".txt.xz", ".txt.gz", ".jsonl")
@@ -315,7 +314,8 @@ def prepare(
     progress: Progress | None = None,
 ) -> Prepared:
     """Tokenise and pack the sources, from the cache if possible; validation uses `valid`, else this share of the lines."""
-    cut = Segmentation(settings.segment_lengths, settings.max_length, 0.0 if valid else share)
+    lengths = (*(length for length in SEGMENTS if length < settings.max_length), settings.max_length)
+    cut = Segmentation(lengths, settings.max_length, 0.0 if valid else share)
     tokenizer = _tokenizer(tokenizer_path, sources, settings.vocab, cut, progress)
     train, parts, fingerprints = zip(*(tokenise(source, tokenizer, cut, progress) for source in sources), strict=True)
     if not any(part.tokens for part in train):

@@ -11,6 +11,7 @@ from __future__ import annotations
 import io
 import json
 import math
+import shutil
 import signal
 import time
 import warnings
@@ -407,7 +408,4 @@ class CheckpointFolder:
     def clear(self) -> None:
         """Remove all checkpoints (the run is finished and its model is written)."""
         with writing(self.folder):
-            for path in self.paths():
-                path.unlink()
-            if self.folder.is_dir() and not any(self.folder.iterdir()):
-                self.folder.rmdir()
+            shutil.rmtree(self.folder, ignore_errors=True)

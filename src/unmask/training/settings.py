@@ -101,11 +101,6 @@ class TrainSettings(Result):
             raise InputError(f"max_length {self.max_length} is not a multiple of 8: give one, for example {near}")
 
     @property
-    def segment_lengths(self) -> tuple[int, ...]:
-        """The lengths that lines are cut to, one drawn for each line."""
-        return (*(length for length in SEGMENTS if length < self.max_length), self.max_length)
-
-    @property
     def source_length(self) -> int:
         """Tokens of a source's room in a pair; 0 for plain text."""
         return self.max_length // 2 if self.parallel else 0
@@ -146,16 +141,6 @@ class Data:
         if self.device != "cuda" or self.tokens < 100_000:
             return "tiny"
         return "medium" if self.pairs else "small"
-
-    def epochs(self, causal: bool) -> float:
-        """How often to show the corpus."""
-        most = min(MANY_EPOCHS, TOKENS[self.device] / self.tokens)
-        return max(FEW_EPOCHS, most / 2 if causal else most)
-
-    def dropout(self, epochs: float, causal: bool) -> float:
-        """The share to drop in a run of this many epochs."""
-        share = 0.2 if epochs >= 20 else 0.1 if epochs >= 6 else 0.0
-        return round(share + 0.1, 1) if share and causal and self.pairs else share
 
 
 def _power_of_two(most: float, least: int) -> int:
@@ -200,12 +185,15 @@ def settle(
     plan = BatchPlan(packed, batch, settings.seed)
     processes.refuse_few_rows(plan.rows, packed.length)
     causal, own = settings.objective == "causal", options["init"] is None and not settings.steps
-    epochs = options["epochs"] or (data.epochs(causal) if own else FEW_EPOCHS)
+    most = min(MANY_EPOCHS, TOKENS[data.device] / data.tokens)
+    epochs = options["epochs"] or (max(FEW_EPOCHS, most / 2 if causal else most) if own else FEW_EPOCHS)
     least = LEAST_STEPS if own and options["epochs"] is None else 1
     steps = settings.steps or min(MOST_STEPS, max(least, round(epochs * plan.steps_per_epoch)))
     changes: dict[str, Any] = {}
     if own and options["dropout"] is None:
-        changes["dropout"] = data.dropout(steps / plan.steps_per_epoch, causal)
+        shown = steps / plan.steps_per_epoch
+        share = 0.2 if shown >= 20 else 0.1 if shown >= 6 else 0.0
+        changes["dropout"] = round(share + 0.1, 1) if share and causal and data.pairs else share
     if own and settings.parallel and not causal and options["mask_source"] is None:
         changes["mask_source"] = MASKED_SOURCE
     warmup = min(settings.warmup, max(1, steps // 10))

@@ -187,7 +187,7 @@ class Contexts:
         for revealed in alone:
             one, (predict,) = rows_of(revealed), self.sites_read[revealed]
             vary = [self.sites[site] for site in members(revealed)]
-            for rows, part in self.model.unchecked_substitutions(self.base, vary, one.values, self.sites[predict]):
+            for rows, part in self.model.substitutions(self.base, vary, one.values, self.sites[predict]):
                 one.read(rows, part.unsqueeze(1))
                 add(len(part))
 

@@ -85,14 +85,11 @@ def effects(joint: Joint, wild: Sequence[int]) -> dict[str, Tensor]:
 class Mutants(Result):
     """Mutants of a sequence and the model's numbers for each; the five numbers have one entry per mutant.
 
-    sequence      as it was given
-    wild_type     its tokens
-    alphabet      the tokens allowed at a position
+    sequence      as it was given; `wild_type`: its tokens; `alphabet`: the tokens allowed at a position
     joint         how the joint of the changed places was derived
     changes       for each mutant its (place, token) pairs, places counted from 1
     numbers       the five numbers of the module's text by name
-    top           how many are shown; all are there
-    by            the number by which they are ranked, largest first
+    top, by       how many are shown, of all that are there, and the number by which they are ranked, largest first
 
     >>> found = unmask.mutants("the cat sat", positions=[2], alphabet="cat,dog,man")
     >>> found.wild_type, len(found.changes)

@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from math import isfinite
 from typing import Any
@@ -238,10 +239,6 @@ def read_variants(
             if value is None:
                 missing.append(where)
                 continue
-            if not isfinite(value):
-                raise InputError(
-                    f"{column} {shown(row[column])} is not finite: give a number such as 7.5, or leave the cell empty"
-                )
             values.setdefault(read_variant(row[variant], parent, places), []).append(value)
         except InputError as error:
             bad.append(f"{where}: {error}")
@@ -308,10 +305,11 @@ def number(cell: str, column: str) -> float | None:
     text = cell.strip().lower()
     if text in MISSING:
         return None
-    try:
-        return TRUTH[text] if text in TRUTH else float(text.replace("_", " "))
-    except ValueError:
-        raise InputError(f"{column} {shown(cell)} is not a number: give one such as 7.5, or leave the cell empty") from None
+    with suppress(ValueError):
+        value = TRUTH[text] if text in TRUTH else float(text.replace("_", " "))
+        if isfinite(value):
+            return value
+    raise InputError(f"{column} {shown(cell)} is not a finite number: give one such as 7.5, or leave the cell empty")
 
 
 def _is_numeric(column: str, rows: Sequence[Row]) -> bool:

@@ -185,11 +185,11 @@ def are_letters(tokens: Collection[str]) -> bool:
     return bool(words) and all(len(token) == 1 and token != " " for token in words)
 
 
-def special_tokens(tokens: Collection[str], given: Mapping[str, str] | None = None) -> dict[str, str]:
+def special_tokens(tokens: Collection[str], names: Mapping[str, str] | None = None) -> dict[str, str]:
     """The special tokens of a vocabulary: those given by name (such as {"mask": "<mask>"}), else those that are spelled so."""
     known = set(tokens)
     spelled = {name: next((s for s in spellings if s in known), "") for name, spellings in SPELLINGS.items()}
-    named = {name: token for name, token in (spelled | dict(given or {})).items() if token}
+    named = {name: token for name, token in (spelled | dict(names or {})).items() if token}
     for name, token in named.items():
         if token not in known:
             raise ModelError(f"the {name} token {token!r} is not in the vocabulary file: name the one that is")
@@ -535,22 +535,13 @@ def config_to_save(max_length: int, causal: bool) -> dict[str, object]:
 
 
 class Spelling:
-    """The tokenizer of a model of pairs, used without special tokens."""
+    """The tokenizer of a folder of a model of pairs, used without special tokens."""
 
-    def __init__(self, folder: Path, core: Tokenizer) -> None:
-        self.folder, self.core = folder, core
-        self.special = core.get_vocab()
-        self.unknown = self.special.get(UNKNOWN)
-
-    @classmethod
-    def read(cls, folder: Path) -> Spelling:
-        """The tokenizer of a model folder."""
+    def __init__(self, folder: Path) -> None:
         if not folder.is_dir():
             raise InputError(f"model {str(folder)!r} is not a folder: give one of `unmask train --parallel`")
-        try:
-            return cls(folder, Tokenizer.from_file(str(folder / "tokenizer.json")))
-        except Exception as error:
-            raise InputError(f"no tokenizer.json that can be read in {str(folder)!r} ({error}): train the model again") from None
+        self.folder, self.core = folder, load_word_pieces(folder)
+        self.unknown = self.core.token_to_id(UNKNOWN)
 
     @cached_property
     def tokenizer(self) -> FolderTokenizer:
@@ -562,10 +553,5 @@ class Spelling:
         return [encoding.ids for encoding in self.core.encode_batch(list(texts), add_special_tokens=False)]
 
     def text(self, ids: Sequence[int]) -> str:
-        """The sentence that the ids spell."""
-        return joined(self.core.decode(list(ids)))
-
-
-def joined(text: str) -> str:
-    """The text without spaces inside words and quotation marks."""
-    return QUOTED.sub(r'"\1"', INSIDE_WORDS.sub(r"\1", text))
+        """The sentence that the ids spell, without spaces inside words and quotation marks."""
+        return QUOTED.sub(r'"\1"', INSIDE_WORDS.sub(r"\1", self.core.decode(list(ids))))
