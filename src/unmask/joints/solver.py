@@ -261,8 +261,7 @@ def _run(members: Members, runs: Acceleration, likely: LikelyTokens | None) -> l
     return [(1, likely.strips.share(block)) if likely else (0, 0.0) for block in range(len(members.blocks))]
 
 
-ROUNDING = {torch.float32: 2e-5, torch.float64: 1e-10}
-"""Total variation that the rounding of the sums may move marginals by."""
+ROUNDING = {torch.float32: 2e-5, torch.float64: 1e-10}  # Total variation that the rounding of the sums may move marginals by
 
 
 @dataclass(frozen=True)

@@ -51,8 +51,7 @@ from unmask.joints.rules import Stack, Tile, along, at, by_threads, contexts, ti
 from unmask.tables.unary import Tables
 
 Marginals = tuple[Tensor, ...]  # log mu_{-t} for each t in float64, with size 1 at axis t
-LOWEST = -1200.0
-"""The logarithm that a marginal of zero is given: that of a token which the model rules out in every context."""
+LOWEST = -1200.0  # The logarithm that a marginal of zero is given: that of a token which the model rules out in every context
 REACH = {torch.float32: 80.0, torch.float64: 600.0}
 """How far logarithms may lie from c, so that their powers are positive numbers."""
 

@@ -30,8 +30,7 @@ CPU_CACHE = 6 * 2**20
 GPU_TOKENS = 2**18
 """Tokens of a batch on a GPU: more gain nothing, and half as many leave a small model waiting for its launches."""
 HAS_TRITON = find_spec("triton") is not None
-TRITON_DEVICES = {"cuda"}
-"""Kinds of devices on which Triton's programs run; tests add the CPU, where Triton interprets them."""
+TRITON_DEVICES = {"cuda"}  # Kinds of devices on which Triton's programs run; tests add the CPU, where Triton interprets them
 
 
 @contextmanager

@@ -194,10 +194,8 @@ class Float32Output(nn.Linear):
 
 def widen_output(network: Any) -> None:
     """Give a half-precision network an output layer whose results are float32, if it has a plain linear one."""
-    output = network.get_output_embeddings()
-    if network.config.model_type in WEIGHT_READERS:
-        return
-    if isinstance(output, nn.Linear) and output.weight.dtype in HALF_TYPES:
+    output, plain = network.get_output_embeddings(), network.config.model_type not in WEIGHT_READERS
+    if plain and isinstance(output, nn.Linear) and output.weight.dtype in HALF_TYPES:
         network.set_output_embeddings(Float32Output.of(output))
 
 
@@ -290,11 +288,8 @@ class FunctionNetwork(nn.Module):
         if first is None:
             self.register_parameter("stand_in", nn.Parameter(logits.new_zeros(1), requires_grad=False))
         known = getattr(function, "config", None)
-        self.config = SimpleNamespace(
-            model_type="function",
-            hidden_size=getattr(known, "hidden_size", None) or 1024,
-            max_position_embeddings=getattr(known, "max_position_embeddings", None),
-        )
+        width, longest = (getattr(known, name, None) for name in ("hidden_size", "max_position_embeddings"))
+        self.config = SimpleNamespace(model_type="function", hidden_size=width or 1024, max_position_embeddings=longest)
         self.table = SimpleNamespace(weight=torch.empty((max(self.outputs, beyond), 1), device="meta"))
 
     @property

@@ -42,8 +42,7 @@ MAX_CELLS = 1_000_000_000
 """Beyond these a joint is refused unless asked for with force: hours on a CPU, and gigabytes for each table."""
 MOST_CANDIDATES = 10**7
 SPEED = {"cpu": 50e9, "cuda": 1e13}  # Multiplications per second of two ordinary cores, and of an ordinary GPU
-NEIGHBOURS = 64
-"""How many likely tokens of every other blank the second term of the score looks at; a slow model takes fewer."""
+NEIGHBOURS = 64  # How many likely tokens of every other blank the second term of the score looks at; a slow model takes fewer
 
 
 @dataclass(frozen=True)

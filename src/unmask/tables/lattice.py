@@ -241,8 +241,7 @@ def log_sum(log_probs: Iterable[float]) -> float:
 HIDDEN = -1
 State = tuple[int, ...]  # The number of the variant, then for each of its sites the token revealed, or HIDDEN
 MOST_LISTED = 256
-LEAST_LISTED = 8
-"""How many of the likeliest tokens of a hidden site become states of their own: default maximum, and minimum."""
+LEAST_LISTED = 8  # How many of the likeliest tokens of a hidden site become states of their own: default maximum, and minimum
 LEAST_FLOW = 1e-6  # Below this flow a state is not listed; it still counts in the bound, and in p(x)
 LEAST = 1e-300  # Stands in the bound for every probability above 0 that is smaller
 Numbers = NDArray[np.float64]

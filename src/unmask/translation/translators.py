@@ -100,8 +100,8 @@ class PairModel(PairTranslator):
     def load(cls, folder: Path, device: str = "auto", dtype: str = "auto") -> PairModel:
         """Read a folder; `device` and `dtype` are those of `MaskedLM.load`."""
         on, kind = resolve_device(device), resolve_dtype(dtype)
-        spelling = Spelling.read(folder)
-        layout, objective, corrects = read_layout(folder, spelling.special)
+        spelling = Spelling(folder)
+        layout, objective, corrects = read_layout(folder, spelling.core.get_vocab())
         if objective != "masked":
             raise InputError(f"model {str(folder)!r} is a causal model, which fills no blanks: give a masked one")
         network = load_network(Folder(str(folder)), on, kind)
@@ -281,7 +281,7 @@ class CausalPairs(PairTranslator):
     @classmethod
     def load(cls, folder: Path, device: str, dtype: str) -> CausalPairs:
         """Read a folder of `unmask train --parallel SOURCE TARGET --objective causal`."""
-        spelling = Spelling.read(folder)
+        spelling = Spelling(folder)
         layout, objective, _ = read_layout(folder, spelling.core.get_vocab())
         if objective != "causal":
             raise InputError(f"model {str(folder)!r} is a masked model: give one that was trained with --objective causal")

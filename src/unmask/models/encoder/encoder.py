@@ -27,10 +27,8 @@ from torch.nn import functional
 from unmask.models.encoder.layers import HALF_TYPES, Layer, Rotary, Stream, Turn
 
 logger = logging.getLogger(__name__)
-KEPT_IN_TRAINING = 1 - 0.15 * 0.8
-"""The share of tokens that token dropout kept in training, the same for all its models."""
-LARGEST_DIFFERENCE = 1e-3
-"""In log-probability, between the fast path and the forward pass; above it the fast path is given up."""
+KEPT_IN_TRAINING = 1 - 0.15 * 0.8  # The share of tokens that token dropout kept in training, the same for all its models
+LARGEST_DIFFERENCE = 1e-3  # In log-probability, between the fast path and the forward pass; above it the fast path is given up
 ROUNDING_UNITS = 32
 """The same in half precision: the expected difference, in units of rounding. Right paths are mostly a few units apart."""
 Turns = dict[Rotary | None, Turn | None]

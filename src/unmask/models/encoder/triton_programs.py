@@ -29,11 +29,9 @@ from unmask.models.encoder.layers import SHORT, Turn
 PROGRAM = {"TALL": 128, "WIDE": 256, "DEEP": 64, "TOGETHER": 8, "num_warps": 8, "num_stages": 3}
 """A tile has TALL x WIDE numbers, computed with DEEP terms of each at a time; TOGETHER lines of tiles go column by column, so
 that they find both factors near."""
-TILE = 64
-"""Queries of a program of attention in long texts, and keys that it takes at a time."""
+TILE = 64  # Queries of a program of attention in long texts, and keys that it takes at a time
 LOG2_E = 1.4426950408889634
-DIVISOR = 8
-"""Widths must be multiples of it, for lines to be loaded by their address."""
+DIVISOR = 8  # Widths must be multiples of it, for lines to be loaded by their address
 HOPPER = 9
 """The compute capability whose registers and memory the tiles are made for; elsewhere an activation is an operation by itself."""
 

@@ -185,7 +185,14 @@ def cloze_of(
             also = "blanks in the text" if blanks else "targets"
             raise InputError(f"positions {list(positions)} were given and {also} too: give one or the other")
         refuse_too_long(len(ids), max_length)
-        return _at_positions(words, ids, positions)
+        special, positions = set(words.special_ids), wholes("positions", positions)
+        for position in positions:
+            if not 0 <= position < len(ids):
+                numbered = f"its {len(ids)} tokens are numbered 0 to {len(ids) - 1}"
+                raise InputError(f"position {position} is outside the text: {numbered}")
+            if ids[position] in special:
+                raise InputError(f"position {position} is the special token {words.token(ids[position])}: choose one of a word")
+        return blanked(ids, positions, words.mask_id)
     if not blanks:
         raise InputError(no_blank(text))
     _refuse_other_masks(words, text)
@@ -198,18 +205,6 @@ def cloze_of(
     refuse_too_long(len(widened), max_length)
     block = [t for t, token in enumerate(widened) if token == words.mask_id]
     return Cloze(tuple(widened), tuple(block), tuple(i for word in filling for i in word))
-
-
-def _at_positions(words: TextTokenizer, ids: list[int], positions: Sequence[int]) -> Cloze:
-    special = set(words.special_ids)
-    positions = wholes("positions", positions)
-    for position in positions:
-        if not 0 <= position < len(ids):
-            raise InputError(f"position {position} is outside the text: its {len(ids)} tokens are numbered 0 to {len(ids) - 1}")
-        if ids[position] in special:
-            token = words.token(ids[position])
-            raise InputError(f"position {position} is the special token {token}: choose a position of a word")
-    return blanked(ids, positions, words.mask_id)
 
 
 def _filling(words: TextTokenizer, text: str, targets: Sequence[str], blanks: int) -> list[list[int]]:

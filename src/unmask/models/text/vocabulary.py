@@ -535,22 +535,13 @@ def config_to_save(max_length: int, causal: bool) -> dict[str, object]:
 
 
 class Spelling:
-    """The tokenizer of a model of pairs, used without special tokens."""
+    """The tokenizer of a folder of a model of pairs, used without special tokens."""
 
-    def __init__(self, folder: Path, core: Tokenizer) -> None:
-        self.folder, self.core = folder, core
-        self.special = core.get_vocab()
-        self.unknown = self.special.get(UNKNOWN)
-
-    @classmethod
-    def read(cls, folder: Path) -> Spelling:
-        """The tokenizer of a model folder."""
+    def __init__(self, folder: Path) -> None:
         if not folder.is_dir():
             raise InputError(f"model {str(folder)!r} is not a folder: give one of `unmask train --parallel`")
-        try:
-            return cls(folder, Tokenizer.from_file(str(folder / "tokenizer.json")))
-        except Exception as error:
-            raise InputError(f"no tokenizer.json that can be read in {str(folder)!r} ({error}): train the model again") from None
+        self.folder, self.core = folder, load_word_pieces(folder)
+        self.unknown = self.core.token_to_id(UNKNOWN)
 
     @cached_property
     def tokenizer(self) -> FolderTokenizer:
@@ -562,10 +553,5 @@ class Spelling:
         return [encoding.ids for encoding in self.core.encode_batch(list(texts), add_special_tokens=False)]
 
     def text(self, ids: Sequence[int]) -> str:
-        """The sentence that the ids spell."""
-        return joined(self.core.decode(list(ids)))
-
-
-def joined(text: str) -> str:
-    """The text without spaces inside words and quotation marks."""
-    return QUOTED.sub(r'"\1"', INSIDE_WORDS.sub(r"\1", text))
+        """The sentence that the ids spell, without spaces inside words and quotation marks."""
+        return QUOTED.sub(r'"\1"', INSIDE_WORDS.sub(r"\1", self.core.decode(list(ids))))
