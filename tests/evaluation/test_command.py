@@ -92,31 +92,6 @@ def test_failed_pairs_end_with_a_count_and_exit_code_1(short_winded, tmp_path):
     assert [len(failure["text"].split()) for failure in failures] == [7, 7]
 
 
-def test_bad_pairs_are_one_line_and_exit_code_2(tiny_folder, tmp_path):
-    path = tmp_path / "pairs.jsonl"
-    path.write_text('{"text": "the cat sat .", "block": [1, 2]}\n{not json')
-    done = unmask("--model", tiny_folder, "--data", path, "--device", "cpu", "--out", tmp_path / "run")
-    assert done.exit_code == 2 and done.stdout == "" and len(done.stderr.splitlines()) == 1
-    assert f"{path} line 2 is not JSON" in done.stderr and not (tmp_path / "run").exists()
-
-
-@pytest.mark.parametrize(
-    ("given", "message"),
-    [
-        (["--pairs", "100000"], "give only"),
-        (["--device", "abacus"], "device 'abacus' is not known"),
-        (["--alphabet", "zebra,lion"], "zebra"),
-    ],
-)
-def test_bad_options_are_one_line_and_exit_code_2(options, given, message):
-    if given[0] in options:
-        place = options.index(given[0])
-        del options[place : place + 2]
-    done = unmask(*options, *given)
-    assert done.exit_code == 2 and len(done.stderr.splitlines()) == 1
-    assert message in done.stderr
-
-
 def test_texts_that_are_skipped_are_counted(tiny_folder, tmp_path):
     data = tmp_path / "texts.txt"
     data.write_text("cat\n" + "the cat sat on the mat .\n" * 3 + "the " * 40 + "\n")

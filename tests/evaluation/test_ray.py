@@ -34,11 +34,6 @@ def test_without_ray_the_error_says_what_to_install(tiny_folder, corpus, monkeyp
         unmask.evaluate(corpus, model=tiny_folder, engine="ray")
 
 
-def test_a_loaded_model_does_not_travel(tiny, corpus):
-    with pytest.raises(InputError, match="give its folder or name, not a loaded model"):
-        unmask.evaluate(corpus, model=tiny, engine="ray")
-
-
 @pytest.mark.parametrize(("device", "said"), [("cuda", "the Ray cluster has no GPU"), ("abacus", "'abacus' is not known")])
 def test_a_device_that_the_cluster_lacks_is_one_line(ray_here, tiny_folder, corpus, device, said):
     with pytest.raises(UnmaskError, match=said):

@@ -93,12 +93,6 @@ def test_an_evaluation_is_a_table_a_frame_and_plain_values(tmp_path):
     assert (tmp_path / "figures" / "token_distance.png").read_bytes().startswith(b"\x89PNG")
 
 
-def test_an_evaluation_of_nothing_is_empty():
-    found = Evaluation({"constructions": list(NAMES)}, rows(1).iloc[:0].assign(seconds=0.0), 3, [{"pair": 0}])
-    assert found.to_frame().empty and found.summary["pairs"] == 0
-    assert found.to_dict()["constructions"] == [] and "<table" in found._repr_html_()
-
-
 def test_the_table_counts_the_pairs_on_which_a_construction_did_not_converge():
     frame = rows(5)
     settled = as_markdown(summarise(frame, NAMES, resamples=9), {})

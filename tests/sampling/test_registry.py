@@ -11,7 +11,7 @@ from sampling_cases import flat_settings, settings_of, small_target
 from unmask.errors import InputError
 from unmask.sampling.decoders.decoder import decode
 from unmask.sampling.engine.randomness import ChainStreams
-from unmask.sampling.registry import KERNELS, entry_of
+from unmask.sampling.registry import KERNELS
 
 
 def test_it_loads_without_torch():
@@ -38,9 +38,7 @@ def test_every_entry_makes_what_it_names(name):
 
 def test_options_are_documented_and_labels_and_colours_tell_kernels_apart():
     for entry in KERNELS.values():
-        documented = {
-            name for one in entry.__mro__ for name in re.findall(r"^    (\w+)\n        ", one.__doc__ or "", re.MULTILINE)
-        }
+        documented = {name for one in entry.__mro__ for name in re.findall(r"^        (\w+): ", one.__doc__ or "", re.MULTILINE)}
         assert set(entry.options) == documented
     assert len({entry.label for entry in KERNELS.values()}) == len({entry.colour for entry in KERNELS.values()}) == len(KERNELS)
 
@@ -49,15 +47,6 @@ def test_the_table_in_the_documentation_is_that_of_the_registry():
     text = (Path(__file__).parents[2] / "docs" / "sampling.md").read_text()
     for entry in KERNELS.values():
         assert f"| `{entry.name}` | {entry.step} | {entry.invariant} |" in text
-
-
-def test_unknown_names_are_refused_with_the_nearest():
-    with pytest.raises(InputError, match="kernel 'gibs' is unknown: did you mean gibbs"):
-        entry_of("gibs")
-    with pytest.raises(InputError, match="use one of mh, gibbs"):
-        entry_of("magic")
-    with pytest.raises(InputError, match="unknown"):
-        entry_of(None)
 
 
 @pytest.mark.parametrize("kernel", KERNELS)

@@ -65,16 +65,6 @@ def test_json_and_no_folder(tiny_folder, tmp_path):
     assert "none is kept: give --out" in plain.output and told["samples"][0]["text"] in plain.output
 
 
-def test_starts_from_a_file(tiny_folder, tmp_path):
-    (tmp_path / "starts.txt").write_text("the cat sat on the mat\n\na dog ran\n")
-    ran = unmask(
-        *("sample", "--init", tmp_path / "starts.txt", "--chains", 3, "--sweeps", 5, "--model", tiny_folder, "--device", "cpu"),
-        *("--out", tmp_path / "run", "--kernel", "gibbs"),
-    )
-    assert ran.exit_code == 0, ran.output
-    assert pandas.read_parquet(tmp_path / "run" / "starts.parquet")["text"].tolist()[1] == "a dog ran"
-
-
 def test_help_names_the_kernels_and_their_options():
     shown = " ".join(unmask("sample", "--help").output.split())
     for name in KERNELS:

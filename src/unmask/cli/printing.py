@@ -475,8 +475,9 @@ def _show_sentences(scores: unmask.Scores) -> None:
         print_heading(console, row["text"])
         cells = []
         for name in (score.name for score in scores.shape.scores):
-            per_token = None if row[name] is None else row[name] / row["length"]
-            cells.append([name, number(row[name]), number(per_token), _error(row, name)])
+            per_token, error = None if row[name] is None else row[name] / row["length"], row.get(f"{name}_se")
+            shown = "" if error is None else f"± {error:.3f}" if error else "exact"
+            cells.append([name, number(row[name]), number(per_token), shown])
         print_table(console, [unit, "per token", "error or bounds"], cells, first=f"{row['length']} tokens")
     if len(scores) == 2 and (by_token := [score.name for score in scores.by_token()]):
         console.print(f"\nfirst minus second, token by token ({unit})")
@@ -486,11 +487,6 @@ def _show_sentences(scores: unmask.Scores) -> None:
             cells.append([" / ".join(pair), *(f"{row[f'{name}_difference']:+.3f}" for name in by_token)])
         print_table(console, by_token, cells, first="first / second")
     return None
-
-
-def _error(row: Mapping[str, Any], name: str) -> str:
-    error = row.get(f"{name}_se")
-    return "" if error is None else f"± {error:.3f}" if error else "exact"
 
 
 def _show_pairs(pairs: unmask.PairScores) -> None:

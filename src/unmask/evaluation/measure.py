@@ -77,17 +77,13 @@ METRICS = ("unary_nll_first", "unary_nll_second", "pair_nll", "a_kl", "g_kl", "c
 """The numbers of a row that are always there and finite."""
 
 logger = logging.getLogger(__name__)
-SHARE = 0.5
-"""Of a GPU's free memory."""
-MOST, ON_A_CPU = 64, 1
-"""Pairs at once: more gain little, and are lost together when a run is killed."""
-SHARES = 4
-"""Of each worker, at least: so that none waits long for the last one."""
+SHARE = 0.5  # Of a GPU's free memory
+MOST, ON_A_CPU = 64, 1  # Pairs at once: more gain little, and are lost together when a run is killed
+SHARES = 4  # Of each worker, at least: so that none waits long for the last one
 Row = dict[str, Any]
 Batch = list[tuple[int, list[Row] | str]]
 """The places of pairs that were measured together, and the rows of each, or the reason why it failed."""
-Engine = Callable[[Sequence[PositionPair]], Iterator[Batch]]
-"""Measures every pair once."""
+Engine = Callable[[Sequence[PositionPair]], Iterator[Batch]]  # Measures every pair once
 
 
 class Measurer:

@@ -173,8 +173,7 @@ DISTANCES = {
 }
 
 
-MANY_BINS = 10
-"""Ranges from which on their names are written aslant."""
+MANY_BINS = 10  # Ranges from which on their names are written aslant
 
 
 def bins(distances: Sequence[int], least: int) -> list[tuple[int, int]]:

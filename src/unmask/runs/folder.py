@@ -244,21 +244,18 @@ def on_a_thread() -> Iterator[Callable[..., None]]:
 
     Each call waits for the one before, as does the end of the block; what went wrong in a call is raised there.
     """
-    pending: list[Future[Any]] = []
-
-    def finish() -> None:
-        while pending:
-            pending.pop().result()
-
-    def call(function: Callable[..., Any], *arguments: Any) -> None:
-        finish()
-        pending.append(thread.submit(function, *arguments))
-
     with ThreadPoolExecutor(1) as thread:
+        pending: Future[Any] = thread.submit(int)
+
+        def call(function: Callable[..., Any], *arguments: Any) -> None:
+            nonlocal pending
+            pending.result()
+            pending = thread.submit(function, *arguments)
+
         try:
             yield call
         finally:
-            finish()
+            pending.result()
 
 
 def _has_grown(before: object, now: object) -> bool:

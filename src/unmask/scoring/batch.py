@@ -65,10 +65,8 @@ from unmask.tables.revealing import Conditionals, logit_rows, lost_nats, outside
 
 GPU_LOGITS = 2**31
 """Bytes of logits of one call on a GPU; rows are made call by call, so memory does not grow with the text or their number."""
-ROWS_TOGETHER = 2**16
-"""Revealed texts made at once, over all texts of a call."""
-TEXTS = "texts"
-"""The unit of progress."""
+ROWS_TOGETHER = 2**16  # Revealed texts made at once, over all texts of a call
+TEXTS = "texts"  # The unit of progress
 
 
 @dataclass(frozen=True)

@@ -189,8 +189,7 @@ class AnyOrder(Score):
         return [_along(order) for order in orders]
 
 
-DECODER = "decoder:"
-"""Before the name of a decoder whose law is the score; @N after it gives the number of passes."""
+DECODER = "decoder:"  # Before the name of a decoder whose law is the score; @N after it gives the number of passes
 USUAL_PASSES, MOST_PASSES = 10, 10**6
 
 

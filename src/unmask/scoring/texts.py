@@ -50,8 +50,7 @@ PAIRS = (("sentence_good", "sentence_bad"), ("good", "bad"), ("grammatical", "un
 PathLike = str | os.PathLike[str]
 Texts = str | Path | Iterable[str | Mapping[str, Any]]
 """One text, a file, standard input (`Path("-")`), or texts and mappings."""
-EMPTY = "the text is empty"
-"""The reason of a blank line, which is not a failure."""
+EMPTY = "the text is empty"  # The reason of a blank line, which is not a failure
 
 
 class Item(NamedTuple):

@@ -21,10 +21,8 @@ if TYPE_CHECKING:
 else:
     Translator = Annotated[Any, Loaded("unmask.translation.recipe:load_translator", "PairTranslator"), Written(short="-m")]
 
-RANDOM = "random"
-"""A start: tokens drawn uniformly. The decoder of this name is not a start."""
-STEPS = 10
-"""Of the decoder that a kernel starts from."""
+RANDOM = "random"  # A start: tokens drawn uniformly. The decoder of this name is not a start.
+STEPS = 10  # Of the decoder that a kernel starts from
 
 
 class PairTranslator:

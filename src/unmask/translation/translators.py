@@ -73,18 +73,14 @@ if TYPE_CHECKING:
 GPU_ROWS, CPU_ROWS = 128, 4
 """Of a call: on a GPU drafts of one length are tens or hundreds, on a CPU a few; what a call has too few of is computed for
 nothing."""
-ROOMS = 8
-"""On a CPU the room of a source is cut to a multiple of this many tokens."""
+ROOMS = 8  # On a CPU the room of a source is cut to a multiple of this many tokens
 SOURCES = {"cpu": 32, "cuda": 1024}
 """Sources of an item on Ray, by device: those of a worker that dies are translated again by another."""
 SHARES = 4
 """Items of each worker, at least; and how much larger the items of a single process are, which are kept when they are done."""
-ROWS = {"cuda": 4096, "cpu": 256}
-"""Beginnings of translations that beam search reads side by side, by device."""
-STREAMS = 2**24
-"""Streams of random numbers."""
-Source = tuple[int, ...]
-"""The tokens of a source, at least one."""
+ROWS = {"cuda": 4096, "cpu": 256}  # Beginnings of translations that beam search reads side by side, by device
+STREAMS = 2**24  # Streams of random numbers
+Source = tuple[int, ...]  # The tokens of a source, at least one
 KIND = "translate"
 BEGINNING = (b'{"text": ',)
 """How files of translations begin."""

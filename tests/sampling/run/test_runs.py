@@ -23,7 +23,6 @@ from unmask.sampling.registry import KERNELS
 from unmask.sampling.run import result
 from unmask.sampling.run.advance import draw_samples
 from unmask.sampling.run.result import load_run
-from unmask.sampling.target import Energy
 
 SMALL = {"chains": 5, "sweeps": 4, "length": (4, 6), "passes": 3, "seed": 7}
 
@@ -159,13 +158,6 @@ def test_burn_in_and_thinning_choose_among_the_same_sweeps(tiny):
     same(some, everything[everything["sweep"].isin([5, 8])])
 
 
-def test_starts_from_texts_of_several_lengths(tiny):
-    texts = ("the cat sat", "a dog ran under the tree", "the dog sat")
-    run = draw_samples(settings_of(init=texts, chains=4, sweeps=2), tiny)
-    assert run.starts["text"].tolist() == [*texts, texts[0]]
-    assert run.samples.groupby("chain")["length"].first().tolist() == [3, 6, 3, 3]
-
-
 def test_random_starts_are_uniform_over_the_support(tiny):
     settings = settings_of(random_start=True, chains=60, sweeps=1, length=(8,))
     run = draw_samples(settings, tiny)
@@ -181,20 +173,6 @@ def test_templates_hold_their_tokens_and_allowed_sets(tiny):
         text.split()[0] == "the" and text.split()[1] in ("cat", "dog") and text.split()[2:4] == ["sat", "on"] for text in texts
     )
     assert len(set(texts)) > 3
-
-
-def test_user_terms_change_the_samples(tiny):
-    cat = tiny.words.encode("cat")[1]
-
-    def no_cats(ids):
-        return 1000.0 * (ids == cat).sum(-1)
-
-    settings = settings_of(chains=12, sweeps=6, length=(5,), burn_in=4, random_start=True, seed=1)
-    plain, without = draw_samples(settings, tiny), draw_samples(settings, tiny, energy=Energy(user_terms=[no_cats]))
-    assert any("cat" in text.split() for text in plain.samples["text"])
-    assert not any("cat" in text.split() for text in without.samples["text"])
-    with pytest.raises(InputError, match="one number per text"):
-        draw_samples(settings, tiny, energy=Energy(user_terms=[lambda ids: ids]))
 
 
 def test_energies_of_samples_are_those_of_their_texts(tiny):

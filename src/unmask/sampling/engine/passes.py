@@ -40,19 +40,14 @@ GPU_ROWS = 512
 GPU_ROWS_OF_DECODERS = 2048
 FEWEST_GPU_ROWS = 64
 """Rows of a call on a GPU: the rounds of chains ask for fewer and fewer rows, the steps of a decoder for all texts."""
-HEAD_ROWS = 1024
-"""Rows that the head makes logits of at once: more leave a GPU's cache."""
+HEAD_ROWS = 1024  # Rows that the head makes logits of at once: more leave a GPU's cache
 CHAINS_THAT_FILL = {4: 1, 8: 8, 16: 32}
 """On a CPU, rows of a call and the fewest chains that use them: with fewer, most of the call would be copies."""
 TOKENS_PER_ROW = 48
 """On a CPU, these rows are for texts of this many tokens: longer texts need fewer rows to pay for reading the weights."""
-CPU_BYTES = 2**30
-GPU_SHARE = 0.4
-"""Memory for chains; on a GPU a share of all of it."""
-GPU_WORKER_BYTES = 2**33
-"""Of a GPU whose memory is not known here, because another process has it."""
-WORK = 32
-"""Bytes per token of the vocabulary while a token is drawn."""
+CPU_BYTES, GPU_SHARE = 2**30, 0.4  # Memory for chains; on a GPU a share of all of it
+GPU_WORKER_BYTES = 2**33  # Of a GPU whose memory is not known here, because another process has it
+WORK = 32  # Bytes per token of the vocabulary while a token is drawn
 GIGABYTE = 2**30
 
 

@@ -37,9 +37,7 @@ from unmask.sampling.engine.randomness import Randomness
 from unmask.sampling.registry import Gibbs, Markov, Scan
 from unmask.sampling.target import Target
 
-LARGEST_LOOK_UP = 512
-LARGEST_LOOK_UP_AS_STATES = 8192
-"""Rows that are looked up at once, as logits and as states."""
+LARGEST_LOOK_UP, LARGEST_LOOK_UP_AS_STATES = 512, 8192  # Rows that are looked up at once, as logits and as states
 
 
 @dataclass

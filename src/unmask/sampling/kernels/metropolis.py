@@ -65,10 +65,8 @@ from unmask.sampling.target import Target
 COLUMNS_PER_ROUND = {"cpu": (2,), "cuda": (2, 2, 4, 8)}
 """Columns of each undecided chain that the rounds of early rejection compute, the last number from then on: a GPU is given
 larger rounds as fewer chains are left, since it waits for each."""
-NEARNESS = 2.0
-"""How much more a neighbour's term is worth looking at than one far away, of the same size."""
-SLACK = 1e-9
-"""A partial sum decides only when it is beyond the bound by more than the order of summation can move it."""
+NEARNESS = 2.0  # How much more a neighbour's term is worth looking at than one far away, of the same size
+SLACK = 1e-9  # A partial sum decides only when it is beyond the bound by more than the order of summation can move it
 
 
 def log_acceptance(

@@ -56,11 +56,8 @@ from unmask.sampling.target import Energy, Target, blank_template
 SECONDS_BETWEEN_CHECKPOINTS = 20.0
 STREAM = "philox4x32-10"
 """The definition of the random numbers; a run of another one is not continued."""
-PIECES = 20
-"""Answers of a worker about a group, at most."""
-ROW_BYTES = 300
-TOKEN_BYTES = 12
-"""Bytes of a sample, and of each of its tokens, about."""
+PIECES = 20  # Answers of a worker about a group, at most
+ROW_BYTES, TOKEN_BYTES = 300, 12  # Bytes of a sample, and of each of its tokens, about
 
 
 @dataclass(frozen=True)

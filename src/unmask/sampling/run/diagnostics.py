@@ -46,19 +46,13 @@ if TYPE_CHECKING:
 
     from unmask.figures import Figure
 
-FEWEST_DRAWS = 4
-"""Draws per chain that ArviZ needs at least."""
-TAILS = (0.05, 0.95)
-"""Quantiles whose ESS the tail ESS is the smaller of."""
-MIXED = 1.01
-NEARLY = 1.05
-ENOUGH = 400
+FEWEST_DRAWS = 4  # Draws per chain that ArviZ needs at least
+TAILS = (0.05, 0.95)  # Quantiles whose ESS the tail ESS is the smaller of
+MIXED, NEARLY, ENOUGH = 1.01, 1.05, 400
 """R-hat below 1.01 and a bulk ESS above 400 are what Vehtari et al. (2021) ask before means are believed."""
-MUCH_STUTTER = 0.05
-MANY_AT_START = 0.05
+MUCH_STUTTER, MANY_AT_START = 0.05, 0.05
 INK, MOST_TRACES = "#1b1b1b", 64
-MOST_JUDGED = 512
-AT_ONCE = 64
+MOST_JUDGED, AT_ONCE = 512, 64
 SENTENCES = {"energy": "energy", "unchanged": "number of unchanged tokens", "stutter": "number of equal neighbours"}
 
 
