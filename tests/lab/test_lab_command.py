@@ -51,6 +51,12 @@ def test_a_study_prints_its_tables_and_writes_to_the_report_folder(command, tmp_
     assert "[default: -0.35:0.35]" in command("parallel", "--help")
 
 
+def test_headings_that_do_not_fit_are_broken_and_no_column_is_lost(command, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    output = command("masking", "--sites", 3, "--fits", 2)
+    assert "…" not in output and re.search(r"^k .*joint block", output, re.M) and re.search(r"^3 .*∞", output, re.M)
+
+
 def test_the_function_gives_what_the_command_gives(command, tmp_path):
     words = ("dependence", "--sites", 3, "--coupling", 0.3, "--fields=-0.2:0.2", "--couplings", 0, "--k", 1)
     printed = json.loads(command(*words, "--out", "command", "--json"))

@@ -123,8 +123,12 @@ def test_terms_of_texts_are_those_of_their_tokens(tiny):
     of_texts = unmask.Energy(text_terms=(lambda text: -5.0 * text.split().count("dog"),))
     plain, one, other = (unmask.sample(energy=energy, **options).samples for energy in ("norm", of_ids, of_texts))
     assert one.equals(other) and list(one["text"]) != list(plain["text"])
-    with pytest.raises(InputError, match="fails on token ids or texts .*: functions of texts are text_terms"):
+    with pytest.raises(
+        InputError, match="a term of your own fails .*: user_terms map token ids to numbers, text_terms one text to one number"
+    ):
         unmask.sample(energy=unmask.Energy(user_terms=[lambda text: text.split("cat")]), **options)
+    with pytest.raises(InputError, match="text_terms one text to one number"):
+        unmask.sample(energy=unmask.Energy(text_terms=[lambda texts: [len(text) for text in texts]]), **options)
 
 
 def test_starts_of_a_fasta_file_are_its_sequences(tmp_path):

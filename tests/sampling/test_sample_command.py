@@ -63,6 +63,7 @@ def test_json_and_no_folder(tiny_folder, tmp_path):
     assert told["diagnosis"]["verdict"] and told["settings"]["length"] == [4]
     plain = unmask("sample", "--length", 4, "--chains", 3, "--sweeps", 5, "--model", tiny_folder, "--device", "cpu")
     assert "none is kept: give --out" in plain.output and told["samples"][0]["text"] in plain.output
+    assert "\n  energy  text\n" in plain.output
 
 
 def test_help_names_the_kernels_and_their_options():

@@ -117,7 +117,7 @@ def _misread(error: CycloptsError, words: Sequence[str], function: Callable[...,
         without_place = words[1:2] if not any(option.positional for option in known.values()) else []
         values = [value for value in without_place if not value.startswith("-")]
         return f"--{word} is missing: give {f'--{word} {values[0]}' if values else 'it'}, {help}"
-    return line
+    return line if "nknown option" not in line or "Did you mean" in line else f"{line.rstrip('.')}: {help}"
 
 
 def main() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
+from textwrap import fill
 from typing import TYPE_CHECKING, Any
 
 from cyclopts import App
@@ -46,7 +47,10 @@ def _run(name: str, options: dict[str, Any]) -> None:
             if name != "all":
                 table = study.table
                 screen.print(table.title)
-                terminal.print_table(screen, table.columns[1:], table.cells(), first=table.columns[0])
+                cells = table.cells()
+                widths = [max(map(len, column)) + 2 for column in zip(table.columns, *cells, strict=True)]
+                heads = table.columns[1:] if sum(widths) <= screen.width else [fill(name, 14) for name in table.columns[1:]]
+                terminal.print_table(screen, heads, cells, first=table.columns[0])
                 screen.print(*([table.note] if table.note else []))
             for finding in study.findings:
                 screen.print(f"- {without_markdown(finding)}")

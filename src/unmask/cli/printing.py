@@ -353,6 +353,7 @@ def diagnose(options: dict[str, Any]) -> None:
 def _show_run(run: unmask.SampleRun) -> None:
     _show_diagnosis(run.diagnosis)
     console, screen = terminal.console(), terminal.messages()
+    console.print("  energy  text")
     for row in run.last.head(SHOWN).itertuples():
         console.print(f"{row.energy:8.2f}  {row.text}", soft_wrap=True)
     if run.folder is None:

@@ -493,6 +493,7 @@ def masking(model: SpinModel = TILT, *, fits: Fits = 300, out: Out = None, progr
     block, factorised, largest = traces["block"], traces["factorised"], len(traces["block"])
     best, growth = 1 + int(np.argmin(factorised)), max(b / a for a, b in zip(averaged, averaged[1:], strict=False))
     shown = [[*(without_rounding(drop, 1e-10) for drop in several), "-"] for several in falls.values()]
+    between = f", {factorised[-2]:.0f} at k={largest - 1}" if best < largest - 1 else ""
     return Study(
         "masking",
         "Theorem 2: masking more is better, under two assumptions",
@@ -502,8 +503,8 @@ def masking(model: SpinModel = TILT, *, fits: Fits = 300, out: Out = None, progr
             f"variance falls from {block[0]:.0f} (k=1) to {block[-1]:.0f} (k={largest}, maximum likelihood), in every direction "
             "of parameter space (no eigenvalue of Γ_k - Γ_k+1 is negative, to rounding).",
             "**It needs the joint of the block.** A transformer head scores each masked token alone. Then the variance is least "
-            f"at k={best} ({factorised[best - 1]:.0f}), {factorised[-2]:.0f} at k={largest - 1}, and {show(factorised[-1])} with "
-            "everything masked, where only single-site marginals are left.",
+            f"at k={best} ({factorised[best - 1]:.0f}){between}, and {show(factorised[-1])} with everything masked, "
+            "where only single-site marginals are left.",
             "**It needs one mask per sample.** If every sample is seen under *all* its masks, averaging is never worse than one "
             "mask, but the order in k is lost: along the slowest direction of single-site Gibbs, the variance grows by up to "
             f"{growth:.1f} times from one k to the next ({SLOW.describe()}). It is ⟨s,L²s⟩/⟨s,Ls⟩² with L = I - P_k: least "

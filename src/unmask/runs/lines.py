@@ -164,7 +164,8 @@ def string(record: Mapping[str, Any], key: str | None, where: str, wanted: str =
     """The text in a column, which is None where the record has no column `wanted`."""
     if key is None:
         fields = ", ".join(map(str, list(record)[:6])) or "none"
-        raise InputError(f"{where} has no field {wanted!r} (its fields are {fields}): name one of them with field")
+        use = f"rename one to {wanted}" if wanted in TEXT else "name one of them with field (--field)"
+        raise InputError(f"{where} has no field {wanted!r} (its fields are {fields}): {use}")
     if not isinstance(record[key], str):
         raise InputError(f"{where}: {key!r} is {shown(record[key])}, not text: give a string")
     return str(record[key])

@@ -91,7 +91,9 @@ class Energy:
                 value = function(ids)
             except (AttributeError, TypeError, ValueError) as error:
                 why = str(error).partition("\n")[0]
-                raise InputError(f"a user term fails on token ids or texts ({why}): functions of texts are text_terms") from None
+                raise InputError(
+                    f"a term of your own fails ({why}): user_terms map token ids to numbers, text_terms one text to one number"
+                ) from None
             if not isinstance(value, Tensor):
                 raise InputError(f"a user term returned a {type(value).__name__}: return a tensor with one number per text")
             if value.shape != (len(ids),):

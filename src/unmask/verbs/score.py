@@ -77,7 +77,7 @@ def score(
     if minimal_pairs is not None and (rows != "texts" or sink is not None):
         raise InputError("minimal pairs are compared by whole sentences: leave out rows")
     if is_shared(model, engine) and out is None:
-        raise InputError("workers need an out folder, where their rows are kept: give one")
+        raise InputError("workers need an out folder, where their rows are kept: give out (--out)")
     if field is not None and minimal_pairs is not None:
         raise InputError(f"field {field} names the column of texts, and pairs have two: leave it out")
     check_format(format, rows, on_stream=False)
