@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated
 
+from unmask.checks import one_of
 from unmask.errors import InputError
 from unmask.models.load import Model, model_name, shared_model
 from unmask.runs.progress import Progress
@@ -64,7 +65,7 @@ def sample(
         raise InputError(f"{other} and length were both given, and its texts have their own lengths: leave one out")
     from unmask.sampling.target import Energy
 
-    sampled = energy if isinstance(energy, Energy) else Energy(energy)
+    sampled = energy if isinstance(energy, Energy) else Energy(one_of("energy", energy, ("norm", "raw")))  # type: ignore[arg-type]
     settings = SampleSettings(
         kernel=kernel,  # type: ignore[arg-type]  # `checked` made an object of a name
         energy=sampled.kind,

@@ -72,6 +72,7 @@ def test_the_verdict_says_when_chains_have_not_mixed():
     assert "No sign that the chains have not mixed" in " ".join(mixed.verdict)
     stuck = diagnose(made_up_run(rng.normal(size=(8, 300)) + 4 * np.arange(8)[:, None]))
     assert any(said.startswith("The chains have NOT mixed: R-hat of the energy") for said in stuck.verdict)
+    assert "NOT mixed" in repr(stuck)
     assert "invariant" in stuck.verdict[0]
     assert "only 11% of redrawn tokens changed" in " ".join(mixed.verdict)
     few = diagnose(made_up_run(rng.normal(size=(8, 3))))

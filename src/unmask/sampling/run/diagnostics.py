@@ -129,7 +129,7 @@ class Diagnosis(Result):
         return " ".join(self.verdict)
 
     def __repr__(self) -> str:
-        return f"Diagnosis({self.kernel}, {self.chains} chains of {self.draws} draws: {self.verdict[0]})"
+        return f"Diagnosis({self.kernel}, {self.chains} chains of {self.draws} draws: {self.headline})"
 
 
 def write_diagnosis(run: SampleRun, diagnosis: Diagnosis) -> None:
