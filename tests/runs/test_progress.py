@@ -22,7 +22,17 @@ def test_long_work_is_announced_once(clock):
         for done in range(100):
             clock[0] = 1.5 * done
             report(done, 1000, f"pairs ({done} failed)" if done else "pairs")
-    assert lines == ["1,000 pairs (2 failed), about 25 minutes"] and len(reports) == 100
+    assert lines == ["1,000 pairs (3 failed), about 25 minutes"] and len(reports) == 100
+
+
+def test_the_first_of_many_says_nothing_about_the_others(clock):
+    """It waits for what is compiled once: 20 seconds, then a tenth of a second each."""
+    lines = []
+    with announced(lines.append) as report:
+        for done in range(100):
+            clock[0] = 20 * (done > 0) + 0.1 * done
+            report(done, 1500, "steps")
+    assert lines[-1] == "1,500 steps, about 2 minutes"
 
 
 def test_short_work_is_not_announced(clock):

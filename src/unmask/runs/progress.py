@@ -8,8 +8,9 @@ from contextlib import contextmanager
 from threading import Timer
 from typing import Protocol, runtime_checkable
 
-LONG, SURE = 10.0, 2.0
-"""Seconds of work that is announced, and of work from which its whole duration is estimated."""
+LONG, SURE, MANY = 10.0, 2.0, 100
+"""Seconds of work that is announced, and of work from which its whole duration is estimated; of MANY things the first does not
+count: it may wait for what is compiled or loaded once."""
 
 
 @runtime_checkable
@@ -35,20 +36,23 @@ def announced(write: Callable[[str], None], report: Progress | None = None) -> I
     """
     begun: dict[int, tuple[float, int]] = {}
     timers: dict[int, Timer] = {}
+    whole: dict[int, int] = {}
 
     def reported(done: int, total: int, what: str = "") -> None:
         now = time.monotonic()
         if total and total not in begun:
-            begun[total] = now, done
+            begun[total], whole[total] = (now, done), total - done
             timers[total] = Timer(LONG, write, [f"{total - done:,} {what}, more than {LONG:.0f} seconds"])
             timers[total].daemon = True
             timers[total].start()
         began, before = begun.get(total, (now, done))
-        if total in timers and done > before and now - began >= SURE:
+        if total in timers and done > before == total - whole[total] and whole[total] >= MANY:
+            begun[total] = now, done
+        elif total in timers and done > before and now - began >= SURE:
             timers.pop(total).cancel()
-            seconds = (now - began) / (done - before) * (total - before)
+            seconds = (now - began) / (done - before) * whole[total]
             if seconds > LONG:
-                write(f"{total - before:,} {what}, about {in_words(seconds)}")
+                write(f"{whole[total]:,} {what}, about {in_words(seconds)}")
         if report is not None:
             report(done, total, what)
 
