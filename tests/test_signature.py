@@ -112,13 +112,13 @@ def test_values_of_other_libraries_become_plain_ones():
 @pytest.mark.parametrize(
     ("wrong", "words"),
     [
-        ({"top": "3"}, "top '3' is not valid: give a valid integer"),
+        ({"top": "3"}, "top '3' is not valid: give a whole number"),
         ({"top": True}, "top True is not valid"),
         ({"top": 10}, "top 10 is out of range: give a number less than or equal to 9"),
         ({"kind": "rad"}, "kind 'rad' is unknown: did you mean red? Use one of red, green"),
-        ({"flag": 1}, "flag 1 is not valid: give a valid boolean"),
+        ({"flag": 1}, "flag 1 is not valid: give True or False"),
         ({"positions": "34"}, "positions '34' is not valid: give a list"),
-        ({"positions": [3, 4, "x"]}, "positions [3, 4, 'x'] is not valid: give a valid integer as item 3"),
+        ({"positions": [3, 4, "x"]}, "positions [3, 4, 'x'] is not valid: give a whole number as item 3"),
         ({"array": object}, "array <class 'object'> is not valid: give "),
         ({"method": "slaw"}, "method 'slaw' is unknown: did you mean slow?"),
         ({"group": 3}, "group 3 is not valid: give an instance of Group"),

@@ -51,6 +51,13 @@ IN_WORDS = {
     "Input should be ": "",
     "greater": "a number greater",
     "less": "a number less",
+    "a valid integer": "a whole number",
+    "a valid number": "a number",
+    "a valid string": "a text",
+    "a valid boolean": "True or False",
+    "a valid dictionary": "a dictionary",
+    "a valid tuple": "a list",
+    "callable": "a function",
     "'str' instances are not allowed as a Sequence value": "a list",
     "an instance of Sequence": "a list",
     "an instance of PathLike": "a path",
@@ -411,7 +418,7 @@ def fitted(name: str, value: Any, annotation: Any) -> Any:
 
 
 def _wanted(error: Mapping[str, Any]) -> str:
-    """What pydantic expected, such as "a valid integer", and at which item of a list."""
+    """What pydantic expected, such as "a whole number", and at which item of a list."""
     wanted = error["msg"]
     for words, plain in IN_WORDS.items():
         wanted = wanted.replace(words, plain, 1)

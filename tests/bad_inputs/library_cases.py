@@ -48,7 +48,7 @@ def same(*found):
 CASES = {
     **{f"fill text={v!r}": (lambda v=v: fill(v), "text") for v in ([], " ", "the cat", [TEXT, 5], [TEXT, ""])},
     "fill candidates=sets": (lambda: fill(candidates=[[1], [2], [3]]), "candidate sets"),
-    "fill allow=text": (lambda: fill(allow="1=the"), "allow '1=the' is not valid: give a valid dictionary"),
+    "fill allow=text": (lambda: fill(allow="1=the"), "allow '1=the' is not valid: give a dictionary"),
     "fill candidates=far": (lambda: fill(candidates=[[6], [10**9]]), "regular token"),
     **{f"fill device={v!r}": (lambda v=v: fill(device=v), "device") for v in (*DEVICES, None, [1], torch.device("meta"))},
     "fill forbid=['']": (lambda: fill(forbid=[""]), "forbid"),

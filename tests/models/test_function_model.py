@@ -134,7 +134,7 @@ def test_functions_that_are_no_models(network):
         assert "\n" not in str(caught.value)
     with pytest.raises(InputError, match="tokenizer .* is not one of transformers"):
         MaskedLM.of(network, "bert")
-    with pytest.raises(InputError, match="function .bert-base-cased. is not valid: give"):
+    with pytest.raises(InputError, match="function .bert-base-cased. is not valid: give a function"):
         MaskedLM.of("bert-base-cased", tokenizer)
 
 

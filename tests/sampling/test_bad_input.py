@@ -38,7 +38,7 @@ WRONG = [
     ({"kernel": "least-dependent", "profile": {"by_distance": [0.1]}}, "profile lacks 'fingerprint': measure one"),
     ({"kernel": "gibbs", "temperature": 1.0}, "temperature was given, which kernel gibbs does not use"),
     ({"kernel": "ancestral", "random_start": True}, "random_start was given, which kernel ancestral does not use"),
-    ({"length": "four"}, "give a valid integer or a list"),
+    ({"length": "four"}, "give a whole number or a list"),
     ({"alphabet": ""}, "names no token"),
     ({"alphabet": ["zebra"]}, "zebra"),
     ({"alphabet": ["cat dog"]}, "2 tokens of the model"),

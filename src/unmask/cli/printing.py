@@ -484,7 +484,8 @@ def _show_sentences(scores: unmask.Scores) -> None:
             per_token, error = None if row[name] is None else row[name] / row["length"], row.get(f"{name}_se")
             shown = "" if error is None else f"± {error:.3f}" if error else "exact"
             cells.append([name, number(row[name]), number(per_token), shown])
-        print_table(console, [unit, "per token", "error or bounds"], cells, first=f"{row['length']} tokens")
+        columns = [unit, "per token", *(["error"] if any(cell[-1] for cell in cells) else [])]
+        print_table(console, columns, (cell[: len(columns) + 1] for cell in cells), first=f"{row['length']} tokens")
     if len(scores) == 2 and (by_token := [score.name for score in scores.by_token()]):
         console.print(f"\nfirst minus second, token by token ({unit})")
         cells = []
