@@ -90,7 +90,10 @@ def test_a_figure_that_cannot_be_written_is_refused(tmp_path):
 
 
 def test_mistakes_are_one_line_and_write_nothing(tmp_path):
-    for model, message in ((SpinModel(fields="1,2"), "2 numbers for 6 sites"), (SpinModel(coupling=33), "use weaker couplings")):
+    for model, message in (
+        (SpinModel(fields="1,2"), "2 numbers for 6 sites"),
+        (SpinModel(sites=3, coupling=99), "use weaker couplings"),
+    ):
         with pytest.raises(InputError, match=message):
             lab.dictionary(model, out=tmp_path / "lab")
     assert not (tmp_path / "lab").exists()

@@ -144,7 +144,7 @@ def log_mean_over_orders(
     if k <= EXACT_SITES:
         return float(lattice(conditionals, text, sites).log_mean), 0.0
     orders = random_orders(1, MOST_ORDERS, k, torch.Generator().manual_seed(seed))
-    log_prob, error = log_mean_of_sampled(along_orders(conditionals, text, sites, orders)[0])
+    log_prob, error = log_mean_of_sampled(along_orders(conditionals, text, sites, orders))
     return float(log_prob), float(error)
 
 
@@ -311,7 +311,7 @@ class _Run:
         drawn = random_orders(1, orders, v.sites, generator).expand(len(fillings), -1, -1)
         texts = torch.tensor([v.cloze.filled(values) for values in fillings])
         sites = torch.tensor([v.cloze.block]).expand(len(fillings), -1)
-        log_prob, error = log_mean_of_sampled(along_orders(self.conditionals, texts, sites, drawn)[0])
+        log_prob, error = log_mean_of_sampled(along_orders(self.conditionals, texts, sites, drawn))
         return [
             ScoredFilling(variant, x, value + v.log_weight, self.states.log_product((variant, *x)), spread)
             for x, value, spread in zip(fillings, log_prob.tolist(), error.tolist(), strict=True)
