@@ -12,7 +12,7 @@ from unmask.errors import InputError, UnmaskWarning
 from unmask.runs.progress import Progress
 from unmask.signature import Method, Written, checked
 from unmask.training.recipe import Causal, Corpus, HeldOut, Masked, Optimisation, Shape, Side
-from unmask.verbs.shared import PathLike, Seed
+from unmask.verbs import PathLike, Seed
 
 Weight = Annotated[float, Interval(gt=0, le=1e6)]
 
