@@ -213,9 +213,9 @@ def read_object(path: Path, keys: Sequence[str] = (), remedy: str = AGAIN) -> di
     return value
 
 
-def _refuse_missing(path: Path, keys: Sequence[str], found: Container[str], remedy: str) -> None:
+def _refuse_missing(path: Path, keys: Sequence[str], present: Container[str], remedy: str) -> None:
     for key in keys:
-        if key not in found:
+        if key not in present:
             raise InputError(f"{str(path)!r} is damaged (it lacks {key!r}): {remedy}")
 
 

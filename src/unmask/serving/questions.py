@@ -69,7 +69,7 @@ class Questions:
     def _result(self, verb: str, values: Values, **more: Any) -> Any:
         """The result of a verb on the served model, from values of its options; those that are None are left out."""
         function = getattr(unmask, verb)
-        return function(**arguments(function, _given(values)), model=self.model, **more)
+        return function(**arguments(function, _not_none(values)), model=self.model, **more)
 
     def words(self, request: Values) -> Answer:
         """The words of a text as the tokenizer cuts it, how many tokens each is, and the blanks that were typed.
@@ -178,7 +178,7 @@ class Questions:
         name = named(request["joint"] or DEFAULT, "joint").name
         compared = self._comparison(request, name, cloze, progress)
         described = [
-            {"name": one, "label": named(one).label, "best": _completions(_filling(compared, one, 1))[0], **_given(vars(row))}
+            {"name": one, "label": named(one).label, "best": _completions(_filling(compared, one, 1))[0], **_not_none(vars(row))}
             for one, row in compared.descriptions.items()
         ]
         joint, pin = compared.joints[name], request["pin"]
@@ -324,7 +324,7 @@ class Questions:
         what = f"{request['chains']} chains of {request['sweeps']} sweeps over {free} tokens are {{}} steps"
         steps = request["chains"] * request["sweeps"] * free
         limits.refuse_more(steps, limits.MOST_STEPS, what, f"ask for fewer chains or sweeps, or {COMMAND}")
-        function, values = unmask.sample, _given(request)
+        function, values = unmask.sample, _not_none(request)
         values |= {"init": [values["init"]]} if "init" in values else {}
         annotations = hints(function)
         made = arguments(function, values)
@@ -350,7 +350,7 @@ def _by_word(tokens: Any) -> list[list[int]]:
     return list(words.values())
 
 
-def _given(values: Values) -> Answer:
+def _not_none(values: Values) -> Answer:
     return {name: value for name, value in values.items() if value is not None}
 
 

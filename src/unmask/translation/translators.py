@@ -32,7 +32,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 from zlib import crc32
 
 import torch
@@ -269,9 +269,10 @@ class Translation(NamedTuple):
 class CausalPairs(PairTranslator):
     """Next-token log-probabilities of translations; special tokens except the end token are excluded."""
 
-    def __init__(self, network: BertMaskedLM, layout: PairLayout, special: Int[Tensor, " s"]) -> None:
-        self.network, self.layout = network.eval(), layout
-        self.name, self.spelling = "", cast(Spelling, None)
+    def __init__(
+        self, network: BertMaskedLM, layout: PairLayout, special: Int[Tensor, " s"], spelling: Any = None, name: str = ""
+    ) -> None:
+        self.network, self.layout, self.spelling, self.name = network.eval(), layout, spelling, name
         network.bert.unseen = layout.pad
         self.device = next(network.parameters()).device
         excluded = torch.zeros(network.config.vocab_size, dtype=torch.bool)
@@ -290,9 +291,7 @@ class CausalPairs(PairTranslator):
         if network is None:
             raise InputError(f"the weights in {str(folder)!r} are not those of its config.json: train the model again")
         special = [i for i, token in spelling.core.get_added_tokens_decoder().items() if token.special]
-        model = cls(network.to(resolve_device(device)), layout, torch.tensor(special))
-        model.name, model.spelling = str(folder), spelling
-        return model
+        return cls(network.to(resolve_device(device)), layout, torch.tensor(special), spelling, str(folder))
 
     @property
     def fingerprint(self) -> str:
