@@ -28,7 +28,7 @@ class Enough(Exception):
 def announced(write: Callable[[str], None], report: Progress) -> Progress:
     """`report`, which first writes how much work there is and about how long it takes, such as "1,000 pairs, about 8 minutes".
 
-    Work is announced once, as soon as SURE seconds have shown that it takes more than LONG. Work with another total is other work.
+    Work is announced once, as soon as SURE seconds have shown that it takes more than LONG; another total is other work.
     """
     begun: dict[int, tuple[float, int, int]] = {}
     announced = {0}
