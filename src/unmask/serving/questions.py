@@ -19,9 +19,9 @@ from typing import Any
 
 import unmask
 from unmask.answers.blanked_text import FEW, Filling, Grid
-from unmask.answers.chain_filling import searches
 from unmask.answers.comparison import Comparison
 from unmask.answers.dependence import dependences
+from unmask.answers.filling import searches
 from unmask.answers.plots import dependence_in_words, pair_map
 from unmask.answers.search import Search
 from unmask.cloze import Cloze
