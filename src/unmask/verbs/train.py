@@ -120,7 +120,7 @@ def train(
         with ExitStack() as stack:
             own = folder / "training"
             if processes.leads:
-                stack.enter_context(RunFolder(folder, "train", identity, inside="training"))
+                stack.enter_context(RunFolder(own, "train", identity))
                 if not resume and (own / "log.jsonl").exists():
                     raise InputError(f"another run has written to {str(folder)!r} meanwhile: name another --out")
                 write_atomically(folder / "tokenizer.json", prepared.tokenizer.to_str())
