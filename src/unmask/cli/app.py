@@ -33,7 +33,7 @@ def made(name: str) -> App:
     from unmask.cli import printing
 
     function = verb(name)
-    texts = options(function)[0].name in ("text", "sequence")
+    texts = options(function)[0].name in ("text", "sequence", "texts")
     extra = [*([FILE] if texts else []), *([JSON] if name not in LINES else [])]
     return command(name, function, getattr(printing, name, None) or partial(printing.frame, name), extra)
 

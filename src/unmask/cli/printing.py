@@ -375,9 +375,9 @@ def score(options: dict[str, Any]) -> int:
     from unmask.scoring.score import LineWriter, check_format
     from unmask.scoring.texts import EMPTY
 
-    json, words = options.pop("json", False), options.pop("texts", [])
+    json, words, file = options.pop("json", False), options.pop("texts", []), options.pop("file", None)
     pairs, out, rows, format = (options.get(name) for name in ("minimal_pairs", "out", "rows", "format"))
-    texts = _texts(words, pairs)
+    texts = _texts(words, file, pairs)
     lines = isinstance(texts, Path) and out is None and not json and not (terminal.is_terminal() and format is None)
     if isinstance(texts, list) and rows in (None, "texts") and format in (None, "jsonl"):
         options["rows"] = "nested"
@@ -417,16 +417,18 @@ def score(options: dict[str, Any]) -> int:
     return int(True not in scored or any(reason != EMPTY for reason in reasons.values()))
 
 
-def _texts(words: Sequence[str], pairs: Any) -> Path | list[str] | None:
+def _texts(words: Sequence[str], file: str | None, pairs: Any) -> Path | list[str] | None:
     """A file, standard input, or sentences; None with minimal pairs."""
+    if file is not None and words:
+        raise InputError(f"a text and file {file!r} were both given: give one")
     if pairs and words:
         raise InputError(f"{words[0]!r} and --minimal-pairs were both given: give one of the two")
     if pairs:
         return None
-    if not (words and all(text.strip() for text in words)):
+    if file is None and not (words and all(text.strip() for text in words)):
         problem = "a text is empty" if words else "no text was given"
         raise InputError(f"{problem}: give a file, - for standard input, sentences, or --minimal-pairs")
-    files = [text for text in words if text == "-" or _names_a_file(text)]
+    files = [file] if file else [text for text in words if text == "-" or _names_a_file(text)]
     if files and len(words) > 1:
         raise InputError(f"{files[0]!r} is a file among {len(words)} texts: give one file, or sentences")
     return user_path(files[0], "file") if files else list(words)
@@ -473,5 +475,5 @@ def _show_pairs(pairs: unmask.PairScores) -> None:
         share = "-" if row["accuracy"] is None else f"{100 * row['accuracy']:.1f} [{low:.0f}, {high:.0f}]"
         name = "all pairs" if row["level"] == "all" else f"{row['level']} {row['name']}"
         rows.setdefault(name, [name, str(row["pairs"]), str(row["ties"])]).append(share)
-    print_table(console, ["pairs", "ties", *pairs.scores], rows.values(), first="of")
+    print_table(console, ["pairs", "ties", *pairs.scores], rows.values(), first="group")
     console.print("\naccuracy in %, with 95 % intervals; ties count half; pairs that lack a score are left out")
