@@ -188,8 +188,7 @@ def translate(
     loaded = in_worker(model, "cpu")() if is_shared(model, engine) else as_translator(model)
     settings = settle(isinstance(loaded, translators.CausalPairs), kernel, sweeps, start, lengths, energy, seed)
     translators.refuse_misfit(loaded, settings)
-    spelling = loaded.spelling
-    ids = translators.encoded(spelling, loaded.layout, sources)
+    ids = translators.encoded(loaded.spelling, loaded.layout, sources)
     full = [source for source in ids if source]
     workers = workers_for(model, engine, len(full))
     decided = {**settings.to_dict(), "model": loaded.name, "data_sha256": content_hash("\n".join(sources))}
@@ -197,9 +196,7 @@ def translate(
     run = None if folder is None else RunFolder(folder, translators.KIND, decided)
     with run or nullcontext() as stored:
         made = translators.translations(model, loaded, settings, full, workers, stored, progress)
-    rows = translators.as_rows(spelling, ids, made.translations)
-    measured = None if references is None else translators.figures(rows, references, made.seconds, made.moves)
-    result = translators.Translations(settings, rows, made.seconds, made.moves, measured)
+    result = translators.collected(settings, loaded.spelling, ids, made, references)
     for path in (file, folder and folder / "translations.jsonl"):
         if path is not None:
             write_atomically(path, result.lines())
