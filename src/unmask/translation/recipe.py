@@ -117,12 +117,7 @@ class TranslateSettings:
         names = ("lengths", "energy", "seed", *(("sweeps",) if self.moves else ()))
         of_kernel = {"kernel": self.kernel.name, **asdict(self.kernel)}
         start = {"start": self.start.name if self.start else RANDOM} if self.moves else {}
-        return {**of_kernel, **start, **({name: getattr(self, name) for name in names} if self.of_masked_models else {})}
-
-    @property
-    def of_masked_models(self) -> bool:
-        """Whether a masked model translates."""
-        return isinstance(self.kernel, Method)
+        return {**of_kernel, **start, **({name: getattr(self, name) for name in names} if isinstance(self.kernel, Method) else {})}
 
 
 def settle(
