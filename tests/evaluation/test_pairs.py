@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from unmask.errors import InputError
-from unmask.evaluation.pairs import Text, choose_pairs
+from unmask.evaluation.pairs import SCHEMES, Text, choose_pairs
 
 SPECIAL = (0, 1, 2)
 """Start, end, unknown."""
@@ -30,7 +30,6 @@ def possible(text: str, scheme: str) -> set[tuple[int, int]]:
     return {(i, j) for i, j in pairs if scheme == "random" or j == i + 1}
 
 
-SCHEMES = ("random", "contiguous")
 texts = st.lists(st.text("abcx", min_size=1, max_size=7), min_size=1, max_size=6)
 
 

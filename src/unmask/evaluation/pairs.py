@@ -214,6 +214,7 @@ def _check_tree(heads: list[int], where: str) -> None:
 
 
 Encode = Callable[[str], Sequence[int]]
+SCHEMES = ("random", "contiguous")
 
 
 @dataclass(frozen=True)
