@@ -16,7 +16,7 @@ from cyclopts import App, Group, Parameter
 
 from unmask.cli import process
 from unmask.errors import InputError
-from unmask.signature import Loaded, Method, Option, arguments, bare, description, mark, members, options, resolved, summary
+from unmask.signature import Loaded, Method, Option, arguments, bare, description, kinds, mark, options, resolved, summary
 
 JSON = Option("json", bool, False, "Print JSON.", "json")
 APP: dict[str, Any] = {
@@ -45,8 +45,8 @@ def command(name: str, function: Callable[..., Any], run: Callable[[dict[str, An
         typed = dict(zip(placed, words, strict=False)) | named
         values = {one.name: value(one, typed[one.name]) for one in listed if typed.get(one.name) is not None}
         flat = {name: one for name, one in values.items() if name not in own}
-        with process.reported(name, values.get("out")):
-            return run(arguments(function, flat) | {name: one for name, one in values.items() if name in own})
+        process.begins(name, values.get("out"))
+        return run(arguments(function, flat) | {name: one for name, one in values.items() if name in own})
 
     parameters = [_parameter(option) for option in listed]
     call.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
@@ -71,8 +71,10 @@ def in_options(line: str, function: Callable[..., Any]) -> str:
 def _parameter(option: Option) -> inspect.Parameter:
     """The option as cyclopts reads it: text, several texts, or a flag."""
     written, long = option.written, f"--{option.name.replace('_', '-')}"
+    types = kinds(option.annotation)
+    repeats = written.repeat or any(_is(kind, Mapping) for kind in types)  # given several times, or all words that are left
     several: Any = tuple.__class_getitem__((str,) * written.words)
-    typed: Any = bool if _is_flag(option) else several if written.words > 1 else list[str] if repeats(option) else str
+    typed: Any = bool if types[0] is bool else several if written.words > 1 else list[str] if repeats else str
     shown = Parameter(
         name=None if option.positional else [long, *([written.short] if written.short else [])],
         help=option.help + (f" [{', '.join(option.readers)}]" if option.readers else "") + default_text(option),
@@ -112,7 +114,7 @@ def _metavar(option: Option) -> str:
         return option.written.metavar or option.name.upper()
     if mark(option.annotation, Method):
         return "NAME"
-    for kind in _kinds(option):
+    for kind in kinds(option.annotation):
         if kind in NUMBERS:
             return NUMBERS[kind]
         if get_origin(kind) is Literal:
@@ -127,11 +129,6 @@ def _metavar(option: Option) -> str:
 # ---- words as values ----
 
 
-def repeats(option: Option) -> bool:
-    """Whether the option may be given several times, or takes all words that are left."""
-    return option.written.repeat or any(_is(kind, Mapping) for kind in _kinds(option))
-
-
 def value(option: Option, typed: Any) -> Any:
     """What was typed, as the function takes it; words that do not fit the type stay as they are, for the function to refuse."""
     words = [_shown(word) for word in typed] if isinstance(typed, list | tuple) else _shown(typed)
@@ -139,14 +136,14 @@ def value(option: Option, typed: Any) -> Any:
         return resolved(option.written.read)(words)
     if isinstance(words, bool) or mark(option.annotation, Method) or mark(option.annotation, Loaded):
         return words
-    kinds = _kinds(option)
+    types = kinds(option.annotation)
     if isinstance(words, list):
-        return _mapping(option, words) if any(_is(kind, Mapping) for kind in kinds) else words
-    for kind in kinds:
+        return _mapping(option, words) if any(_is(kind, Mapping) for kind in types) else words
+    for kind in types:
         if kind in NUMBERS and (number := _read(kind, words)) is not words:
             return number
-    for kind in kinds:
-        if str not in kinds and _is(kind, Sequence) and get_origin(_item(kind)) is None:
+    for kind in types:
+        if str not in types and _is(kind, Sequence) and get_origin(_item(kind)) is None:
             return [_read(_item(kind), part.strip()) for part in words.split(",")]
     return words
 
@@ -176,11 +173,6 @@ def _mapping(option: Option, words: Iterable[str]) -> dict[int, list[str]]:
     return values
 
 
-def _kinds(option: Option) -> list[Any]:
-    """The types of an option, without marks."""
-    return [bare(one) for one in members(option.annotation)]
-
-
 def _item(kind: Any) -> Any:
     """The type of a list's items."""
     return bare(get_args(kind)[0])
@@ -189,7 +181,3 @@ def _item(kind: Any) -> Any:
 def _is(kind: Any, family: type) -> bool:
     origin = get_origin(kind) or kind
     return isinstance(origin, type) and issubclass(origin, family)
-
-
-def _is_flag(option: Option) -> bool:
-    return _kinds(option) in ([bool], [bool, type(None)])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from typing import Annotated
 
@@ -14,6 +15,7 @@ from unmask.signature import Method, Written, checked
 from unmask.training.recipe import Causal, Corpus, HeldOut, Masked, Optimisation, Shape, Side
 from unmask.verbs import PathLike, Seed
 
+logger = logging.getLogger(__name__)
 Weight = Annotated[float, Interval(gt=0, le=1e6)]
 
 
@@ -126,8 +128,10 @@ def train(
             done = checkpoints.restore(trainer.load_state, on)
             log = runs.RunLog(own / "log.jsonl", trainer, checkpoints, done, progress)
             epochs = settings.steps / trainer.plan.steps_per_epoch
+            if processes.leads:
+                logger.info(planned(settings, data, epochs, options, done))
             if progress:
-                progress(done, settings.steps, planned(settings, data, epochs, options, done))
+                progress(done, settings.steps, "steps")
             status, step, figures = runs.run_steps(trainer, prepared.valid, log, max_minutes, done)
             parameters = sum(p.numel() for p in trainer.parameters)
             run = runs.TrainingRun(folder, status, step, figures, parameters, prepared.packed.tokens, epochs, settings)
