@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 import torch
-from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers, processors, trainers
+from tokenizers import AddedToken, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
 from transformers import BertConfig, BertForMaskedLM, PreTrainedTokenizerFast
 
 from unmask.errors import ModelError
@@ -18,33 +18,43 @@ from unmask.models.masked_lm import MaskedLM
 SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
 
 
+SHAPE = {"hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 32}
+
+
+def tokenizer_of(
+    tokens: Sequence[str], splits: pre_tokenizers.PreTokenizer | None = None, lowercase: bool = False, **more: Any
+) -> PreTrainedTokenizerFast:
+    """Over SPECIAL and `tokens`, [CLS] and [SEP] around a text: words that `splits` cuts, or word pieces without it."""
+    vocabulary = {token: i for i, token in enumerate([*SPECIAL, *tokens])}
+    core = Tokenizer((models.WordLevel if splits else models.WordPiece)(vocabulary, unk_token="[UNK]"))
+    core.pre_tokenizer = splits or pre_tokenizers.BertPreTokenizer()
+    if not splits:
+        core.normalizer, core.decoder = normalizers.BertNormalizer(lowercase=lowercase), decoders.WordPiece()
+    core.post_processor = processors.TemplateProcessing(single="[CLS] $A [SEP]", special_tokens=[("[CLS]", 2), ("[SEP]", 3)])
+    names = {f"{name[1:-1].lower()}_token": name for name in SPECIAL}
+    return PreTrainedTokenizerFast(tokenizer_object=core, **{**names, **more})
+
+
+def random_bert(vocabulary: int, positions: int, seed: int, spread: float) -> BertForMaskedLM:
+    """Weights of deviation `spread` make conditionals that depend by nats."""
+    torch.manual_seed(seed)
+    config = BertConfig(vocab_size=vocabulary, max_position_embeddings=positions, initializer_range=spread, **SHAPE)
+    return BertForMaskedLM(config).eval()
+
+
 def save_bert(
     folder: Path,
     tokens: Sequence[str],
-    splits: pre_tokenizers.PreTokenizer,
+    splits: pre_tokenizers.PreTokenizer | None,
     positions: int,
     seed: int,
     spread: float,
     **more: Any,
 ) -> Path:
-    """A BERT over SPECIAL and `tokens`, a word each; weights of deviation `spread` make conditionals that depend by nats."""
-    vocabulary = {token: i for i, token in enumerate([*SPECIAL, *tokens])}
-    core = Tokenizer(models.WordLevel(vocabulary, unk_token="[UNK]"))
-    core.pre_tokenizer = splits
-    core.post_processor = processors.TemplateProcessing(single="[CLS] $A [SEP]", special_tokens=[("[CLS]", 2), ("[SEP]", 3)])
-    names = {f"{name[1:-1].lower()}_token": name for name in SPECIAL}
-    torch.manual_seed(seed)
-    config = BertConfig(
-        vocab_size=len(vocabulary),
-        hidden_size=16,
-        num_hidden_layers=2,
-        num_attention_heads=2,
-        intermediate_size=32,
-        max_position_embeddings=positions,
-        initializer_range=spread,
-    )
-    BertForMaskedLM(config).save_pretrained(folder)
-    PreTrainedTokenizerFast(tokenizer_object=core, **more, **names).save_pretrained(folder)
+    """`random_bert` with `tokenizer_of`, saved."""
+    tokenizer = tokenizer_of(tokens, splits, **more)
+    random_bert(len(tokenizer), positions, seed, spread).save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
     return folder
 
 

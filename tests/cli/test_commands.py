@@ -6,31 +6,19 @@ import json
 import re
 import shlex
 from math import exp
-from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
 import unmask
-from command_runner import invoke
+from command_runner import invoke, refused
 from unmask.cli import terminal
 
-ROOT = Path(__file__).parents[2]
 TWO = "the [MASK] sat on the [MASK] ."
 
 
 def run(*args: object, text: str | None = None):
     return invoke([str(a) for a in args], input=text, env={"COLUMNS": "80"})
-
-
-def refused(*args: object) -> str:
-    """The one line that a mistake ends in."""
-    result = run(*args)
-    assert result.exit_code == 2, result.output
-    assert result.stdout == ""
-    assert result.stderr.startswith("error: ") and result.stderr.endswith("\n")
-    assert len(result.stderr.splitlines()) == 1
-    return result.stderr[len("error: ") : -1]
 
 
 @pytest.fixture
@@ -66,14 +54,12 @@ def test_fill_shows_joint_and_product_side_by_side(tiny, model):
 
 def test_a_bad_text_among_many_is_named_before_anything_is_printed(model, tmp_path):
     (tmp_path / "texts.txt").write_text(f"{TWO}\nthe cat\n")
-    assert refused("fill", "--file", tmp_path / "texts.txt", *model).startswith("text 2 of 2: the text 'the cat' has no blank")
-    assert refused("fill", tmp_path / "texts.txt", *model).endswith(
-        f"is the name of a file: give --file {tmp_path / 'texts.txt'}"
-    )
-    assert "both given" in refused("fill", TWO, "--file", tmp_path / "texts.txt", *model)
-    (tmp_path / "texts.txt").write_bytes(b"\n\xff\n")
-    assert "line 2: byte 1 is not UTF-8" in refused("fill", "--file", tmp_path / "texts.txt", *model)
-    assert "no text" in refused("fill", "-", *model)
+    file = tmp_path / "texts.txt"
+    assert refused(["fill", "--file", file, *model]).startswith("text 2 of 2: the text 'the cat' has no blank")
+    assert refused(["fill", file, *model]).endswith(f"is the name of a file: give --file {file}")
+    assert "both given" in refused(["fill", TWO, "--file", file, *model])
+    file.write_bytes(b"\n\xff\n")
+    assert "line 2: byte 1 is not UTF-8" in refused(["fill", "--file", file, *model])
 
 
 @pytest.mark.parametrize(
@@ -90,7 +76,7 @@ def test_compare_fits_80_columns(model, args):
 
 
 def test_too_large_an_exact_joint_is_refused_before_any_work():
-    said = refused("fill", "A [MASK] [MASK] [MASK] sat.", "--exact")
+    said = refused(["fill", "A [MASK] [MASK] [MASK] sat.", "--exact"])
     assert "passes" in said and "cells" in said and "--candidates" in said
 
 
@@ -107,6 +93,19 @@ def test_help_and_version():
     for args in ((), ("--help",), ("fill", "-h"), ("compare", "--help")):
         result = run(*args)
         assert result.exit_code == 0 and "Usage: unmask" in result.stdout
+
+
+def test_dependence_is_a_table_in_80_columns_that_says_what_was_measured(model):
+    shown = run("dependence", TWO, *model).stdout
+    assert "the other blanks masked" in shown and "12 x 12 tokens hold at least" in shown and "2 [MASK]" in shown
+    assert max(map(len, shown.splitlines())) <= 80
+
+
+def test_many_positions_are_listed_by_strength(model):
+    result = run("dependence", "the cat sat on the mat the a dog ran under", *model)
+    assert result.exit_code == 0 and "the 20 strongest of 55 pairs" in result.stdout
+    shown = [float(line.split()[-1]) for line in result.stdout.splitlines() if " - " in line]
+    assert len(shown) == 20 and shown == sorted(shown, reverse=True)
 
 
 THREE = "a [MASK] [MASK] [MASK] ."
@@ -139,7 +138,7 @@ def test_fill_answers_and_constraints(tiny, model):
 
 def test_one_word_is_a_text_and_what_is_written_like_a_path_a_file(model):
     assert run("score", "cat", *model).exit_code == 0
-    assert "does not exist" in refused("score", "cat.txt", *model)
+    assert "does not exist" in refused(["score", "cat.txt", *model])
 
 
 def test_scores_of_a_file_are_a_table_on_a_terminal_and_json_lines_in_a_pipe(model, tmp_path, monkeypatch):
@@ -179,4 +178,4 @@ def test_scores_of_a_file_are_a_table_on_a_terminal_and_json_lines_in_a_pipe(mod
 def test_messages_name_options_not_arguments_of_python(words, message, tmp_path):
     (tmp_path / "texts.txt").write_text("the cat sat .\n")
     file = tmp_path / "texts.txt"
-    assert message.format(file=file) in refused(*shlex.split(words.format(file=file)))
+    assert message.format(file=file) in refused(shlex.split(words.format(file=file)))

@@ -198,20 +198,6 @@ def test_a_stopped_run_goes_on_with_other_batches(asked, one_by_one, tmp_path, m
     assert_same(found.rows, one_by_one)
 
 
-def test_out_of_memory_halves_the_pairs_at_once(asked, one_by_one, monkeypatch, in_batches):
-    tried = []
-
-    def only_three_fit(self, pairs, together=Measurer.together):
-        tried.append(len(pairs))
-        if len(pairs) > 3:
-            raise torch.OutOfMemoryError("CUDA out of memory")
-        return together(self, pairs)
-
-    monkeypatch.setattr(Measurer, "together", only_three_fit)
-    assert_same(unmask.evaluate(**asked).rows, one_by_one)
-    assert tried == [12, 6, 3, 3, 3, 3]
-
-
 @pytest.mark.parametrize(
     ("stage", "items", "then", "at_once"),
     [

@@ -51,12 +51,6 @@ def test_head_on_positions_equals_full_forward(checkpoint, any_architecture):
     assert (got[0].flip(0) - expected[0]).abs().max() > 0.1, "positions in the wrong order would pass"
 
 
-def test_fast_path_serves_the_types_that_it_knows(checkpoint, any_architecture):
-    model = MaskedLM.load(checkpoint(any_architecture))
-    collected(model, [VARIED], torch.arange(5, 9)[:, None], PREDICTED)
-    assert (model.encoder is None) == (any_architecture in ("albert", "deberta"))
-
-
 @pytest.mark.parametrize("vary, predict", [([3], 3), ([0], 7), ([7], 0), ([6, 2, 4], 5), ([], 5)])
 def test_fast_path_at_any_positions(checkpoint, vary, predict):
     model = MaskedLM.load(checkpoint("bert"), dtype="float64")

@@ -89,15 +89,6 @@ def test_other_names_of_the_two_sentences(pieces, tmp_path, names):
         unmask.score(minimal_pairs=file, model=pieces)
 
 
-def test_a_missing_key_is_told_with_its_line(pieces, tmp_path):
-    file = tmp_path / "pairs.jsonl"
-    file.write_text('{"sentence_good": "a cat", "sentence_bad": "cat a"}\n{"sentence_good": "a cat", "bad": "cat a"}\n')
-    with pytest.raises(InputError, match="line 2 has no field 'sentence_bad'"):
-        unmask.score(minimal_pairs=file, model=pieces)
-    with pytest.raises(InputError, match="does not exist"):
-        unmask.score(minimal_pairs=tmp_path / "nowhere.jsonl", model=pieces)
-
-
 def test_rows_say_which_sentence_is_good(pieces, pieces_folder, tmp_path):
     file = tmp_path / "agreement.csv"
     file.write_text("Good,Bad,condition\nThe dog sat.,The dog sit.,near\n")

@@ -55,18 +55,5 @@ def test_options_go_to_the_entries_that_have_them():
         chosen([AnyOrder(), AnyOrder(orders=8)])
 
 
-@pytest.mark.parametrize(
-    ("entry", "options", "message"),
-    [
-        (AnyOrder, {"orders": 1}, "orders 1 is out of range"),
-        (AnyOrder, {"oders": 8}, "did you mean orders"),
-        (DecoderLaw, {"decoder": "mh"}, "'decoder:mh' is unknown"),
-    ],
-)
-def test_options_are_checked_when_an_entry_is_made(entry, options, message):
-    with pytest.raises(InputError, match=message):
-        entry(**options)
-
-
 def test_scores_with_equal_options_share_their_passes():
     assert [len(group) for group in sharing(chosen("any_order,pll,left_to_right"))] == [1, 2]

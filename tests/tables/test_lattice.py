@@ -79,24 +79,6 @@ def test_the_mean_over_orders_sums_to_one_and_the_mean_of_logs_to_less(seed, sha
     assert bool((found.mean_log <= found.log_mean + 1e-12).all())
 
 
-def test_pseudo_likelihood_of_tokens_that_always_agree_sums_to_the_vocabulary():
-    joint = torch.full((3, 3), 1e-14, dtype=torch.float64)
-    joint.fill_diagonal_(1 / 3)
-    found = whole(TabularMLM.from_joint(joint / joint.sum()), all_texts(3, 2))
-    assert float((found.log_q[:, 2, 0] + found.log_q[:, 1, 1]).exp().sum()) == pytest.approx(3, abs=1e-9)
-    assert float(found.log_mean.exp().sum()) == pytest.approx(1, abs=1e-12)
-
-
-def test_a_compatible_model_has_one_probability_in_every_order():
-    joint = torch.rand((3, 3, 3), generator=torch.Generator().manual_seed(1), dtype=torch.float64) + 0.01
-    joint /= joint.sum()
-    texts = all_texts(3, 3)
-    found = whole(TabularMLM.from_joint(joint), texts)
-    truth = joint[tuple(texts.T)].log()
-    for value in (found.log_mean, found.mean_log):
-        torch.testing.assert_close(value, truth, rtol=0, atol=1e-12)
-
-
 def test_a_support_is_renormalised_over():
     model = TabularMLM.random(4, 3, seed=5)
     kept = torch.tensor([0, 2, 3])

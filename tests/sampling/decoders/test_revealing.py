@@ -155,15 +155,6 @@ def test_a_rule_that_looks_at_what_it_drew_gives_a_product_that_does_not_sum_to_
         law(of(ConfidenceOrder, target), all_texts(target), same_order(27))
 
 
-def test_independent_sites_lose_nothing_in_one_pass():
-    marginals = torch.rand(4, 3, generator=torch.Generator().manual_seed(0), dtype=torch.float64) + 0.1
-    joint = torch.einsum("a,b,c,d->abcd", *(m / m.sum() for m in marginals))
-    target = small_target(model=TabularMLM.from_joint(joint))
-    for name in WITH_LAW:
-        found = log_law(decoder_of(name, target, passes=1))
-        assert torch.allclose(found, joint.flatten().log(), atol=1e-12)
-
-
 def test_alternate_sites_of_a_chain_cost_nothing_given_their_neighbours():
     """Two interleaved passes of a Markov chain lose the total correlation of the first set, and nothing in the second."""
     generator = torch.Generator().manual_seed(2)
