@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import product
 from math import prod
 
@@ -124,6 +125,19 @@ def large_tables(shape: Sequence[int], seed: int, scale: float = 1.5) -> Tables:
     tables = tables_from([normal(*shape).log_softmax(t) for t in range(len(shape))], [normal(n).log_softmax(0) for n in shape])
     assert len(list(tiles(tables.log_q[0]))) > 1
     return tables
+
+
+def float32_pair(shape: tuple[int, int], seed: int, device: str = "cpu", zeros: bool = False) -> Tables:
+    """A pair's tables in float32; `zeros`: tokens that the model rules out in one table, in both, in every context."""
+    generator = torch.Generator().manual_seed(seed)
+    logits = [(3 * torch.randn(shape, generator=generator)).to(device) for _ in range(2)]
+    if zeros:
+        logits[0][2, 5] = logits[0][7, 8] = logits[1][7, 8] = -torch.inf
+        logits[0][-1] = logits[1][:, -1] = -torch.inf
+    masked = [torch.randn(size, generator=generator).to(device).log_softmax(0) for size in shape]
+    tables = tables_from([f.log_softmax(t) for t, f in enumerate(logits)], masked)
+    totals = tuple(f.logsumexp(t, keepdim=True) for t, f in enumerate(logits))
+    return replace(tables, candidates=tuple(c.to(device) for c in tables.candidates), log_total=totals)
 
 
 def swept(tables: Tables, log_mu: Marginals, member: Member) -> Marginals:
