@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -86,6 +87,15 @@ def refusal(folder: Path | str, load: Callable[..., Any] = MaskedLM.load, **opti
     message = str(caught.value)
     assert "\n" not in message and len(message) < 450
     return message
+
+
+def shuffle_vocabulary(folder: Path) -> None:
+    """Give the regular tokens of a folder's tokenizer each other's ids, as another model's tokenizer does."""
+    rule = json.loads((folder / "tokenizer.json").read_text())
+    regular = [token for token in rule["model"]["vocab"] if not token.startswith("[")]
+    shuffled = dict(zip(regular, random.Random(0).sample(regular, len(regular)), strict=True))
+    rule["model"]["vocab"] = {shuffled.get(token, token): i for token, i in rule["model"]["vocab"].items()}
+    (folder / "tokenizer.json").write_text(json.dumps(rule))
 
 
 def reconfigure(folder: Path, **changes: Any) -> None:
