@@ -1,7 +1,5 @@
 """Runs a command line in this process, with streams of its own; or in another one, which a signal stops at a known moment."""
 
-from __future__ import annotations
-
 import io
 import os
 import signal

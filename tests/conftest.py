@@ -6,8 +6,6 @@ interrupts ignored, in every process that they start too; here they are heard ag
 it does by default, and its start is tried three times: on a busy machine they take minutes to appear.
 """
 
-from __future__ import annotations
-
 import os
 import shutil
 import signal

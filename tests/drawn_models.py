@@ -1,7 +1,5 @@
 """Masked language models of a few tokens whose logits are hashed from the text: laws to enumerate, of any shape."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import product

@@ -1,7 +1,5 @@
 """Checkpoints and tokenizers of a few tokens, with random weights, that the tests of several rooms need."""
 
-from __future__ import annotations
-
 import json
 import random
 from collections.abc import Callable, Sequence

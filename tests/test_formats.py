@@ -1,7 +1,5 @@
 """Bounds as text: never on the wrong side of what they bound, and less than one digit away from it."""
 
-from __future__ import annotations
-
 from decimal import Decimal
 
 import pytest

@@ -1,7 +1,5 @@
 """The public names."""
 
-from __future__ import annotations
-
 import tomllib
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """`unmask.check`: its figures by a plain loop, and each thing that looks wrong, on a right model and on wrong ones."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from dataclasses import replace

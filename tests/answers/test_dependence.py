@@ -1,7 +1,5 @@
 """The dependence of blanks against enumeration on models given by tables, and what is refused."""
 
-from __future__ import annotations
-
 from itertools import combinations
 
 import pytest

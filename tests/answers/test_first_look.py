@@ -1,7 +1,5 @@
 """The look at a model's first text: its number by a plain loop, one warning per model, silence for models that are read right."""
 
-from __future__ import annotations
-
 import shutil
 import warnings
 from math import log

@@ -1,7 +1,5 @@
 """The map of two blanks against the enumerated joint, and its view in a notebook."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch

@@ -1,7 +1,5 @@
 """Model folders that cannot serve, each a good one with one change; tests/models has every refusal of a folder."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path

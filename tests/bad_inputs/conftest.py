@@ -1,7 +1,5 @@
 """A folder of things that strangers give: texts, models and files, good and bad, and how a refusal is checked."""
 
-from __future__ import annotations
-
 import gzip
 import shlex
 import shutil

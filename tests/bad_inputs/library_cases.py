@@ -3,8 +3,6 @@
 A process of its own: while the tests run, types are checked by beartype, which would speak first.
 """
 
-from __future__ import annotations
-
 import json
 import sys
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Hostile and mistaken command lines: what is given, and a word that the one line must have."""
 
-from __future__ import annotations
-
 import re
 import shlex
 

@@ -3,8 +3,6 @@
 The calls are made in processes of their own: while the tests run, types are checked by beartype, which would speak first.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

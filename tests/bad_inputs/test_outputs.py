@@ -1,7 +1,5 @@
 """No command replaces a file that it reads or that it did not write, nor begins a run in a folder that holds something else."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os

@@ -1,7 +1,5 @@
 """Several lines on standard input are several texts, wherever a command takes a file of them."""
 
-from __future__ import annotations
-
 import json
 import shlex
 

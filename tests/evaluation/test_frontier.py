@@ -1,7 +1,5 @@
 """The frontier: laws by hand, differences paired by text, a run that continues, and what is refused."""
 
-from __future__ import annotations
-
 import itertools
 import json
 import math

@@ -1,7 +1,5 @@
 """The table of an evaluation and its figures."""
 
-from __future__ import annotations
-
 import json
 
 import numpy as np

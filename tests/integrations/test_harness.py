@@ -1,7 +1,5 @@
 """The LM Evaluation Harness, the real package, on tasks from local files: the numbers of `unmask score`, laws that sum to 1."""
 
-from __future__ import annotations
-
 import json
 import sys
 import tomllib

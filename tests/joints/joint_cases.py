@@ -1,7 +1,5 @@
 """Enumerable blocks: random models, whose conditionals disagree, and joints, whose conditionals agree."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import product

@@ -1,7 +1,5 @@
 """The GPU's reads of pairs against the tiles that every device runs, through Triton's interpreter."""
 
-from __future__ import annotations
-
 import os
 from dataclasses import replace
 from math import isclose

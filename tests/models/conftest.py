@@ -1,7 +1,5 @@
 """Small checkpoints of many architectures with random weights, saved to disk as a user would have them."""
 
-from __future__ import annotations
-
 import os
 import shutil
 from collections.abc import Callable

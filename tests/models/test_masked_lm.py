@@ -1,7 +1,5 @@
 """The head on chosen positions and the substitution fast path against a plain loop over the Hugging Face model."""
 
-from __future__ import annotations
-
 import dataclasses
 import logging
 import shutil

@@ -5,8 +5,6 @@
 and its vocabulary lies in the folder above.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import random

@@ -1,7 +1,5 @@
 """Small models whose words are several tokens, and the command as a user calls it."""
 
-from __future__ import annotations
-
 import pytest
 
 

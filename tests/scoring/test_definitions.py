@@ -1,7 +1,5 @@
 """Every score against its definition, written out over the entries of a tabular model, and which of them are probabilities."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from itertools import permutations, product
 from math import exp, log

@@ -1,7 +1,5 @@
 """Minimal pairs: accuracy, ties and intervals."""
 
-from __future__ import annotations
-
 import json
 from math import inf
 

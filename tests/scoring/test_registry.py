@@ -1,7 +1,5 @@
 """Everything about a score is on its entry: no other file knows its name."""
 
-from __future__ import annotations
-
 import ast
 from pathlib import Path
 

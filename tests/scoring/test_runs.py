@@ -1,7 +1,5 @@
 """Files in, files out: streams, folders that go on after an interrupt, Ray, and the command."""
 
-from __future__ import annotations
-
 import csv
 import json
 from functools import partial

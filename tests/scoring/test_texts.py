@@ -1,7 +1,5 @@
 """From texts to numbers: words of several tokens, targets between words, long texts, texts that cannot be scored."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 

@@ -1,7 +1,5 @@
 """Which tokens a joint is derived over: the score against its formula, and what is refused."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 

@@ -1,7 +1,5 @@
 """Benchmarks begin with their default options."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """`--objective causal`: the same network without a look ahead, against Hugging Face's decoder, by hand, and as a judge."""
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 

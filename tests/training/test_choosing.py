@@ -1,7 +1,5 @@
 """Settings that follow from the data and the device: the rule, and a plain command that learns by it."""
 
-from __future__ import annotations
-
 import random
 import re
 from pathlib import Path

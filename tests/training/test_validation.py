@@ -1,7 +1,5 @@
 """A run says when its model has not learned: against the frequencies of the tokens, counted by hand, and by its stutter."""
 
-from __future__ import annotations
-
 import re
 import warnings
 from collections import Counter

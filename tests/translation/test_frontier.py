@@ -1,7 +1,5 @@
 """The frontier of translations: laws given the source, the profile of targets, and lines that are not computed twice."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

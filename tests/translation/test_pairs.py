@@ -1,7 +1,5 @@
 """Sources and translations in one text: layout, padding that nobody looks at, causal models step by step, entropy bounds."""
 
-from __future__ import annotations
-
 from itertools import product
 
 import pytest

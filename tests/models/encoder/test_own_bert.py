@@ -1,7 +1,5 @@
 """Our own BERT against transformers' model: the same log-probabilities, and transformers itself for what is not understood."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,7 +1,5 @@
 """Text to ids and back: blanks, positions, targets, spaces, characters, and each error."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 from transformers import BertTokenizer, EsmTokenizer

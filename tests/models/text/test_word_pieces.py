@@ -1,7 +1,5 @@
 """The tokenizer of a trained model: every word of its letters can be spelled, and the same bits in any process."""
 
-from __future__ import annotations
-
 from hypothesis import given
 from hypothesis import strategies as st
 
