@@ -24,8 +24,6 @@ def world(tmp_path_factory, tiny_folder):
     (folder / "empty.txt").write_text("")
     (folder / "latin1.txt").write_bytes("the café sat\n".encode("latin-1"))
     (folder / "corrupt.txt.gz").write_bytes(gzip.compress(b"the cat sat\n" * 200)[:30])
-    (folder / "outside.jsonl").write_text('{"text": "the cat sat", "block": [1, 77]}\n')
-    (folder / "keys.jsonl").write_text('{"words": "the cat sat"}\n')
     (folder / "loop.txt").symlink_to(folder / "loop.txt")
     for name, change in MODELS.items():
         shutil.copytree(folder / "model", folder / name)

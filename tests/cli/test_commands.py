@@ -167,12 +167,10 @@ def test_scores_of_a_file_are_a_table_on_a_terminal_and_json_lines_in_a_pipe(mod
         ("sample --decoding-steps 3", "Did you mean --passes?"),
         ("evaluate", "--data is missing: give it"),
         ("evaluate {file}", "--data is missing: give --data {file}"),
-        ("lab parallel --sites 12", "--sites 12 is out of range"),
         ("score 'a cat' --score surprisal", "use left_to_right"),
         ("mutants ACD --positions 1 --model {file} --device cpu,cpu", "use one here"),
         ("score {file} --out scores.csv", "named like a file"),
         ("sample --chains 1 --out samples.jsonl", "named like a file"),
-        ("fill 'a [MASK]' --top 0", "--top 0 is out of range"),
     ],
 )
 def test_messages_name_options_not_arguments_of_python(words, message, tmp_path):
