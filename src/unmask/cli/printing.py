@@ -30,7 +30,8 @@ if TYPE_CHECKING:
 
 WIDEST, LISTED, SHOWN = 10, 20, 5
 """Positions whose matrix fits into 80 columns, pairs that are listed instead, texts printed at the end of a run."""
-GIVEN = "* the tokens given"
+BESIDE, GIVEN = 36, "* the tokens given"
+"""Columns of the numbers beside a completion; a note below."""
 
 
 def answered(verb: str, options: dict[str, Any], show: Callable[[Any], None]) -> Any:
@@ -97,11 +98,10 @@ def _show_filling(filling: unmask.Filling, console: Console) -> None:
     console.print(f"{filling.summary}\n")
     with_product = filling.table is not None and filling.joint.sites > 1
     more = ["product"] if with_product else ["error"] if not filling.exact else []
-    beside = 36 if with_product else 24 if filling.table is not None else 30
     rows: list[list[Any]] = []
     for one in filling.completions:
         star = " *" if one.is_gold else ""
-        text = marked(one.text, one.spans, console.width - beside - len(star)).append(star)
+        text = marked(one.text, one.spans, console.width - BESIDE - len(star)).append(star)
         numbers = [percent(one.product_log_prob) if with_product else f"{one.standard_error:.2f}"] if more else []
         rows.append([percent(one.log_prob), f"{one.log_prob:.2f}", *numbers, text])
     print_table(console, ["probability", "nats", *more], rows, last="completion")
@@ -207,10 +207,8 @@ mutants = partial(_answers, "mutants", _show_variants)
 
 def dependence(options: dict[str, Any]) -> None:
     """Print informations of pairs, or measure a profile."""
-    if "profile" in options and not {"text", "file"} & options.keys():
+    if "profile" in options and "file" not in options:
         answered("dependence", options, _show_profile)
-    elif "profile" in options:
-        raise InputError("a text and profile were both given: give one of them")
     else:
         _answers("dependence", _show_dependence, options)
 
@@ -222,10 +220,8 @@ def check(options: dict[str, Any]) -> None:
     def show(result: unmask.Check) -> None:
         console = terminal.console()
         print_table(console, (), result.rows(), first="name", last="found")
-        for concern in result.concerns:
-            console.print(f"\nlooks wrong: {concern}", soft_wrap=True)
-        if not result.concerns:
-            console.print(f"\nnothing looks wrong{hint}")
+        for sentence in [f"looks wrong: {concern}" for concern in result.concerns] or [f"nothing looks wrong{hint}"]:
+            console.print(f"\n{sentence}", soft_wrap=True)
 
     answered("check", options, show)
 
