@@ -145,21 +145,6 @@ def test_errors_of_the_machine_are_one_line(monkeypatch, tiny_folder, error, sai
     assert result.stderr.startswith("error: ") and said in result.stderr and len(result.stderr.splitlines()) == 1
 
 
-LOGS = """
-import logging
-from unmask.cli import process
-with process.one_line_warnings():
-    logging.getLogger("matplotlib").warning("created a temporary cache directory")
-    logging.getLogger("unmask.models").warning("ours")
-logging.getLogger("matplotlib").warning("after")
-"""
-
-
-def test_what_other_libraries_log_is_not_printed():
-    done = subprocess.run([sys.executable, "-c", LOGS], capture_output=True, text=True, timeout=600)
-    assert done.stderr.splitlines() == ["warning: ours", "after"]
-
-
 def test_a_warning_is_one_line_told_once(monkeypatch, tiny_folder):
     def warning(*args: object, **options: object) -> None:
         for _ in range(3):
