@@ -72,12 +72,14 @@ def run(words: Sequence[str]) -> int:
             sys.stdout.flush()
             return code if isinstance(code, int) else 0
         except KeyboardInterrupt:
+            process.report_interrupt()
             return process.INTERRUPTED
         except (BrokenPipeError, SystemExit):  # rich leaves by SystemExit where it meets a broken pipe itself
             process.abandon_output()
             return process.NO_READER
         except Exception as error:
-            if process.interrupted():
+            if process.interrupted():  # which a library turned into another error
+                process.report_interrupt()
                 return process.INTERRUPTED
             line = _misread(error, words, function) if isinstance(error, CycloptsError) else process.explained(error)
             if line is None:
