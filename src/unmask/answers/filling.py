@@ -98,7 +98,7 @@ def searches(model: MaskedLM, text: str, construction: str | None, grid: Grid, s
     needed = [
         (has_several_lengths(text), "[WORD] or [GAP]"),
         (bool(search.answers), "answers"),
-        (search.constrained, "allow or forbid"),
+        (bool(search.allow or search.forbid), "allow or forbid"),
         (search.passes is not None or search.mass is not None, "passes or mass"),
     ]
     why = next((name for needs, name in needed if needs), None)
@@ -182,7 +182,7 @@ class SearchedText:
         last = [one for one in shown[self.top :] if gold and one.tokens == gold]
         size = sum(_size(variant, len(self.support)) for variant in variants)
         by_state = {(one.variant, *one.tokens): one for one in result.fillings}
-        scored = [self._scored(answer, by_state[state], result, size) for answer, state in answers]
+        scored = [self._scored(answer, by_state[state], result, size) for answer, state in answers if state in by_state]
         scored.sort(key=lambda answer: -answer.log_prob)
         most = scored[0].log_prob if scored else 0.0
         return Filling(
