@@ -48,7 +48,8 @@ def bases(model: str, folder: Path) -> dict[str, list[str]]:
     bound["train"] = ["train", str(texts), *own, "--steps", "1", "--out", "new"]
     bound["translate"] = ["translate", str(texts), "--model", str(pairs)]
     bound["serve"] = ["serve", "--model", model, "--port", "70000"]
-    return bound | {f"lab {name}": ["lab", name, "--sites", "3", "--out", "lab"] for name in lab.STUDIES}
+    bound["lab parallel"] = ["lab", "parallel", "--sites", "3", "--out", "lab"]  # all studies share their options
+    return bound
 
 
 def cases(model: str, folder: Path) -> Iterator[tuple[str, list[str]]]:
@@ -117,6 +118,7 @@ def sweep(model: str, folder: Path) -> dict[str, object]:
         code, errors = ended(words, folder / "work")
         if problem := fault(code, errors):
             faults[name] = f"{[word[:80] for word in words]} {problem}"
+            print(name, faults[name], file=sys.stderr, flush=True)
     changed = [str(path) for path, content in files.items() if not path.is_file() or path.read_bytes() != content]
     control = [fault(1, "Traceback"), fault(2, ""), fault(2, "error: no\n"), fault(None, ""), fault(-11, "")]
     return {"tried": len(every), "commands": [*VERBS], "faults": faults, "changed": changed, "control": control}
