@@ -10,17 +10,13 @@ import shutil
 import warnings
 
 import pytest
-import torch
-from safetensors.torch import load_file, save_file
 from transformers import GPT2Config, GPT2LMHeadModel
 
-import flat
 import unmask
 from small_models import reconfigure, refusal
 from unmask.errors import UnmaskWarning
 from unmask.models.loading import load_causal
 from unmask.models.masked_lm import MaskedLM
-from unmask.models.source import as_safetensors, noted_vocabulary
 
 
 def silently(folder, load=MaskedLM.load):
@@ -101,45 +97,3 @@ def test_a_causal_folder_with_a_foreign_tokenizer(make_word_tokenizer, make_byte
         load_causal(str(smaller))
     reconfigure(tmp_path / "own", pruned_heads={"0": [1]})
     assert "pruned_heads" in refusal(tmp_path / "own", load_causal)
-
-
-TEXTS = [f"The {who} met {n} friends." for who in ("baker", "sailor") for n in range(30)]
-
-
-@pytest.fixture(scope="module")
-def trained(tmp_path_factory):
-    """trained[objective]: a folder that `unmask train` wrote."""
-    small = {"layers": 1, "width": 16, "heads": 1, "vocab": 80, "max_length": 16, "batch_tokens": 128}
-    made, folder = {}, tmp_path_factory.mktemp("trained")
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UnmaskWarning)
-        for name in ("masked", "causal"):
-            options = {**small, "steps": 1, "valid_share": 0.2, "device": "cpu", "objective": name}
-            made[name] = flat.train(TEXTS, out=folder / name, **options).out
-    return made
-
-
-@pytest.mark.parametrize("objective, load", [("masked", MaskedLM.load), ("causal", load_causal)])
-def test_weights_of_unmask_train_know_their_vocabulary(trained, tmp_path, objective, load):
-    folder = shutil.copytree(trained[objective], tmp_path / "model")
-    silently(folder, load)
-    rule = json.loads((folder / "tokenizer.json").read_text())
-    ids = rule["model"]["vocab"]
-    first, second = [token for token, i in ids.items() if i in (30, 31)]
-    ids[first], ids[second] = ids[second], ids[first]
-    (folder / "tokenizer.json").write_text(json.dumps(rule))
-    said = refusal(folder, load)
-    assert "other tokens, or other ids, than the model was trained with" in said and "tokenizer.json" in said
-    weights = load_file(folder / "model.safetensors")
-    save_file(weights, folder / "model.safetensors", {"format": "pt"})
-    silently(folder, load)
-
-
-def test_a_file_that_notes_its_vocabulary_holds_the_same_tensors_and_bytes(tmp_path):
-    tensors = {"b.weight": torch.randn(3, 5), "a": torch.randn(7).half()}
-    contents = {as_safetensors(tensors, "0123456789abcdef") for _ in range(20)}
-    assert len(contents) == 1
-    (tmp_path / "model.safetensors").write_bytes(contents.pop())
-    found = load_file(tmp_path / "model.safetensors")
-    assert found.keys() == tensors.keys() and all(torch.equal(found[name], tensors[name]) for name in tensors)
-    assert noted_vocabulary(tmp_path) == "0123456789abcdef" and noted_vocabulary(tmp_path / "none") is None

@@ -193,7 +193,7 @@ def wait_for(there, run):
 def test_an_interrupt_of_one_process_stops_all_with_a_model(shared, tmp_path):
     out = tmp_path / "model"
     with started([command(shared, out, steps=2_000)] * 2, tmp_path / "files") as run:
-        wait_for(lambda: list(out.glob("training/checkpoints/*.pt")), run)
+        wait_for(lambda: list(out.glob("training/checkpoint.pt")), run)
         os.kill(run.processes[1].pid or 0, signal.SIGINT)
         os.kill(run.processes[1].pid or 0, signal.SIGINT)
         ended = run.end()
@@ -208,7 +208,7 @@ def test_a_process_that_lost_another_says_one_line(shared, tmp_path, lost, termi
     """Whether its connection or torchrun's SIGTERM tells it first."""
     out = tmp_path / "model"
     with started([command(shared, out, steps=2_000)] * 2, tmp_path / "files") as run:
-        wait_for(lambda: list(out.glob("training/checkpoints/*.pt")), run)
+        wait_for(lambda: list(out.glob("training/checkpoint.pt")), run)
         left = run.processes[1 - lost]
         if terminated:
             os.kill(left.pid or 0, signal.SIGTERM)

@@ -8,9 +8,8 @@ from __future__ import annotations
 import inspect
 import os
 import warnings
-from collections import OrderedDict
 from collections.abc import Callable
-from functools import partial
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
@@ -27,9 +26,7 @@ if TYPE_CHECKING:
 else:
     Model = Annotated[Any, Loaded("unmask.models.load:load", "MaskedLM"), Written(short="-m", named=True, help=HELP)]
 
-CACHED = 2
-_loaded: OrderedDict[object, MaskedLM] = OrderedDict()
-"""Models that were given by name: the CACHED that were used last, shared between threads."""
+CACHED = 2  # Models that were given by name stay loaded: those that were used last, shared between threads
 
 
 @checked
@@ -58,13 +55,12 @@ def load(
 
     where = str(english_model_path() if name is None else name)
     with LOADING:
-        key = (state_of(where), resolve_device(device), resolve_dtype(dtype))
-        if key not in _loaded:
-            _loaded[key] = load_anew(name, device, dtype)
-            while len(_loaded) > CACHED:
-                _loaded.popitem(last=False)
-        _loaded.move_to_end(key)
-        return _loaded[key]
+        return _loaded(state_of(where), None if name is None else str(name), resolve_device(device), resolve_dtype(dtype))
+
+
+@lru_cache(maxsize=CACHED)
+def _loaded(state: object, name: str | None, device: object, dtype: object) -> MaskedLM:
+    return load_anew(name, device, dtype)
 
 
 def load_anew(name: Any = None, device: Any = "auto", dtype: Any = "auto") -> MaskedLM:
@@ -83,8 +79,6 @@ def load_anew(name: Any = None, device: Any = "auto", dtype: Any = "auto") -> Ma
     widen_output(network)
     model = MaskedLM(network, tokenizer, str(name or "the bundled model"))
     model.folder = Path(where) if Path(where).is_dir() else None
-    if model.caution:
-        warnings.warn(model.caution, UnmaskWarning, stacklevel=3)
     warn_of_few_tokens(tokenizer, model.input_size, model.name)
     return model
 

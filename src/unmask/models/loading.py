@@ -107,15 +107,11 @@ def _tensors_for(network: BertMaskedLM, path: Path) -> dict[str, Tensor] | None:
             name = name.removesuffix(old) + new if name.endswith(old) else name
         if not files.unused_by_logits(name):
             tensors[name] = tensor
-    types = {name: tensor.dtype for name, tensor in tensors.items()}
     for name, of in network.tied().items():
         if of not in tensors or not torch.equal(tensors.setdefault(name, tensors[of]), tensors[of]):
             return None
     shapes = {name: tensor.shape for name, tensor in tensors.items()}
-    if shapes != {name: tensor.shape for name, tensor in network.state_dict().items()}:
-        return None
-    files.refuse_whole_numbers(types, str(path.parent))
-    return tensors
+    return tensors if shapes == {name: tensor.shape for name, tensor in network.state_dict().items()} else None
 
 
 def read_network(source: Source, dtype: torch.dtype) -> nn.Module:
@@ -245,8 +241,6 @@ def _load_as(kind: Any, source: Source, config: Any, **options: Any) -> Any:
     misshapen = [str(entry[0]) for entry in report["mismatched_keys"]]
     prefix = network.base_model_prefix + "."
     files.refuse_misfit(source.name, prefix, report["missing_keys"], report["unexpected_keys"], misshapen)
-    if source.local:
-        files.refuse_whole_numbers(files.stored_types(source.folder), source.name)
     return network
 
 

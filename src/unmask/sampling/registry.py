@@ -365,7 +365,6 @@ class Verified(Profiled, InSteps):
 
     Parameters:
         passes: Steps to a whole text; of verified sets, their number.
-        sets: The decoder that chooses the sets.
     """
 
     name, label, colour = "verified", "verified sets", "#225522"
@@ -378,7 +377,6 @@ class Verified(Profiled, InSteps):
     law = "one token, in the order of sets that are drafted together and verified"
     one_by_one = True
     passes: Steps = 4
-    sets: Literal["least-dependent", "interleaved", "random", "lowest-entropy"] = "least-dependent"
 
     def conditionals_at_once(self, sites: int) -> int:
         """Every row of a set has those of all sites."""

@@ -133,12 +133,6 @@ class RevealingDecoder(StepwiseDecoder):
     def choose(self, seen: Seen) -> Bool[Tensor, "n F"]:
         """The sites that are filled next: some blank ones of every text that has any."""
 
-    def ranked(self, seen: Seen) -> Int[Tensor, "n F"]:
-        """The place of each site in the set that is filled next, lowest entropy first; the number of sites outside it."""
-        chosen = seen.blank if seen.left == 1 else seen.blank & self.choose(seen)
-        ranks = torch.where(chosen, seen.entropy, torch.inf).argsort(dim=1, stable=True).argsort(dim=1)
-        return torch.where(chosen, ranks, chosen.shape[1])
-
     @property
     def exact(self) -> bool:
         """False at temperature 0, where the law is a point mass."""
@@ -296,9 +290,12 @@ class LeastDependent(RevealingDecoder):
         return first_of_plan(seen.entropy, seen.blank, information, seen.left)
 
     def ranked(self, seen: Seen) -> Int[Tensor, "n F"]:
-        """Of sets that are verified, which lose nothing by dependence: the surest blank, then those that depend least on it."""
+        """The place of each site in the next set that is verified, which loses nothing by dependence; the number of sites outside
+        it. First is the surest blank, then those that depend least on it; without a profile, the lowest entropy is first."""
         if self._profile is None:
-            return super().ranked(seen)
+            chosen = seen.blank if seen.left == 1 else self.choose(seen)
+            ranks = torch.where(chosen, seen.entropy, torch.inf).argsort(dim=1, stable=True).argsort(dim=1)
+            return torch.where(chosen, ranks, chosen.shape[1])
         information = self._profile.estimate(seen.entropy, self.target.free_positions.to(seen.entropy.device))
         return surest_and_least_dependent(seen.entropy, seen.blank, information, seen.share)
 

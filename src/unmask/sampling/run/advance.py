@@ -48,6 +48,7 @@ from unmask.sampling.run.result import (
     SweepRows,
     assemble,
     on_host,
+    sample_columns,
     table_of,
 )
 from unmask.sampling.settings import SampleSettings
@@ -426,7 +427,7 @@ def draw_samples(
     with SampleFolder(out, settings, model.fingerprint, about) as folder:
         with on_a_thread() as call:
             keepers = advance(folder, partial(call, folder.keep, model))
-        run = assemble(settings, folder.samples(), [keeper.snapshot for keeper in keepers], model.text, folder.path)
+        run = assemble(settings, folder.rows(sample_columns()), [keeper.snapshot for keeper in keepers], model.text, folder.path)
         for file, frame in (("starts", run.starts), ("rates", run.rates), ("samples", run.samples)):
             write_table(folder.path / f"{file}.parquet", frame)
     return run
