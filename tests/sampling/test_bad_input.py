@@ -189,7 +189,7 @@ def test_a_part_that_is_gone_is_noticed_and_drawn_again(tiny, folder, finished):
     (folder / PART).unlink()
     with pytest.raises(InputError, match="holds no sample"):
         load_run(folder)
-    with pytest.raises(InputError, match="12 of the 12 samples of group 0 are gone"):
+    with pytest.raises(InputError, match="12 of the 12 samples are gone"):
         unmask.sample(out=folder, model=tiny, **SMALL)
     (folder / CHECKPOINT).unlink()
     again = unmask.sample(out=folder, model=tiny, **SMALL)

@@ -161,14 +161,7 @@ def shared_model(
 ) -> tuple[MaskedLM, Workers | None, Callable[[], MaskedLM] | None]:
     """The model here, `workers_for` it, and what loads the model in one of them: with workers, it is here on the CPU."""
     if not is_shared(model, engine):
-        here = as_model(model)
-        if here is not model and here.device.type == "cuda" and devices_of(model) == ("auto",):
-            import torch
-
-            if (gpus := torch.cuda.device_count()) > 1:
-                several = f"cuda:{','.join(map(str, range(gpus)))}"
-                warnings.warn(f"one of {gpus} GPUs is used: device {several} shares long work", UnmaskWarning, stacklevel=4)
-        return here, None, None
+        return as_model(model), None, None
     here, workers = on_device(model, "cpu")(), workers_for(model, engine, most)  # a model that cannot be read starts no worker
     assert workers is not None
     return here, workers, on_device(model, workers.device)

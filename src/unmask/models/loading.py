@@ -73,7 +73,7 @@ def load_checkpoint(name_or_path: str | Path, device: torch.device, dtype: torch
 def load_network(source: Source, device: torch.device, dtype: torch.dtype) -> nn.Module:
     """The network in evaluation mode on `device`. A folder is read without touching the internet."""
     with LOADING:
-        network: nn.Module = read_own_bert(source, dtype) or read_network(source, dtype)
+        network: nn.Module = read_own_bert(source, dtype) or _by_transformers(source, dtype)
     files.refuse_non_finite(network, source.name)
     return network.to(device).eval()
 
@@ -112,14 +112,6 @@ def _tensors_for(network: BertMaskedLM, path: Path) -> dict[str, Tensor] | None:
             return None
     shapes = {name: tensor.shape for name, tensor in tensors.items()}
     return tensors if shapes == {name: tensor.shape for name, tensor in network.state_dict().items()} else None
-
-
-def read_network(source: Source, dtype: torch.dtype) -> nn.Module:
-    """The masked language model of a folder or a hub name, by transformers."""
-    with quiet_transformers():
-        config = _load_config(source)
-        _refuse_other_kinds(config, source)
-        return _load_masked_lm(source, config, dtype)
 
 
 def load_causal(name: str) -> tuple[Any, Any]:
@@ -215,23 +207,27 @@ def _refuse_other_kinds(config: Any, source: Source) -> None:
     refuse_type(config, source.name)
 
 
-def _load_masked_lm(source: Source, config: Any, dtype: torch.dtype) -> nn.Module:
+def _by_transformers(source: Source, dtype: torch.dtype) -> nn.Module:
+    """The masked language model of a folder or a hub name."""
     from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING, MODEL_FOR_MASKED_LM_MAPPING
 
-    masked = type(config) in MODEL_FOR_MASKED_LM_MAPPING
-    kind = (MODEL_FOR_MASKED_LM_MAPPING if masked else MODEL_FOR_CAUSAL_LM_MAPPING)[type(config)]
-    network = _load_as(kind, source, config, dtype=dtype)
-    if not masked:
-        network.config.use_cache = False
-        tokens = network.get_input_embeddings().num_embeddings
-        refuse_causal(lambda ids: network(input_ids=ids).logits, 0, tokens, network.device, repr(source.name))
+    with quiet_transformers():
+        config = _load_config(source)
+        _refuse_other_kinds(config, source)
+        masked = type(config) in MODEL_FOR_MASKED_LM_MAPPING
+        kind = (MODEL_FOR_MASKED_LM_MAPPING if masked else MODEL_FOR_CAUSAL_LM_MAPPING)[type(config)]
+        network: nn.Module = _load_as(kind, source, config, dtype=dtype)
+        if not masked:
+            network.config.use_cache = False
+            tokens = network.get_input_embeddings().num_embeddings
+            refuse_causal(lambda ids: network(input_ids=ids).logits, 0, tokens, network.device, repr(source.name))
     return network
 
 
 def _load_as(kind: Any, source: Source, config: Any, **options: Any) -> Any:
     """A network of one of transformers' classes; refused if its tensors are not those of the files."""
     if source.local:
-        files.weight_files(source.folder)  # raises if there are none
+        files.refuse_no_weights(source.folder)
     safely = {"local_files_only": source.files_only, "weights_only": True}
     checked = {"output_loading_info": True, "ignore_mismatched_sizes": True}
     try:

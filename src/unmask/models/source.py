@@ -138,31 +138,18 @@ def first_line(error: BaseException) -> str:
     return text.splitlines()[0][:160]
 
 
-def weight_files(folder: Path) -> list[Path]:
-    """The files of a folder that its weights are read from: the first of these that is there, as transformers chooses."""
-    for path in (folder / name for name in WEIGHT_FILES):
-        if not path.is_file():
-            continue
-        if path.suffix != ".json":
-            return [path]
-        try:
-            return sorted({folder / Path(name).name for name in json.loads(path.read_text())["weight_map"].values()})
-        except Exception as error:
-            raise ModelError(why_not_read(error, str(path))) from None
-    raise ModelError(f"folder {str(folder)!r} has no weights: put model.safetensors beside config.json")
+def refuse_no_weights(folder: Path) -> None:
+    """Raise if a folder has none of the files that transformers reads weights from."""
+    if not any((folder / name).is_file() for name in WEIGHT_FILES):
+        raise ModelError(f"folder {str(folder)!r} has no weights: put model.safetensors beside config.json")
 
 
 def read_tensors(path: Path) -> dict[str, Tensor]:
-    """The tensors of a file, or of a folder's files; a pickle that holds more than tensors is not run but refused."""
+    """The tensors of a safetensors file."""
     from safetensors.torch import load_file
 
-    if path.is_dir():
-        return {name: tensor for file in weight_files(path) for name, tensor in read_tensors(file).items()}
     try:
-        if path.suffix == ".safetensors":
-            return load_file(path)
-        stored = torch.load(path, map_location="cpu", weights_only=True)
-        return {name: tensor for name, tensor in stored.items() if isinstance(tensor, Tensor)}
+        return load_file(path)
     except Exception as error:
         raise ModelError(why_not_read(error, str(path))) from None
 

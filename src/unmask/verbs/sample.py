@@ -80,10 +80,9 @@ def sample(
     )
     from unmask.runs.folder import run_output
     from unmask.sampling.run.advance import SharedChains, draw_samples
-    from unmask.sampling.run.diagnostics import refuse_without_arviz, write_diagnosis
+    from unmask.sampling.run.diagnostics import write_diagnosis
     from unmask.sampling.run.result import KIND
 
-    refuse_without_arviz()
     run_output(KIND, out)
     lm, workers, load = shared_model(model, engine, settings.chains)
     shared = None if workers is None or load is None else SharedChains(settings, workers, load, sampled)

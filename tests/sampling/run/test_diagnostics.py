@@ -5,7 +5,6 @@ import pandas
 import pytest
 from sampling_cases import settings_of
 
-import unmask
 from unmask import diagnose
 from unmask.sampling.run.advance import draw_samples
 from unmask.sampling.run.diagnostics import chain_figure, measure, stutter_rate
@@ -159,12 +158,3 @@ def test_figures_are_drawn(tiny, tmp_path):
     figure.savefig(tmp_path / "chains.png")
     assert (tmp_path / "chains.png").stat().st_size > 8_000
     assert len(figure.axes) == 3
-
-
-def test_without_arviz_nothing_is_drawn(monkeypatch, tmp_path):
-    """The diagnosis needs it: a run that cannot be diagnosed is refused before it begins."""
-    monkeypatch.setattr("unmask.sampling.run.diagnostics.find_spec", lambda name: None)
-    for out in (None, tmp_path / "run"):
-        with pytest.raises(unmask.InputError, match="need arviz-stats, which is not installed: pip install arviz-stats"):
-            unmask.sample("the [MASK] sat", chains=2, sweeps=4, out=out)
-    assert list(tmp_path.iterdir()) == []

@@ -25,7 +25,6 @@ from __future__ import annotations
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from importlib.util import find_spec
 from math import isnan, log
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -210,7 +209,6 @@ def measure(name: str, length: int, draws: NDArray[np.float64], passes: int) -> 
     chains, count = draws.shape
     r_hat = bulk = tail = float("nan")
     if count >= FEWEST_DRAWS and np.ptp(draws) > 0:
-        refuse_without_arviz()
         from arviz_stats import base
 
         stats: Any = base.array_stats  # type: ignore[attr-defined,unused-ignore]
@@ -221,12 +219,6 @@ def measure(name: str, length: int, draws: NDArray[np.float64], passes: int) -> 
             r_hat = float(stats.rhat(draws, method="rank", **axes)) if chains > 1 else r_hat
     per_pass = 1000 * bulk / passes if passes else float("nan")
     return Functional(name, length, float(draws.mean()), float(draws.std()), r_hat, bulk, tail, per_pass)
-
-
-def refuse_without_arviz() -> None:
-    """To be called before a run is drawn: its diagnosis needs ArviZ."""
-    if find_spec("arviz_stats") is None:
-        raise InputError("R-hat and effective sample sizes need arviz-stats, which is not installed: pip install arviz-stats")
 
 
 def _share(rates: pandas.DataFrame, name: str) -> float:
