@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import lru_cache
 from itertools import permutations
 
@@ -40,7 +40,7 @@ def of(kernel_class, target, sweeps=None, **options):
 def settings_of(**options):
     """Settings by option; options that only other kernels have are left out."""
     kernel = KERNELS[options.pop("kernel", "mh")]
-    others = {name for one in KERNELS.values() for name in one.options} - set(kernel.options)
+    others = {field.name for one in KERNELS.values() for field in fields(one)} - {field.name for field in fields(kernel)}
     return flat_settings(kernel=kernel.name, **{name: value for name, value in options.items() if name not in others})
 
 

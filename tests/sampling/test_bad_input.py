@@ -25,7 +25,7 @@ WRONG = [
     ({"length": 0}, "length 0"),
     ({"length": []}, "no length"),
     ({"length": [4, -1]}, r"length \[4, -1\]"),
-    ({"length": 40}, "42 tokens, special ones included: the model takes at most 16"),
+    ({"length": 40}, "the text has 42 tokens and the model takes 16"),
     ({"burn_in": 4}, "leaves no sample"),
     ({"thin": 9}, "leaves no sample"),
     ({"kernel": "annealling"}, "did you mean annealing"),

@@ -203,22 +203,6 @@ def test_an_interrupt_of_one_process_stops_all_with_a_model(shared, tmp_path):
     assert (out / "model.safetensors").exists()
 
 
-@pytest.mark.parametrize(("lost", "terminated"), [(0, False), (1, False), (0, True)])
-def test_a_process_that_lost_another_says_one_line(shared, tmp_path, lost, terminated):
-    """Whether its connection or torchrun's SIGTERM tells it first."""
-    out = tmp_path / "model"
-    with started([command(shared, out, steps=2_000)] * 2, tmp_path / "files") as run:
-        wait_for(lambda: list(out.glob("training/checkpoint.pt")), run)
-        left = run.processes[1 - lost]
-        if terminated:
-            os.kill(left.pid or 0, signal.SIGTERM)
-        os.kill(run.processes[lost].pid or 0, signal.SIGKILL)
-        ended = run.end()
-    (line,) = (line for line in ended.lines if "steps" not in line)
-    assert line.startswith(f"error: process {1 - lost} of 2 ends, because it lost its connection to another")
-    assert ended.codes[1 - lost] == 2
-
-
 @pytest.mark.parametrize("rank", ["0", "1"])
 def test_a_process_that_torchrun_stops_says_one_line(monkeypatch, capfd, tmp_path, rank):
     """Also if an error of a lost connection was on its way: nothing after the signal would print."""

@@ -46,7 +46,7 @@ def test_a_small_model_learns_the_dictionary_and_the_order(masked: Path, causal:
 
 @pytest.mark.parametrize("name", [name for name, kernel in KERNELS.items() if not kernel.corrects])
 def test_every_decoder_and_kernel_translates(masked: Path, name: str) -> None:
-    steps = {"passes": 2} if "passes" in KERNELS[name].options else {}
+    steps = {"passes": 2} if hasattr(KERNELS[name], "passes") else {}
     steps = {"sweeps": 2, "start": "mask-predict@1"} if name in MARKOV else steps
     found = translated(masked, kernel=name, **steps, lengths=2)
     assert share_right(found.texts, TARGETS) > 0.6

@@ -216,7 +216,7 @@ def _by_transformers(source: Source, dtype: torch.dtype) -> nn.Module:
         _refuse_other_kinds(config, source)
         masked = type(config) in MODEL_FOR_MASKED_LM_MAPPING
         kind = (MODEL_FOR_MASKED_LM_MAPPING if masked else MODEL_FOR_CAUSAL_LM_MAPPING)[type(config)]
-        network: nn.Module = _load_as(kind, source, config, dtype=dtype)
+        network = _load_as(kind, source, config, dtype=dtype)
         if not masked:
             network.config.use_cache = False
             tokens = network.get_input_embeddings().num_embeddings

@@ -6,7 +6,6 @@ Nothing heavy is imported; `on` loads the class with `init` and `step` that comp
 
 from __future__ import annotations
 
-from dataclasses import fields
 from importlib import import_module
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
@@ -31,13 +30,6 @@ Steps = Annotated[int, Interval(ge=1, le=MOST_STEPS)]
 OWN_LAW = "its own law, with log_prob"
 
 
-class OptionNames:
-    """The names of the options of a class."""
-
-    def __get__(self, one: object, kind: type) -> tuple[str, ...]:
-        return tuple(field.name for field in fields(kind))
-
-
 @settings
 class Method:
     """A kernel or a decoder. The fields of a subclass are its options; the rest is the same for all objects of a class."""
@@ -57,7 +49,6 @@ class Method:
     bound: ClassVar[str] = ""  # the option that bounds a set, for decoders that take a bound or a number of steps
     one_by_one: ClassVar[bool] = False  # whether its law has one token per pass; `passes` are sets that are drafted together
     corrects: ClassVar[bool] = False  # whether it asks about tokens that the model sees, which takes training (--refinement)
-    options = OptionNames()
 
     def __init_subclass__(cls) -> None:
         if "step" not in vars(cls):

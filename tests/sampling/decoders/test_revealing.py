@@ -24,7 +24,7 @@ CASES += [(name, {"gamma": value}) for name in WITH_LAW if KERNELS[name].bound f
 
 
 def decoder_of(name, target, **options):
-    profile = {"profile": PROFILE} if "profile" in KERNELS[name].options else {}
+    profile = {"profile": PROFILE} if hasattr(KERNELS[name], "profile") else {}
     return KERNELS[name](**profile, **options).on(target, Passes(target.model))
 
 

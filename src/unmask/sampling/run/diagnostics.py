@@ -118,10 +118,6 @@ class Diagnosis(Result):
 
     ROWS: ClassVar[str] = "functionals"
 
-    def to_dict(self) -> dict[str, Any]:
-        """The object that `unmask diagnose --json` prints: null where a number is not known."""
-        return dict(_finite(super().to_dict()))
-
     @property
     def headline(self) -> str:
         """The verdict."""
@@ -224,14 +220,6 @@ def measure(name: str, length: int, draws: NDArray[np.float64], passes: int) -> 
 def _share(rates: pandas.DataFrame, name: str) -> float:
     steps = int(rates["steps"].sum())
     return float(rates[name].sum() / steps) if steps else float("nan")
-
-
-def _finite(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {str(k): _finite(v) for k, v in value.items()}
-    if isinstance(value, list):
-        return [_finite(v) for v in value]
-    return None if isinstance(value, float) and isnan(value) else value
 
 
 def verdict(diagnosis: Diagnosis, settings: SampleSettings) -> list[str]:

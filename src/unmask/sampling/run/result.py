@@ -127,8 +127,8 @@ def assemble(
     wanted = sum(len(saved["chains"]) * settings.kept_after(int(saved["done"])) for saved in snapshots)
     if table.num_rows < wanted:
         raise InputError(
-            f"{wanted - table.num_rows:,} of the {wanted:,} samples are gone from {str(folder)!r}: delete its checkpoints and give "
-            "the command of the run again; they are drawn again, and are the same"
+            f"{wanted - table.num_rows:,} of the {wanted:,} samples are gone from {str(folder)!r}: delete its checkpoints and "
+            "give the command of the run again; they are drawn again, and are the same"
         )
     samples = table.to_pandas().sort_values(["chain", "sweep"], kind="stable").reset_index(drop=True)
     starts, rates = [], []
