@@ -31,10 +31,9 @@ def small_target(vocab=3, length=3, seed=0, kind="norm", model=None, **options):
     return Target(model, [model.mask_id] * model.length, Energy(kind), **options)
 
 
-def of(kernel_class, target, sweeps=None, **options):
+def of(kernel_class, target, **options):
     """The kernel or decoder of a class, with options of its entry."""
-    more = {} if sweeps is None else {"sweeps": sweeps}
-    return kernel_class(target, Passes(target.model), replace(kernel_class.options, **options), **more)
+    return kernel_class(target, Passes(target.model), replace(kernel_class.options, **options))
 
 
 def settings_of(**options):
@@ -131,7 +130,7 @@ class SubsetAcceptance(Acceptance):
         new.complete(self.target, self.passes)
         near = (torch.arange(self.target.columns) - self.target.free[sites].unsqueeze(-1)).abs().amin(1) <= 1
         energy, new_energy = ((terms * near).sum(-1) for terms in (state.terms[rows], new.terms))
-        log_alpha = log_acceptance(energy, new_energy, state.temperature[rows], log_ratio)
+        log_alpha = log_acceptance(energy, new_energy, self.temperature, log_ratio)
         return Decision(rng.log_uniform(rows) < log_alpha, torch.zeros_like(rows))
 
 
@@ -139,7 +138,7 @@ class SubsetAcceptance(Acceptance):
 class Flipped(MetropolisHastings):
     @property
     def acceptance(self):
-        return FlippedAcceptance(self.target, self.passes)
+        return FlippedAcceptance(self.target, self.passes, self.options.temperature)
 
 
 @dataclass(frozen=True)
@@ -148,14 +147,14 @@ class Late(MetropolisHastings):
 
     @property
     def acceptance(self):
-        return Acceptance(self.target, self.passes, early=False)
+        return Acceptance(self.target, self.passes, self.options.temperature, early=False)
 
 
 @dataclass(frozen=True)
 class SubsetEnergy(MetropolisHastings):
     @property
     def acceptance(self):
-        return SubsetAcceptance(self.target, self.passes, early=False)
+        return SubsetAcceptance(self.target, self.passes, self.options.temperature, early=False)
 
 
 def block_conditionals(kernel, ids, sites):

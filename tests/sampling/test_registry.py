@@ -24,7 +24,7 @@ def test_it_loads_without_torch():
 @pytest.mark.parametrize("name", KERNELS)
 def test_every_entry_makes_what_it_names(name):
     target = small_target(seed=1)
-    method = settings_of(kernel=name, hot=3.0, cold=0.5, passes=2, order="left-to-right").kernel
+    method = settings_of(kernel=name, passes=2, order="left-to-right").kernel
     made = method.on(target)
     assert made.options == method and type(made).options == KERNELS[name](), "a class computes its own entry"
     rng = ChainStreams(0, range(2)).at(0, 0)

@@ -18,7 +18,7 @@ from unmask.models import source as files
 from unmask.models.encoder.bert import BertMaskedLM, BertShape
 from unmask.models.heads import refuse_causal, refuse_type
 from unmask.models.source import LOADING, Source, first_line, quiet_transformers
-from unmask.models.text.vocabulary import load_tokenizer, refuse_foreign_tokenizer, refuse_other_vocabulary, warn_of_few_tokens
+from unmask.models.text.vocabulary import load_tokenizer, refuse_foreign_tokenizer, refuse_other_vocabulary
 
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16, "float64": torch.float64}
 DEVICES = "use auto, cpu, cuda or cuda:N"
@@ -125,10 +125,8 @@ def load_causal(name: str) -> tuple[Any, Any]:
             tokenizer = AutoTokenizer.from_pretrained(source.name, local_files_only=local, trust_remote_code=False)
             network = _load_as(AutoModelForCausalLM, source, config, trust_remote_code=False)
         files.refuse_non_finite(network, source.name)
-        embeddings = len(network.get_input_embeddings().weight)
-        refuse_foreign_tokenizer(tokenizer, embeddings, source.name, ("bos", "eos"))
+        refuse_foreign_tokenizer(tokenizer, len(network.get_input_embeddings().weight), source.name, ("bos", "eos"))
         refuse_other_vocabulary(tokenizer, source)
-        warn_of_few_tokens(tokenizer, embeddings, source.name)
     except ModelError:
         raise
     except Exception as error:

@@ -43,7 +43,6 @@ class Method:
     verdict: ClassVar[str] = ""  # the law of its texts, in a sentence
     uses_terms: ClassVar[bool] = False  # whether the user's own terms of the energy are part of that law
     decodes: ClassVar[bool] = False  # whether it is a decoder: its texts are independent of each other
-    mixes: ClassVar[bool] = True  # whether R-hat and effective sample sizes mean something for its texts
     conditionals: ClassVar[int | None] = None  # drawn from at once in a text; None: of the redrawn sites, of a decoder all
     law: ClassVar[str] = ""  # of a decoder that chooses positions before it draws their tokens, and so has a law: its sets
     bound: ClassVar[str] = ""  # the option that bounds a set, for decoders that take a bound or a number of steps
@@ -67,8 +66,8 @@ class Method:
         """Conditionals of one text of `sites` free tokens that are drawn from at once."""
         return self.conditionals or (sites if self.decodes else self.sites_per_step)
 
-    def on(self, target: Target, passes: Passes | None = None, sweeps: int = 100) -> Any:
-        """The kernel or decoder for a target, with `init` and `step`; `sweeps` of the run, for kernels that depend on it."""
+    def on(self, target: Target, passes: Passes | None = None) -> Any:
+        """The kernel or decoder for a target, with `init` and `step`."""
         if target.energy.user_terms and not self.uses_terms:
             able = ", ".join(name for name, method in KERNELS.items() if method.uses_terms)
             raise InputError(f"kernel {self.name} does not use terms of your own: leave them out, or use one of {able}")
@@ -77,8 +76,7 @@ class Method:
 
             passes = Passes(target.model)
         module, _, name = self.computed_by.partition(":")
-        make = getattr(import_module(f"unmask.sampling.{module}"), name)
-        return make(target, passes, self, **({} if self.decodes else {"sweeps": sweeps}))
+        return getattr(import_module(f"unmask.sampling.{module}"), name)(target, passes, self)
 
 
 @settings
@@ -154,30 +152,6 @@ class SequentialBlock(Block):
 
 
 @settings
-class Annealing(Markov):
-    """Metropolis-Hastings while the temperature falls from hot to cold.
-
-    Parameters:
-        hot: First temperature.
-        cold: Last temperature.
-    """
-
-    name, label, colour = "annealing", "annealing", "#7F3C8D"
-    computed_by = "kernels.metropolis:Annealing"
-    step = "mh while the temperature falls from hot to cold"
-    invariant = "nothing: this is optimisation"
-    verdict = "Annealing is optimisation: its texts have low energy, and are samples of no distribution."
-    uses_terms, mixes = True, False
-    hot: Temperature = 2.0
-    cold: Temperature = 0.1
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.cold > self.hot:
-            raise InputError(f"annealing from {self.hot} to {self.cold}: give positive temperatures, the first the higher one")
-
-
-@settings
 class Ancestral(Proposing):
     """A new text: blanks filled one by one.
 
@@ -189,7 +163,7 @@ class Ancestral(Proposing):
     computed_by = "decoders.decoder:Ancestral"
     invariant = "an explicit distribution, with log_prob"
     verdict = "Independent draws with exact log-probabilities, given each text's order; no chain, so nothing has to mix."
-    decodes, mixes, conditionals = True, False, 1
+    decodes, conditionals = True, 1
     order: Order = "random"
 
 
@@ -203,7 +177,7 @@ class Decoding(Method):
 
     invariant = "nothing named"
     verdict = "Decoded texts, independent of each other; they are samples of no named distribution."
-    decodes, mixes = True, False
+    decodes = True
     decoding_temperature: Annotated[float, Interval(ge=0, le=HOTTEST)] | None = None
 
     @property

@@ -41,8 +41,8 @@ def sample(
 
     Parameters:
         template: Text with [MASK] where tokens are sampled; the rest is held.
-        kernel: What moves the chains: mh, gibbs, block, sequential-block or annealing; or a decoder: ancestral, mask-predict,
-            confidence, revise, entropy-bound, lowest-entropy, random, interleaved, least-dependent or verified. In Python also
+        kernel: What moves the chains: mh, gibbs, block or sequential-block; or a decoder: ancestral, mask-predict, confidence,
+            revise, entropy-bound, lowest-entropy, random, interleaved, least-dependent or verified. In Python also
             an object with its options, such as unmask.Block(block_size=3).
         energy: Which energy the chains sample. In Python also one with terms of your own: unmask.Energy("norm",
             text_terms=[...]).

@@ -53,9 +53,6 @@ SPELLINGS = {
 FILES_WITH_A_RULE = ("tokenizer.json", "vocab.json", "merges.txt", "*.model", "*.bpe")
 OTHER_LETTERS = ("esm", "perceiver")
 """Types whose tokenizers read letters by a rule of their own: names that are not in brackets, or bytes, without any file."""
-PADDED_TO = (64, 128)
-FEW_UNUSED, SHARE_UNUSED = 8, 0.02
-"""Embeddings without a token that need no word: up to a multiple that is fast, or as few as published models have."""
 ADVICE = "make tokenizer.json with the rule that the model was trained with (documentation: Bring your own model)"
 NORMALIZER = normalizers.BertNormalizer(strip_accents=False, lowercase=False)
 SPECIAL_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
@@ -411,16 +408,6 @@ def refuse_foreign_tokenizer(tokenizer: Any, embeddings: int, name: str, used: S
             f"{len(beyond)} tokens of the tokenizer of {name!r}, {beyond[0][1]!r} first, are unknown to the model, which has "
             f"{embeddings}: use the tokenizer that the model was trained with"
         )
-
-
-def warn_of_few_tokens(tokenizer: Any, embeddings: int, name: str) -> None:
-    """Warn when the tokenizer has far fewer tokens than the model: it may be another model's."""
-    tokens = len(set(tokenizer.get_vocab().values()))
-    padded = any(embeddings == -(-tokens // multiple) * multiple for multiple in PADDED_TO)
-    if embeddings - tokens > max(FEW_UNUSED, SHARE_UNUSED * embeddings) and not padded:
-        sizes = f"the tokenizer of {name!r} has {tokens:,} tokens and the model {embeddings:,} embeddings"
-        advice = "if it is another model's, the numbers mean nothing; unmask check --data with texts of your own shows it"
-        warnings.warn(f"{sizes}: {advice}", UnmaskWarning, stacklevel=4)
 
 
 def with_mask(tokenizer: Any, mask_id: int | None) -> Any:

@@ -352,7 +352,7 @@ class DecoderRun(GroupRun):
 
 def group_run(settings: SampleSettings, group: Group, passes: Passes) -> GroupRun:
     """The run of a group, before it begins; settings that do not fit the target are refused."""
-    made: Kernel | Decoder = settings.kernel.on(group.target, passes, settings.sweeps)
+    made: Kernel | Decoder = settings.kernel.on(group.target, passes)
     if isinstance(made, Decoder):
         return DecoderRun(settings, group, made)
     _ = made.plan
@@ -599,7 +599,7 @@ def _decoded(run: DecoderRun, model: MaskedLM, free: list[int]) -> Iterator[list
 
 def _swept(run: GroupRun, model: MaskedLM, draws: list[list[float]]) -> dict[str, Any]:
     counts, passes, r_hat = dict(zip(COUNTS, run.counts.sum(1).tolist(), strict=True)), int(run.spent.sum()), None
-    if run.settings.kernel.mixes and len(draws[0]) > 1:
+    if isinstance(run, MarkovRun) and len(draws[0]) > 1:
         measured = measure("energy", len(run.counts[0]), np.array(draws).T, passes).r_hat
         r_hat = measured if np.isfinite(measured) else None
     steps = counts["steps"]

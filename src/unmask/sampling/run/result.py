@@ -211,15 +211,14 @@ def on_host(mark: Mark) -> Snapshot:
 
 
 class SampleFolder(RunFolder):
-    """A run folder with a checkpoint for each group of chains; a run may be continued with more sweeps,
-    unless the settings depend on their number (annealing)."""
+    """A run folder with a checkpoint for each group of chains; a run may be continued with more sweeps."""
 
     def __init__(self, path: str | os.PathLike[str], settings: SampleSettings, model: str, about: Mapping[str, Any]) -> None:
         super().__init__(
             path,
             KIND,
             {**settings.to_dict(), **about, "weights": model},
-            may_grow=("sweeps",) if settings.kernel.mixes or settings.kernel.decodes else (),
+            may_grow=("sweeps",),
             remedy="delete it and its group's file in checkpoints, and give the same command again",
         )
 
