@@ -34,7 +34,7 @@ from numpy.typing import NDArray
 from unmask.errors import InputError
 from unmask.models.loading import load_causal, resolve_device
 from unmask.results import Result
-from unmask.runs.files import atomic_path, plain, write_json
+from unmask.runs.files import atomic_path, write_json
 from unmask.sampling.run.result import SampleRun
 from unmask.sampling.settings import SampleSettings
 
@@ -118,7 +118,7 @@ class Diagnosis(Result):
 
     def to_dict(self) -> dict[str, Any]:
         """The object that `unmask diagnose --json` prints: null where a number is not known."""
-        return dict(plain(super().to_dict()))
+        return dict(_known(super().to_dict()))
 
     @property
     def headline(self) -> str:
@@ -222,6 +222,15 @@ def measure(name: str, length: int, draws: NDArray[np.float64], passes: int) -> 
 def _share(rates: pandas.DataFrame, name: str) -> float:
     steps = int(rates["steps"].sum())
     return float(rates[name].sum() / steps) if steps else float("nan")
+
+
+def _known(value: Any) -> Any:
+    """The value with None in the place of NaN."""
+    if isinstance(value, dict):
+        return {name: _known(item) for name, item in value.items()}
+    if isinstance(value, list):
+        return [_known(item) for item in value]
+    return None if isinstance(value, float) and isnan(value) else value
 
 
 def verdict(diagnosis: Diagnosis, settings: SampleSettings) -> list[str]:
