@@ -53,9 +53,9 @@ def load(
     from unmask.models.loading import resolve_device, resolve_dtype
     from unmask.models.source import LOADING, english_model_path, state_of
 
-    where = str(english_model_path() if name is None else name)
+    where, called = str(english_model_path() if name is None else name), None if name is None else str(name)
     with LOADING:
-        return _loaded(state_of(where), None if name is None else str(name), resolve_device(device), resolve_dtype(dtype))
+        return _loaded(state_of(where), called, resolve_device(device), resolve_dtype(dtype))
 
 
 @lru_cache(maxsize=CACHED)
