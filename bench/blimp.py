@@ -19,7 +19,7 @@ from unmask.models.load import load
 from unmask.models.masked_lm import MaskedLM
 from unmask.scoring.registry import SCORES
 from unmask.scoring.score import PairScores
-from unmask.verbs.score import score
+from unmask.verbs.corpora import score
 
 PHENOMENA = {
     "anaphor": "anaphor agreement",

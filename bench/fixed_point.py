@@ -2,7 +2,8 @@
 
     PYTHONPATH=src python bench/fixed_point.py [--data texts.txt --pairs 8] [--tokens 1024 | --exact] [--members 0,0 0.5,0.25]
                                 [--accuracy 1e-3] [--most 1000] [--eigen]
-    PYTHONPATH=src python bench/fixed_point.py --check --data texts.txt --pairs 1000 [--model DIR] [--tokens 512 | --exact]
+    PYTHONPATH=src python bench/fixed_point.py --check --data texts.txt --pairs 1000 [--scheme random] [--model DIR]
+                                [--tokens 512 | --exact]
 
 Four ways: eq. 5 from uniform marginals (the published one) and from those of the product joint, the sweeps of
 `unmask.joints.sweeps` alone, and what the constructions do by default, stopped by its own estimate at that accuracy.
@@ -16,11 +17,11 @@ eigen-solver's, or with restarts a linear solver's, in float64.
 By default the sentences below on the bundled model, over 1,024 tokens of each blank: half the likeliest, half drawn from
 the rest, so that the tail is there too; `--exact` takes the vocabulary whole.
 
-`--check` asks instead whether `arnold_gokhale` and `restarted` converge on real text, half of the pairs contiguous, half random,
-over the likeliest `--tokens` of each blank. The marginals of each joint are summed from its cells in float64, and both maps that
-have the fixed point (eq. 5 and the sweep) are applied to them once, over tables in float64. A pair fails if a map moves a
-marginal by more than the solver's tolerance in total variation or raises one by more than its bound on growth, or if the solver
-says that it has not converged.
+`--check` asks instead whether `arnold_gokhale` and `restarted` converge on real text, over the likeliest `--tokens` of a blank;
+without `--scheme`, half of the pairs are contiguous, half random. The marginals of each joint are summed from its cells in
+float64, and both maps that have the fixed point (eq. 5 and the sweep) are applied to them once, over tables in float64. A pair
+fails if a map moves a marginal by more than the solver's tolerance in total variation or raises one by more than its bound on
+growth, or if the solver says that it has not converged.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ import argparse
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from itertools import islice
 from math import exp, log
 from pathlib import Path
 
@@ -41,7 +43,7 @@ from unmask.errors import UnmaskWarning
 from unmask.evaluation.pairs import choose_pairs, read_texts
 from unmask.joints.arnold_gokhale import TOLERANCE, FamilyRule, family, plain_step
 from unmask.joints.closed_forms import chain_weights
-from unmask.joints.deriving import derive_all
+from unmask.joints.deriving import derive_blocks
 from unmask.joints.joint import Joint
 from unmask.joints.metrics import read_rules
 from unmask.joints.registry import Member, member, named
@@ -50,7 +52,7 @@ from unmask.joints.sweeps import Marginals, Members, flat, start, sweep, unflat
 from unmask.models.masked_lm import MaskedLM
 from unmask.tables.candidates import choose_candidates
 from unmask.tables.revealing import regular_tokens
-from unmask.tables.unary import Tables, unary_tables
+from unmask.tables.unary import Tables, tables_of, unary_tables
 
 TEXTS = [
     ("A young woman is playing the guitar on the street.", (2, 3)),
@@ -61,18 +63,19 @@ TEXTS = [
     ("A dog jumps over a fence to catch a ball.", (2, 8)),
 ]
 REFERENCE = 1e-6
+AT_ONCE = 32  # Pairs of --check that a GPU takes side by side
 
 
-def distance(found: Sequence[Tensor], reference: Sequence[Tensor]) -> float:
+def distance(marginals: Sequence[Tensor], reference: Sequence[Tensor]) -> float:
     """The larger total variation of two marginals."""
-    return max(0.5 * float((a.double() - b.double()).abs().sum()) for a, b in zip(found, reference, strict=True))
+    return max(0.5 * float((a.double() - b.double()).abs().sum()) for a, b in zip(marginals, reference, strict=True))
 
 
 class Problem:
     """The fixed point of one member over one pair of tables."""
 
-    def __init__(self, tables: Tables, asked: Member) -> None:
-        self.tables, self.member, self.members = tables, asked, Members.of([tables], [asked])
+    def __init__(self, tables: Tables, member: Member) -> None:
+        self.tables, self.member, self.members = tables, member, Members.of([tables], [member])
         self.masked, self.uniform = start(tables), start(tables, uniform=True)
         self.reference = self.default(self.masked, REFERENCE)[1]
 
@@ -118,15 +121,15 @@ class Problem:
         return float(values[order[1]].abs()), [v, u]
 
 
-def clozes(model: MaskedLM, data: Path | None, pairs: int, seed: int) -> Iterator[Cloze]:
-    """Texts with two blanks."""
+def clozes(model: MaskedLM, data: Path | None, pairs: int, seed: int, scheme: str | None = None) -> Iterator[Cloze]:
+    """Texts with two blanks; without a scheme half of them contiguous, half random."""
     if data is None:
         for text, positions in TEXTS:
             yield model.cloze(text, positions)
         return
     texts = read_texts(str(data))
-    for scheme, number in (("contiguous", (pairs + 1) // 2), ("random", pairs // 2)):
-        chosen, _ = choose_pairs(texts, model.words.encode, model.special_ids, scheme, number, seed, max_tokens=40)
+    for name, number in ((scheme, pairs),) if scheme else (("contiguous", (pairs + 1) // 2), ("random", pairs // 2)):
+        chosen, _ = choose_pairs(texts, model.words.encode, model.special_ids, name, number, seed, max_tokens=40)
         for pair in chosen:
             yield pair.cloze(model.mask_id)
 
@@ -155,21 +158,22 @@ def standing(joint: Joint) -> Standing:
 
 
 def check(model: MaskedLM, every: Iterator[Cloze], tokens: int | None) -> None:
-    """Derive both constructions for each pair; print every failure, and the counts after every ten pairs and at the end."""
+    """Derive both constructions for each pair; print every failure, and the counts now and then and at the end."""
     warnings.simplefilter("ignore", UnmaskWarning)
     names = ("arnold_gokhale", "restarted")
     failed, steps, worst, count = dict.fromkeys(names, 0), dict.fromkeys(names, 0), Standing(0.0, 0.0), 0
-    for count, cloze in enumerate(every, 1):
-        for joint in derive_all(unary_tables(model, cloze, choose_candidates(model, cloze, tokens, exact=tokens is None)), names):
-            found = standing(joint)
-            steps[joint.name] = max(steps[joint.name], int(str(joint.report["steps"])))
-            worst = Standing(max(worst.moved, found.moved), max(worst.growth, found.growth))
-            if not (joint.report["converged"] and found.moved < TOLERANCE and found.growth < GROWS):
-                failed[joint.name] += 1
-                print(
-                    f"{joint.name} fails at {cloze.block} of {model.decode(cloze.ids)}: {found}, {dict(joint.report)}", flush=True
-                )
-        if count % 10 == 0:
+    while some := list(islice(every, AT_ONCE if model.device.type == "cuda" else 1)):
+        sets = [choose_candidates(model, cloze, tokens, exact=tokens is None) for cloze in some]
+        for cloze, joints in zip(some, derive_blocks(tables_of(model, some, sets), names), strict=True):
+            for joint in joints:
+                now, report = standing(joint), dict(joint.report)
+                steps[joint.name] = max(steps[joint.name], int(str(report["steps"])))
+                worst = Standing(max(worst.moved, now.moved), max(worst.growth, now.growth))
+                if not (report["converged"] and now.moved < TOLERANCE and now.growth < GROWS):
+                    failed[joint.name] += 1
+                    print(f"{joint.name} fails at {cloze.block} of {model.decode(cloze.ids)}: {now}, {report}", flush=True)
+        count += len(some)
+        if count % 16 == 0:
             print(f"{count} pairs: failed {failed}", flush=True)
     print(f"{count} pairs: failed {failed}, most steps {steps}, largest {worst}")
 
@@ -180,6 +184,7 @@ def main() -> None:
     parser.add_argument("--model")
     parser.add_argument("--data", type=Path, help="one text per line, instead of the sentences above")
     parser.add_argument("--pairs", type=int, default=8, help="of --data: half contiguous, half random")
+    parser.add_argument("--scheme", choices=["contiguous", "random"], help="of --data: all pairs so")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--tokens", type=int, default=1024)
     parser.add_argument("--exact", action="store_true")
@@ -191,20 +196,20 @@ def main() -> None:
     parser.add_argument("--device", default="auto")
     options = parser.parse_args()
     model = MaskedLM.load(options.model, device=options.device) if options.model else MaskedLM.load(device=options.device)
-    every = clozes(model, options.data, options.pairs, options.seed)
+    every = clozes(model, options.data, options.pairs, options.seed, options.scheme)
     if options.check:
         return check(model, every, None if options.exact else options.tokens)
-    asked = [member(*numbers("members", given, float)).member or Member(0.0) for given in options.members]
+    every_member = [member(*numbers("members", text, float)).member or Member(0.0) for text in options.members]
     print(f"reads of the tables to {options.accuracy:g} in total variation")
     print("| member | blanks | eq. 5, uniform | eq. 5, masked | sweeps | default | ratio | stops after | then off by | log gap |")
     print("| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |")
-    ratios: dict[Member, list[float]] = {one: [] for one in asked}
-    stops: dict[Member, list[float]] = {one: [] for one in asked}
-    worst = dict.fromkeys(asked, 0.0)
+    ratios: dict[Member, list[float]] = {one: [] for one in every_member}
+    stops: dict[Member, list[float]] = {one: [] for one in every_member}
+    worst = dict.fromkeys(every_member, 0.0)
     for cloze in every:
         tables = unary_tables(model, cloze, None if options.exact else tokens_of(model, cloze, options.tokens))
         blanks = "_".join(model.decode(cloze.gold or ())) if options.data is None else f"{cloze.block} of {len(cloze.ids)}"
-        for one in asked:
+        for one in every_member:
             problem = Problem(tables, one)
             ways = [(problem.published, problem.uniform), (problem.published, problem.masked), (problem.sweep, problem.masked)]
             plain = [problem.reads_to(options.accuracy, options.most, step, at) for step, at in ways]
@@ -230,7 +235,7 @@ def main() -> None:
                 print(
                     f"  second eigenvalue {second_value:.5f}, off the dense solver by {apart[0]:.0e}, {apart[1]:.0e}", flush=True
                 )
-    for one in asked:
+    for one in every_member:
         print(
             f"\nalpha {one.alpha:g}, lambda {one.restart:g}: ratio of the published way to the default, geometric mean "
             f"{exp(sum(map(log, ratios[one])) / len(ratios[one])):.0f} or more, least {min(ratios[one]):.0f}; reads to stop at "

@@ -46,7 +46,7 @@ from unmask.models.load import load
 from unmask.models.masked_lm import MaskedLM
 from unmask.runs.lines import numbered_lines
 from unmask.scoring.score import CHUNK_TEXTS
-from unmask.verbs.score import score
+from unmask.verbs.corpora import score
 
 FEWEST_WORDS, MOST_WORDS, MOST_LETTERS = 3, 8, 56
 WARM = 4096

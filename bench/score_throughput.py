@@ -31,7 +31,7 @@ from unmask.models.masked_lm import MaskedLM
 from unmask.models.source import english_model_path
 from unmask.scoring.batch import TextBatch, score_batch
 from unmask.scoring.registry import PLL
-from unmask.verbs.score import score
+from unmask.verbs.corpora import score
 
 Side = Callable[[Sequence[str]], list[list[float]]]
 """From texts to the log-probability of each of their tokens."""

@@ -12,20 +12,17 @@ import re
 import sys
 from importlib import import_module
 
-from unmask.verbs import VERBS
-
 __version__ = "0.1.0"
 
 with open(f"{__file__}i", encoding="utf-8") as _stub:
-    _HOME = {name: module for module, name in re.findall(r"^from (\S+) import (\w+) as", _stub.read(), re.MULTILINE)}
-_HOME |= {verb: f"unmask.verbs.{verb}" for verb in VERBS}
-__all__ = sorted(["__version__", *_HOME])
+    _HOMES = {name: module for module, name in re.findall(r"^from (\S+) import (\w+) as", _stub.read(), re.MULTILINE)}
+__all__ = sorted(["__version__", *_HOMES])
 
 
 def __getattr__(name: str) -> object:
-    if name not in _HOME:
+    if name not in _HOMES:
         raise AttributeError(f"module 'unmask' has no attribute {name!r}", name=name, obj=sys.modules[__name__])
-    value = import_module(f"unmask.{name}") if _HOME[name] == "unmask" else getattr(import_module(_HOME[name]), name)
+    value = import_module(f"unmask.{name}") if _HOMES[name] == "unmask" else getattr(import_module(_HOMES[name]), name)
     globals()[name] = value
     return value
 

@@ -60,19 +60,20 @@ from unmask.translation.translators import Translations as Translations
 from unmask.variants.measured import Measured as Measured
 from unmask.variants.mutants import Mutants as Mutants
 from unmask.variants.ranking import Ranking as Ranking
-from unmask.verbs.check import check as check
-from unmask.verbs.compare import compare as compare
-from unmask.verbs.dependence import dependence as dependence
-from unmask.verbs.diagnose import diagnose as diagnose
-from unmask.verbs.evaluate import evaluate as evaluate
-from unmask.verbs.fill import fill as fill
-from unmask.verbs.frontier import frontier as frontier
-from unmask.verbs.mutants import mutants as mutants
-from unmask.verbs.sample import sample as sample
-from unmask.verbs.score import score as score
+from unmask.verbs.corpora import check as check
+from unmask.verbs.corpora import evaluate as evaluate
+from unmask.verbs.corpora import frontier as frontier
+from unmask.verbs.corpora import score as score
+from unmask.verbs.sampling import diagnose as diagnose
+from unmask.verbs.sampling import sample as sample
+from unmask.verbs.sampling import translate as translate
 from unmask.verbs.serve import serve as serve
+from unmask.verbs.texts import compare as compare
+from unmask.verbs.texts import dependence as dependence
+from unmask.verbs.texts import fill as fill
+from unmask.verbs.texts import mutants as mutants
 from unmask.verbs.train import train as train
-from unmask.verbs.translate import translate as translate
 
 __version__: str
 __all__: list[str]
+_HOMES: dict[str, str]

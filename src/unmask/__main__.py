@@ -1,11 +1,8 @@
-"""`unmask`, and `python -m unmask`: signals are heard first, then the command line is loaded and run.
+"""`unmask`, and `python -m unmask`: signals are heard first, then the command line is loaded and run."""
 
-Python's search for unreachable cycles, through all that torch has loaded, is a sixth of a short command: it runs more rarely, and
-not at the end. Nor are modules taken down one by one at the end (`process.end`), a twelfth more.
-"""
-
-import atexit
 import gc
+import os
+import sys
 
 from unmask.cli import process
 
@@ -14,15 +11,18 @@ def main() -> None:
     """The console script. After an interrupt it does not wait for Python to take down what was loaded."""
     try:
         process.listen()
+        # Python's search for unreachable cycles, through all that torch has loaded, is a sixth of a short command: it runs more
+        # rarely. Threads of torch that wait should sleep: spinning ones halve the speed on a machine with other work.
         gc.set_threshold(20_000)  # new objects between two searches; Python's own number is 700
-        atexit.register(process.end)
-        from unmask.cli.app import main as run
+        os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+        from unmask.cli.app import run
 
-        run()
-    except BaseException:
+        code = run(sys.argv[1:])
+        if not process.interrupted():
+            process.end(code)
+    finally:
         if process.interrupted():
             process.leave_now()
-        raise
 
 
 if __name__ == "__main__":

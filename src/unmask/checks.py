@@ -8,8 +8,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from difflib import get_close_matches
 from math import isfinite
-from numbers import Real
-from operator import index
 from typing import Any, TypeVar, cast
 
 from unmask.errors import InputError
@@ -28,23 +26,9 @@ def shown(value: object) -> str:
     return text if len(text) <= MOST_SHOWN else f"{text[: MOST_SHOWN - 3]}..."
 
 
-def as_int(value: Any) -> int | None:
-    """A whole number of Python, NumPy or torch as an int; None for everything else, booleans included."""
-    if type(value) is int:
-        return value
-    try:
-        return None if isinstance(value, bool) or str(getattr(value, "dtype", "")).endswith("bool") else index(value)
-    except (TypeError, ValueError, RuntimeError):
-        return None
-
-
-def as_number(value: Any) -> float | None:
-    """A number of Python, NumPy or torch as one of Python; None for everything else, booleans included."""
-    if getattr(value, "shape", None) == () and hasattr(value, "item"):
-        value = value.item()
-    if (integer := as_int(value)) is not None or isinstance(value, bool):
-        return integer
-    return float(value) if isinstance(value, Real) else None
+def plain(value: Any) -> Any:
+    """A value of NumPy, torch or pandas as Python's: a number, or a list; other values as they are."""
+    return value.tolist() if hasattr(value, "dtype") and hasattr(value, "tolist") else value
 
 
 def one_of(name: str, value: object, known: Iterable[str]) -> str:
@@ -59,8 +43,8 @@ def one_of(name: str, value: object, known: Iterable[str]) -> str:
 
 def whole(name: str, value: object, least: int, most: int) -> int:
     """`value` as an int, if it is a whole number from `least` to `most`; NumPy's integers are integers, booleans are not."""
-    number = as_int(value)
-    if number is None:
+    number = value if type(value) is int else plain(value)
+    if isinstance(number, bool) or not isinstance(number, int):
         raise InputError(f"{name} {shown(value)} is not a whole number: give one from {least} to {most}")
     if not least <= number <= most:
         raise InputError(f"{name} {shown(number)} is out of range: give a whole number from {least} to {most}")
@@ -69,17 +53,17 @@ def whole(name: str, value: object, least: int, most: int) -> int:
 
 def wholes(name: str, value: object) -> list[int]:
     """`value` as a list of ints, if it is a list, or an array, of whole numbers."""
-    is_list = isinstance(value, Iterable) and not isinstance(value, str | bytes) and getattr(value, "shape", None) != ()
-    items = [as_int(one) for one in value] if is_list else [None]  # type: ignore[attr-defined]
-    if None in items:
+    rows = plain(value)
+    items = list(map(plain, rows)) if isinstance(rows, Iterable) and not isinstance(rows, str | bytes) else [None]
+    if any(isinstance(one, bool) or not isinstance(one, int) for one in items):
         raise InputError(f"{name} {shown(value)} is not a list of whole numbers: give one such as [3, 4]")
     return cast("list[int]", items)
 
 
 def real(name: str, value: object, least: float, most: float) -> float:
     """`value` as a float, if it is finite and from `least` to `most`."""
-    number = as_number(value)
-    if number is None:
+    number = plain(value)
+    if isinstance(number, bool) or not isinstance(number, int | float):
         raise InputError(f"{name} {shown(value)} is not a number: give one from {least:g} to {most:g}")
     if not least <= number <= most or not isfinite(number):
         raise InputError(f"{name} {shown(number)} is out of range: give a number from {least:g} to {most:g}")

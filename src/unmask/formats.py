@@ -8,53 +8,39 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal, localcontext
+from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 
-DIGITS = 2
-"""Significant digits of a bound."""
-EXACT = 1200
-"""Digits that hold every float."""
+UP, DOWN = (Context(prec=2, rounding=rounding) for rounding in (ROUND_CEILING, ROUND_FLOOR))
+"""Bounds have two significant digits."""
 PLAIN = Decimal("1e-4")
 """Smaller numbers are written with an exponent."""
 
 
 def at_most(value: float) -> str:
     """An upper bound of a number above 0 in two significant digits, such as "3.1e-16"."""
-    return f"{_digits(Decimal(value), ROUND_CEILING):.1e}" if value else "0"
+    return f"{UP.create_decimal(value):.1e}" if value else "0"
 
 
 def percent_at_most(share: float) -> str:
     """An upper bound of a share of 1 as a percentage, such as "2.5 %": two significant digits, and never above 100."""
-    return _percent(min(max(share, 0.0), 1.0), ROUND_CEILING)
+    return _percent(share, UP)
 
 
 def percent_at_least(share: float) -> str:
     """A lower bound of a share of 1 as a percentage, such as "33.3 %": one decimal, or two digits where it is below 1 %."""
-    return _percent(min(max(share, 0.0), 1.0), ROUND_FLOOR, decimals=1)
+    if share < 0.01:
+        return _percent(share, DOWN)
+    return f"{Decimal(min(share, 1.0)).quantize(Decimal('0.001'), ROUND_FLOOR).scaleb(2)} %"
 
 
 def count_at_most(count: int) -> str:
     """A number of things; from a million million on, a bound of it in two digits."""
-    return f"{count:,}" if count < 10**12 else f"{_digits(Decimal(count), ROUND_CEILING):.1e}"
+    return f"{count:,}" if count < 10**12 else at_most(count)
 
 
-def _percent(share: float, rounding: str, decimals: int | None = None) -> str:
-    with localcontext(prec=EXACT):
-        value = Decimal(share) * 100
-    if decimals is not None and value >= 1:
-        with localcontext(prec=EXACT):
-            return f"{value.quantize(Decimal(1).scaleb(-decimals), rounding) + 0:f} %"
-    shown = _digits(value, rounding)
-    return f"{shown:.1e} %" if 0 < shown < PLAIN else f"{shown:f} %"
-
-
-def _digits(value: Decimal, rounding: str) -> Decimal:
-    """The number with DIGITS significant digits."""
-    if not value:
-        return Decimal(0)
-    with localcontext(prec=EXACT):
-        first = value.adjusted() - DIGITS + 1
-        return value.scaleb(-first).quantize(Decimal(1), rounding).scaleb(first)
+def _percent(share: float, context: Context) -> str:
+    percent = context.scaleb(Decimal(min(max(share, 0.0), 1.0)), 2) or Decimal(0)
+    return f"{percent:.1e} %" if 0 < percent < PLAIN else f"{percent:f} %"
 
 
 Span = tuple[int, int]

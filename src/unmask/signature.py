@@ -24,7 +24,7 @@ from functools import cache, partial, wraps
 from importlib import import_module
 from typing import Annotated, Any, Literal, TypeVar, Union, cast, dataclass_transform, get_args, get_origin
 
-from unmask.checks import one_of, shown
+from unmask.checks import one_of, plain, shown
 from unmask.errors import InputError
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -93,24 +93,23 @@ class Method:
         """The registry."""
         return cast("dict[str, type]", resolved(self.registry))
 
-    def named(self, argument: str, value: Any) -> Any:
+    def fitted(self, argument: str, value: Any) -> Any:
+        """`value` as the function gets it: one method object, or a tuple of several."""
+        if self.several:
+            parts = [part.strip() for part in value.split(",")] if isinstance(value, str) else plain(value)
+            methods = tuple(self._object(argument, part) for part in (parts if isinstance(parts, Iterable) else [parts]))
+            if not methods:
+                raise InputError(f"{argument} is empty: name one or more of {', '.join(self.classes)}")
+            return methods
+        return self._object(argument, value)
+
+    def _object(self, argument: str, value: Any) -> Any:
         """The method object of a name; objects of the registry's classes stay as they are."""
         if isinstance(value, tuple(self.classes.values())):
             return value
         if isinstance(value, str) and value not in self.classes and self.parse:
             return resolved(self.parse)(value)
         return self.classes[one_of(argument, value, self.classes)]()
-
-    def fitted(self, argument: str, value: Any) -> Any:
-        """`value` as the function gets it: one method object, or a tuple of several."""
-        if not self.several:
-            return self.named(argument, value)
-        parts = [part.strip() for part in value.split(",")] if isinstance(value, str) else value
-        if not isinstance(parts, Iterable) or getattr(parts, "shape", None) == ():
-            parts = [parts]
-        if not (methods := tuple(self.named(argument, part) for part in parts)):
-            raise InputError(f"{argument} is empty: name one or more of {', '.join(self.classes)}")
-        return methods
 
 
 @dataclass(frozen=True)
@@ -158,14 +157,14 @@ class Written:
     help: str = ""
 
 
-def bare(annotation: Any) -> Any:
-    """The type without marks."""
-    return get_args(annotation)[0] if get_origin(annotation) is Annotated else annotation
-
-
 def marks(annotation: Any) -> tuple[Any, ...]:
     """What `Annotated` adds to a type."""
     return tuple(annotation.__metadata__) if get_origin(annotation) is Annotated else ()
+
+
+def bare(annotation: Any) -> Any:
+    """The type without marks."""
+    return get_args(annotation)[0] if get_origin(annotation) is Annotated else annotation
 
 
 def members(annotation: Any) -> list[Any]:
@@ -173,6 +172,11 @@ def members(annotation: Any) -> list[Any]:
     if get_origin(bare(annotation)) in UNIONS:
         return [one for member in get_args(bare(annotation)) for one in members(member)]
     return [annotation]
+
+
+def kinds(annotation: Any) -> list[Any]:
+    """The types of a union, without marks, or the one type."""
+    return [bare(one) for one in members(annotation)]
 
 
 def mark(annotation: Any, kind: type[Any]) -> Any:
@@ -223,15 +227,14 @@ class _Names(dict[str, Any]):
 @cache
 def hints(declared: Callable[..., Any]) -> dict[str, Any]:
     """The evaluated annotations of a function's parameters, or of a dataclass's fields."""
-    plain: Any = inspect.unwrap(declared)
-    is_class = isinstance(plain, type)
-    names = [field.name for field in fields(plain)] if is_class else [name for name in plain.__annotations__ if name != "return"]
+    function: Any = inspect.unwrap(declared)
     evaluated = dict[str, Any]()
-    for home in plain.__mro__[::-1] if is_class else [plain]:
-        module = vars(sys.modules[home.__module__]) if is_class else home.__globals__
+    for home in function.__mro__[::-1] if isinstance(function, type) else [function]:
+        module = getattr(home, "__globals__", None) or vars(sys.modules[home.__module__])
         for name, hint in inspect.get_annotations(home).items():
-            evaluated[name] = eval(hint, module, _Names(module)) if isinstance(hint, str) and name in names else hint
-    return {name: evaluated[name] for name in names if name in evaluated}
+            if name != "return" and "ClassVar" not in str(hint):
+                evaluated[name] = eval(hint, module, _Names(module)) if isinstance(hint, str) else hint
+    return evaluated
 
 
 @cache
@@ -307,14 +310,12 @@ def arguments(function: Callable[..., Any], values: Mapping[str, Any]) -> dict[s
     """The arguments of a function from values of its `options`; an option that the chosen method does not have is refused."""
     annotations, parameters = hints(function), inspect.signature(function).parameters
     known = {option.name: option for option in options(function)}
-    for name in values:
+    made, inside = dict[str, Any](), dict[str, dict[str, Any]]()
+    for name, value in values.items():
         if name not in known:
             raise unknown_argument(function, name)
-    made = {name: value for name, value in values.items() if known[name].owner is None}
-    by_parameter: dict[str, dict[str, Any]] = {}
-    for name in values.keys() - made.keys():
-        by_parameter.setdefault(known[name].parameter, {})[name] = values[name]
-    for parameter, own in by_parameter.items():
+        (made if known[name].owner is None else inside.setdefault(known[name].parameter, {}))[name] = value
+    for parameter, own in inside.items():
         annotation, default = annotations[parameter], parameters[parameter].default
         if (method := mark(annotation, Method)) is not None:
             methods = method.fitted(parameter, default if made.get(parameter) is None else made[parameter])
@@ -403,13 +404,13 @@ def fitted(name: str, value: Any, annotation: Any) -> Any:
     from pydantic import ValidationError
 
     value = _plain(value, annotation)
-    if isinstance(value, Iterator) and any(get_origin(one) is Iterable for one in members(annotation)):
+    if isinstance(value, Iterator) and any(get_origin(kind) is Iterable for kind in kinds(annotation)):
         return value  # reading it here would use it up
     try:
         return _adapter(annotation).validate_python(value)
     except ValidationError as error:
         errors = error.errors(include_url=False)
-    choices = [choice for one in members(annotation) if get_origin(one) is Literal for choice in get_args(one)]
+    choices = [choice for kind in kinds(annotation) if get_origin(kind) is Literal for choice in get_args(kind)]
     if choices and not isinstance(value, int | float):
         one_of(name, value, choices)
     bounds = [error for error in errors if "than" in error["type"] or error["type"] == "finite_number"]
@@ -420,8 +421,8 @@ def fitted(name: str, value: Any, annotation: Any) -> Any:
 def _wanted(error: Mapping[str, Any]) -> str:
     """What pydantic expected, such as "a whole number", and at which item of a list."""
     wanted = error["msg"]
-    for words, plain in IN_WORDS.items():
-        wanted = wanted.replace(words, plain, 1)
+    for words, ours in IN_WORDS.items():
+        wanted = wanted.replace(words, ours, 1)
     place = next((part for part in reversed(error["loc"]) if isinstance(part, int)), None)
     return wanted if place is None else f"{wanted} as item {place + 1}"
 
@@ -451,20 +452,15 @@ def _by_class(annotation: Any) -> Any:
 
 def _plain(value: Any, annotation: Any) -> Any:
     """A value of NumPy, torch or pandas as Python's, and a list for a tuple, where the annotation asks for these."""
-    kinds = [bare(one) for one in members(annotation)]
-    origins = [get_origin(one) or getattr(one, "array_type", one) for one in kinds]
+    types = kinds(annotation)
+    origins = [get_origin(one) or getattr(one, "array_type", one) for one in types]
     classes = tuple(one for one in origins if isinstance(one, type) and one is not Any)
-    scalar = getattr(value, "shape", None) == ()
-    if hasattr(value, "dtype") and (scalar or Any not in kinds) and not isinstance(value, classes):
-        value = _of_python(value)
+    if (getattr(value, "shape", None) == () or Any not in types) and not isinstance(value, classes):
+        value = plain(value)
     if isinstance(value, list) and tuple in origins and list not in origins:
         return tuple(value)
-    if isinstance(value, list | tuple):
-        return type(value)(map(_of_python, value)) if any(hasattr(one, "dtype") for one in value) else value
+    if isinstance(value, list | tuple) and any(hasattr(one, "dtype") for one in value):
+        return type(value)(map(plain, value))
     if isinstance(value, Mapping) and any(hasattr(key, "dtype") for key in value):
-        return {_of_python(key): one for key, one in value.items()}
+        return {plain(key): one for key, one in value.items()}
     return value
-
-
-def _of_python(value: Any) -> Any:
-    return value.tolist() if hasattr(value, "dtype") and hasattr(value, "tolist") else value

@@ -74,7 +74,6 @@ def test_a_word_blank_sums_over_all_its_splits(small):
     found = fill_chain("a [WORD] b", small, top=1000, passes=10_000, pieces=3)
     assert {c.parts[0]: exp(c.log_prob) for c in found.completions} == pytest.approx(dict(expected), rel=1e-4)
     assert 0.999 * sum(expected.values()) < found.mass <= sum(expected.values())
-    assert [reading.weight for reading in found.readings] == [1 / 3] * 3
 
 
 @pytest.mark.parametrize("alphabet", [None, "a,ab,b"])
@@ -117,17 +116,12 @@ def test_several_blanks_of_several_lengths(small):
 def test_answers_have_their_probability_rank_and_odds(small):
     p = probabilities(small, "a [_] [_] b", [1, 1])
     places = {ids: 1 + sum(other > value for other in p.values()) for ids, value in p.items()}
-    found = fill_chain("a [MASK] [MASK] b", small, passes=10_000, answers=["b ab", "a .", "aba b"])
+    found = fill_chain("a [MASK] [MASK] b", small, passes=10_000, answers=["b ab", "a ."])
     by_name = {a.answer: a for a in found.answers}
     for name in ("b ab", "a ."):
         ids = tuple(small.words.regular_tokens[token] for token in name.split())
         assert exp(by_name[name].log_prob) == pytest.approx(p[ids], rel=1e-4)
         assert by_name[name].rank[0] <= places[ids] <= by_name[name].rank[1]
-    wide = probabilities(small, "a [_] [_] b", [2, 1])
-    ids = tuple(small.words.regular_tokens[token] for token in ("ab", "##a", "b"))
-    assert by_name["aba b"].tokens == ("ab", "##a", "b")
-    assert exp(by_name["aba b"].log_prob) == pytest.approx(wide[ids], rel=1e-4)
-    assert by_name["aba b"].rank is None
     best = max(found.answers, key=lambda a: a.log_prob)
     assert [a.odds for a in found.answers] == pytest.approx([exp(a.log_prob - best.log_prob) for a in found.answers])
     assert found.answers[0] == best
@@ -167,8 +161,7 @@ def test_constraints_leave_out_and_do_not_change(small):
 def test_what_is_printed_as_json_is_plain(small):
     found = fill_chain("a [WORD] b", small, answers=["ab"], passes=200)
     again = json.loads(json.dumps(found.to_dict()))
-    assert again["joint"] == "chain" and again["lengths"][0]["lengths"] == [1]
-    assert again["answers"][0]["answer"] == "ab"
+    assert again["joint"] == "chain" and again["answers"][0]["answer"] == "ab"
     assert "%" in found.summary and "ab" in found._repr_html_()
 
 
@@ -180,6 +173,8 @@ def test_what_is_printed_as_json_is_plain(small):
         ("a [MASK] b", {"answers": "ab"}, "is not valid: give a list"),
         ("a [MASK] b", {"answers": ["zz"]}, "not a word of it"),
         ("a [WORD] b", {"answers": ["abab"], "pieces": 1}, r"has 3 tokens .* takes 1 to 1: use a higher pieces"),
+        ("a [MASK] [MASK] b", {"answers": ["aba b"]}, r"has 2 tokens .* at blank 1, which takes 1 to 1: use \[WORD\] or \[GAP\]"),
+        ("a [WORD] b" + " a" * 11, {"answers": ["aba"]}, "the text is longer than the model takes"),
         ("a [WORD] b", {"answers": ["a b"]}, "is 2 words"),
         ("a [GAP:3] b", {"answers": ["a b"]}, "has 2 tokens .* takes 3 to 3: widen the gap"),
         ("a [MASK] b", {"allow": {1: ["ab"]}, "forbid": ["AB"]}, "no token of the model passes"),

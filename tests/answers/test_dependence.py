@@ -13,7 +13,7 @@ from unmask.answers.dependence import pair_matrix
 from unmask.cloze import Cloze
 from unmask.errors import InputError
 from unmask.models.tabular import TabularMLM
-from unmask.verbs.dependence import dependence
+from unmask.verbs.texts import dependence
 
 
 def joint_of(vocab: int, length: int, seed: int) -> torch.Tensor:

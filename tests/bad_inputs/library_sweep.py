@@ -55,7 +55,7 @@ SECONDS, SLOW = 120, 0.3
 LONG = ("lab.all", "progress")
 """Without a progress that ends it, this call takes minutes."""
 
-SMALL_STUDY: dict[str, Any] = {"model": unmask.SpinModel(sites=3), "couplings": "0.1", "k": "1", "fits": 2}
+SMALL_STUDY: dict[str, Any] = {"model": unmask.SpinModel(sites=3), "fits": 2}
 
 
 class BegunError(Exception):

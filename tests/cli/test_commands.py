@@ -145,7 +145,6 @@ def test_one_word_is_a_text_and_what_is_written_like_a_path_a_file(model):
 def test_scores_of_a_file_are_a_table_on_a_terminal_and_json_lines_in_a_pipe(model, tmp_path, monkeypatch):
     (tmp_path / "texts.txt").write_text("the cat sat .\na dog ran .\n")
     piped = run("score", tmp_path / "texts.txt", *model)
-    assert run("score", "--file", tmp_path / "texts.txt", *model).stdout == piped.stdout
     rows = [json.loads(line) for line in piped.stdout.splitlines()]
     monkeypatch.setattr(terminal, "is_terminal", lambda: True)
     table = run("score", tmp_path / "texts.txt", *model)
@@ -158,7 +157,6 @@ def test_scores_of_a_file_are_a_table_on_a_terminal_and_json_lines_in_a_pipe(mod
     ("words", "message"),
     [
         ("evaluate --data {file} --support all --alphabet cat,dog", "--alphabet and support all exclude each other"),
-        ("score 'a cat' --file {file}", "a text and file"),
         ("mutants EVQ V2A", "'V2A' has no place here: give it with its option, see unmask mutants --help"),
         ("mutants EVQ --out run", "Did you mean --save?"),
         ("sample --prompt=The", "--prompt is not an option: give TEMPLATE without a name"),

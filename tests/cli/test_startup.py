@@ -7,6 +7,8 @@ import sys
 
 import pytest
 
+from unmask.verbs import VERBS
+
 FOR_OTHER_WORK = {"transformers", "huggingface_hub", "pandas", "pyarrow", "matplotlib", "scipy", "sympy", "arviz_stats", "ray"}
 FOR_OTHER_WORK |= {"torch._dynamo", "torch._inductor", "unmask.training", "unmask.sampling", "unmask.evaluation", "unmask.lab"}
 EIGHT = {"compare": ("--candidates", "8"), "score": ()}
@@ -23,14 +25,14 @@ def loaded(*args: str) -> set[str]:
 
 def test_help_loads_no_command():
     names = loaded("--help")
-    assert "cyclopts" in names and "unmask.verbs.fill" in names
+    assert "cyclopts" in names and "unmask.verbs.texts" in names
     assert not names & (HEAVY | {"unmask.cli.printing", "unmask.answers.filling", "unmask.models.masked_lm"})
 
 
 def test_fill_loads_its_command_and_nothing_for_other_work():
     names = loaded("fill", "The [MASK] [MASK] sat.", "--candidates", "8")
-    assert {"torch", "unmask.cli.printing", "unmask.verbs.fill", "unmask.models.loading"} <= names
-    assert not names & (FOR_OTHER_WORK | {"unmask.verbs.sample", "unmask.cli.sampling"})
+    assert {"torch", "unmask.cli.printing", "unmask.verbs.texts", "unmask.models.loading"} <= names
+    assert not names & (FOR_OTHER_WORK | {"unmask.verbs.sampling"})
 
 
 @pytest.mark.parametrize(("command", "needed"), [("score", "unmask.scoring"), ("compare", "unmask.joints.metrics")])
@@ -55,5 +57,5 @@ def test_what_is_registered_for_the_end_runs_and_the_exit_code_stays(args, code)
 def test_the_help_of_a_command_reads_its_signature_only(command):
     """Registries name what there is to choose from; neither the model nor the work is loaded."""
     names = loaded(*command.split(), "--help")
-    assert f"unmask.verbs.{command}" in names
+    assert VERBS[command] in names
     assert not names & (HEAVY | {"unmask.models.masked_lm", "unmask.sampling.target", "unmask.tables.unary"})

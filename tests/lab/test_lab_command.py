@@ -58,10 +58,10 @@ def test_headings_that_do_not_fit_are_broken_and_no_column_is_lost(command, monk
 
 
 def test_the_function_gives_what_the_command_gives(command, tmp_path):
-    words = ("dependence", "--sites", 3, "--coupling", 0.3, "--fields=-0.2:0.2", "--couplings", 0, "--k", 1)
+    words = ("dependence", "--sites", 3, "--coupling", 0.3, "--fields=-0.2:0.2")
     printed = json.loads(command(*words, "--out", "command", "--json"))
     model = lab.SpinModel(sites=3, coupling=0.3, fields="-0.2:0.2")
-    assert lab.dependence(model, couplings=0.0, k=1, out="function").to_dict() == printed
+    assert lab.dependence(model, out="function").to_dict() == printed
     for name in ("lab.json", "dependence.json", "dependence.png"):
         assert (tmp_path / "function" / name).read_bytes() == (tmp_path / "command" / name).read_bytes()
 
@@ -70,7 +70,7 @@ MISTAKES = [
     (["magic"], 'Unknown command "magic". Available commands: dictionary, '),
     (["paralel"], 'Did you mean "parallel"'),
     (["parallel", "--sites", "20"], "--sites 20 is out of range: give a number less than or equal to 10"),
-    (["dependence", "--couplings", "0:1:1000000000"], "couplings '0:1:1000000000'"),
+    (["dependence", "--fields", "0:1:1000000000"], "fields '0:1:1000000000'"),
     (["schedule", "--graph", "pat"], "graph 'pat' is unknown: did you mean path"),
     (["masking", "--fits", "1"], "fits 1 is out of range"),
     (["stutter", "--sites", "3"], "--sites"),

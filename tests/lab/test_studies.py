@@ -13,10 +13,10 @@ from unmask.lab.studies import Table, show
 
 THREE = SpinModel(sites=3)
 SMALL = {
-    "dictionary": {"model": THREE, "couplings": [0, 0.3]},
+    "dictionary": {"model": THREE},
     "masking": {"model": THREE, "fits": 4},
-    "dependence": {"model": THREE, "couplings": (0, 0.2), "k": [1, 2]},
-    "parallel": {"model": THREE, "couplings": "0,0.2"},
+    "dependence": {"model": THREE},
+    "parallel": {"model": THREE},
     "stutter": {},
     "schedule": {"model": SpinModel(sites=4, graph="path")},
     "decoding": {"model": SpinModel(sites=4, graph="cycle")},
@@ -41,24 +41,18 @@ def test_the_package_lists_the_studies():
         assert all(f"\n        {name}: " in study.__doc__ for name in inspect.signature(study).parameters)
 
 
-def test_numbers_are_those_of_the_theory():
-    study = lab.dependence(SpinModel(coupling=0.1), couplings=[0.3, 0.6], k=1)
-    assert [point["mixing_time"] for point in study.to_dict()["points"]] == [13, 76, 6908]
-    assert study.to_frame()["coupling"].tolist() == ["0.1", "0.3", "0.6"]
-
-
 def test_nothing_is_written_without_out(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     ticks = []
-    lab.parallel(THREE, couplings=[0.1], progress=lambda done, total, what="": ticks.append((done, total)))
-    assert ticks[-1] == (2, 2) and os.listdir(tmp_path) == []
+    lab.parallel(THREE, progress=lambda done, total, what="": ticks.append((done, total)))
+    assert ticks[-1] == (6, 6) and os.listdir(tmp_path) == []
 
 
 def test_independent_sites_and_single_sizes_are_no_mistake(tmp_path):
     free = SpinModel(sites=2, coupling=0)
-    assert "sites are independent" in lab.parallel(free, couplings="0", out=tmp_path).findings[0]
-    lab.dependence(free, couplings=0, k=1, out=tmp_path)
-    lab.dictionary(free, couplings=0, out=tmp_path)
+    assert "sites are independent" in lab.parallel(free, out=tmp_path).findings[0]
+    lab.dependence(free, out=tmp_path)
+    lab.dictionary(free, out=tmp_path)
     lab.masking(free, fits=2, out=tmp_path)
     lab.schedule(free, out=tmp_path)
     assert "sites are independent" in lab.decoding(free, out=tmp_path).findings[1]
@@ -95,14 +89,13 @@ def test_a_figure_that_cannot_be_written_is_refused(tmp_path):
     assert os.path.islink(tmp_path / "stutter.png")
 
 
-MISTAKES = {"k = 7 masked sites of 6": {"k": 7}, "2 numbers for 6 sites": {"model": SpinModel(fields="1,2")}}
-MISTAKES["use weaker couplings"] = {"model": SpinModel(sites=3, coupling=99), "couplings": 0.1, "k": 1}
-
-
-@pytest.mark.parametrize("message", MISTAKES)
-def test_mistakes_are_one_line_and_write_nothing(message, tmp_path):
-    with pytest.raises(InputError, match=message):
-        lab.dictionary(**MISTAKES[message], out=tmp_path / "lab")
+def test_mistakes_are_one_line_and_write_nothing(tmp_path):
+    for model, message in (
+        (SpinModel(fields="1,2"), "2 numbers for 6 sites"),
+        (SpinModel(sites=3, coupling=99), "use weaker couplings"),
+    ):
+        with pytest.raises(InputError, match=message):
+            lab.dictionary(model, out=tmp_path / "lab")
     assert not (tmp_path / "lab").exists()
 
 

@@ -16,44 +16,27 @@ def clock(monkeypatch):
     return now
 
 
-def test_long_work_is_announced_once(clock):
-    lines, reports = [], []
-    with announced(lines.append, lambda *report: reports.append(report)) as report:
-        for done in range(100):
-            clock[0] = 1.5 * done
-            report(done, 1000, f"pairs ({done} failed)" if done else "pairs")
-    assert lines == ["1,000 pairs (3 failed), about 25 minutes"] and len(reports) == 100
-
-
-def test_the_first_of_many_says_nothing_about_the_others(clock):
+def slow_first(done):
     """It waits for what is compiled once: 20 seconds, then a tenth of a second each."""
-    lines = []
-    with announced(lines.append) as report:
-        for done in range(100):
-            clock[0] = 20 * (done > 0) + 0.1 * done
-            report(done, 1500, "steps")
-    assert lines[-1] == "1,500 steps, about 2 minutes"
+    return 20 * (done > 0) + 0.1 * done
 
 
-def test_short_work_is_not_announced(clock):
-    lines = []
-    with announced(lines.append) as report:
-        for done in range(5):
-            clock[0] = 2.4 * done
-            report(done, 4, "passes")
-            report(done, 0, "lines read")
-    assert lines == []
-
-
-def test_work_whose_first_item_is_slow_is_announced_without_a_duration(monkeypatch):
-    monkeypatch.setattr(progress, "LONG", 0.01)
-    from threading import Event
-
-    written, lines = Event(), []
-    with announced(lambda line: (lines.append(line), written.set())) as report:
-        report(0, 7, "pairs")
-        assert written.wait(600)
-    assert lines == ["7 pairs, more than 0 seconds"]
+@pytest.mark.parametrize(
+    ("total", "seconds", "lines"),
+    [
+        (1000, lambda done: 1.5 * done, ["1,000 pairs (3 failed), about 25 minutes"]),
+        (1500, slow_first, ["1,500 pairs (21 failed), about 2 minutes"]),
+        (4, lambda done: 2.4 * done, []),
+    ],
+)
+def test_long_work_is_announced_once(clock, total, seconds, lines):
+    written, reports = [], []
+    report = announced(written.append, lambda *report: reports.append(report))
+    for done in range(min(total, 100)):
+        clock[0] = seconds(done)
+        report(done, total, f"pairs ({done} failed)")
+        report(done, 0, "lines read")
+    assert written == lines and len(reports) == 2 * min(total, 100)
 
 
 @pytest.mark.parametrize(

@@ -197,10 +197,10 @@ def test_a_part_that_is_gone_is_noticed_and_drawn_again(tiny, folder, finished):
 
 def test_a_folder_without_the_settings_of_this_version_is_refused(tiny, folder):
     stored = json.loads((folder / "settings.json").read_text())
-    for name in ("kind", "format", "start"):
+    for name in ("kind", "start"):
         stored.pop(name)
     (folder / "settings.json").write_text(json.dumps(stored))
     with pytest.raises(InputError, match="lacks 'start'.*start the run again in another --out folder"):
         unmask.diagnose(folder)
-    with pytest.raises(InputError, match="earlier unmask, which cannot be continued"):
+    with pytest.raises(InputError, match="holds a run with start unset, not"):
         unmask.sample(out=folder, model=tiny, **SMALL)

@@ -58,8 +58,6 @@ def test_a_search_says_what_is_certain_and_why_it_stopped(client, tiny):
     text = "the [GAP:1-2] on the [MASK] ."
     found, known = client.post("/api/fill", json={"text": text, "top": 4}).json(), unmask.fill(text, tiny, top=4)
     assert found["certain"] == known.certain and found["stopped"] == known.stopped and found["passes"] == known.passes
-    assert [one["lengths"] for one in found["lengths"]] == [[1, 1], [2, 1]]
-    assert [one["mass"] for one in found["lengths"]] == pytest.approx([one.mass for one in known.readings], abs=1e-5)
     assert [one["parts"] for one in found["completions"]] == [list(one.parts) for one in known.completions]
     assert found["completions"][0]["standard_error"] == 0
 

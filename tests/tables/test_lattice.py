@@ -54,7 +54,7 @@ def test_equals_enumeration_over_all_orders(case):
     torch.testing.assert_close(found.log_mean, expected.logsumexp(1) - log(len(orders)), **close)
     torch.testing.assert_close(found.mean_log, expected.mean(1), **close)
     tensor_orders = torch.tensor(orders).expand(len(texts), -1, -1)
-    chained = along_orders(Conditionals(model), torch.tensor(texts), torch.tensor(sites), tensor_orders)[0]
+    chained = along_orders(Conditionals(model), torch.tensor(texts), torch.tensor(sites), tensor_orders)
     torch.testing.assert_close(chained, expected, **close)
 
 
@@ -134,7 +134,7 @@ def test_sampled_orders_are_unbiased_and_their_error_is_the_spread_of_the_estima
     truth = float(lattice(Conditionals(model), text, sites).log_mean.exp())
     repeats, m = 400, 50
     orders = random_orders(1, repeats * m, 4, torch.Generator().manual_seed(0))
-    log_probs = along_orders(Conditionals(model), text, sites, orders)[0].reshape(repeats, m)
+    log_probs = along_orders(Conditionals(model), text, sites, orders).reshape(repeats, m)
     estimate, error = log_mean_of_sampled(log_probs)
     mean, spread = float(estimate.exp().mean()), float(estimate.exp().std())
     assert abs(mean - truth) < 3.5 * spread / repeats**0.5

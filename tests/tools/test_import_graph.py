@@ -35,7 +35,7 @@ def test_what_the_order_allows(tmp_path):
         tables__unary="import unmask.errors",
         checks="from unmask.errors import InputError",
         errors="",
-        verbs__fill="from unmask.joints.registry import CHAIN",
+        verbs__texts="from unmask.joints.registry import CHAIN",
         joints__registry="CHAIN = 'unmask.joints.chain:chain'",
     )
     assert TOOL["faults"](TOOL["imports"](source)) == []
@@ -50,13 +50,13 @@ def test_what_the_order_allows(tmp_path):
         ("tables__unary", "RULE = 'unmask.joints.chain:chain'", "joints is not to the left of tables"),
         ("joints__registry", "from unmask.joints.chain import chain", "joints is not to the left of registries"),
         ("joints__registry", "RULE = 'unmask.training.loop:Trainer'", "training is not to the left of registries"),
-        ("joints__chain", "from unmask.verbs.fill import fill", "verbs is not to the left of joints"),
+        ("joints__chain", "from unmask.verbs.texts import fill", "verbs is not to the left of joints"),
         ("lab__space", "from unmask.training.loop import Trainer", "training is not to the left of lab"),
         ("attic__old", "from unmask.errors import InputError", "attic, which has no place"),
     ],
 )
 def test_an_import_against_the_order_is_told(tmp_path, module, text, fault):
-    source = tree(tmp_path, **{"joints__chain": "", "training__loop": "", "verbs__fill": "", module: text})
+    source = tree(tmp_path, **{"joints__chain": "", "training__loop": "", "verbs__texts": "", module: text})
     (line,) = TOOL["faults"](TOOL["imports"](source))
     assert fault in line and line.startswith(f"unmask.{module.replace('__', '.')}:")
 

@@ -13,7 +13,7 @@ from rich.console import Console
 
 import unmask
 from drawn_models import every_filling
-from unmask.answers import chain_filling
+from unmask.answers import filling as fill_module
 from unmask.cli.printing import _show_filling
 
 NUMBER = r"([0-9][0-9,.]*(?:e[+-]?[0-9]+)?)"
@@ -179,7 +179,7 @@ class Answered:
 def answered(text, model, **options) -> Answered:
     """`unmask.fill`, and the search that it made; options that are not those of the search go to `fill`."""
     seen, own = {}, {name: options.pop(name) for name in list(options) if name in unmask.Search.__annotations__}
-    searched, asked = chain_filling.search_fillings, chain_filling.SearchedText.answer
+    searched, asked = fill_module.search_fillings, fill_module.SearchedText.answer
 
     def search(*args, **more):
         seen["found"] = searched(*args, **more)
@@ -190,8 +190,8 @@ def answered(text, model, **options) -> Answered:
         return asked(self, progress)
 
     with (
-        mock.patch.object(chain_filling, "search_fillings", search),
-        mock.patch.object(chain_filling.SearchedText, "answer", answer),
+        mock.patch.object(fill_module, "search_fillings", search),
+        mock.patch.object(fill_module.SearchedText, "answer", answer),
     ):
         filling = unmask.fill(text, model=model, joint="chain", search=unmask.Search(**own), **options)
     return Answered(filling, seen["found"], seen["question"])

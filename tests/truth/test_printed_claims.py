@@ -17,7 +17,7 @@ from printed_claims import Enumerated, Printed, answered, as_printed, false_clai
 
 import unmask
 from drawn_models import FEW, MANY, Law, drawn
-from unmask.answers.chain_filling import FilledBlanks
+from unmask.answers.filling import FilledBlanks
 from unmask.errors import InputError
 from unmask.runs.files import plain
 from unmask.tables import lattice

@@ -163,20 +163,11 @@ class Completion(Result):
 
 
 @dataclass(frozen=True)
-class ReadingSeen:
-    """A number of tokens per blank: its weight, and the probability of the fillings found that have it."""
-
-    lengths: tuple[int, ...]
-    weight: float
-    mass: float
-
-
-@dataclass(frozen=True)
 class ScoredAnswer(Result):
     """A given answer's probability among all fillings of the text.
 
-    rank     the lowest and the highest place that it can have among all fillings that the constraints allow; None where it
-             has more tokens than the blanks, and so does not fill the text as written, and where orders are sampled
+    rank     the lowest and the highest place that it can have among all fillings that the constraints allow; None where
+             orders are sampled
     odds     its probability over that of the most probable answer given
     """
 
@@ -204,7 +195,6 @@ class Filling(Result):
 
     best          the best fillings found, best first
     answers       the fillings named in `answers`, with rank and odds beside log_prob
-    readings      each number of tokens per blank: lengths, its weight, and the mass of the fillings found that have it
     mass          all fillings found, of which the completions are the best, have this much probability at least
     bound         no filling that was not found has more; of words, in the tokenizer's own spelling
     certain       how many completions are certain to be the best, in this order; of words, in the tokenizer's own spelling
@@ -223,7 +213,7 @@ class Filling(Result):
     """
 
     KEYS = ("text", "joint=construction", "candidates_mass", "warning", "mass", "bound", "certain", "passes", "stopped",
-            "completions", "lengths", "answers")  # fmt: skip
+            "completions", "answers")  # fmt: skip
     OPTIONAL = tuple(key for key in KEYS if key not in ("text", "joint=construction", "completions"))
 
     text: str
@@ -234,7 +224,6 @@ class Filling(Result):
     table: tuple[Joint, Joint] | None = None
     best: Sequence[Completion] = ()
     answers: Sequence[ScoredAnswer] = ()
-    readings: Sequence[ReadingSeen] = ()
     mass: float | None = None
     bound: float | None = None
     certain: int | None = None
@@ -281,11 +270,6 @@ class Filling(Result):
     def warning(self) -> str | None:
         """A sentence if the joint's construction did not converge."""
         return None if self.table is None else not_converged([self.joint]) or None
-
-    @property
-    def lengths(self) -> Sequence[ReadingSeen] | None:
-        """The readings, if there are several."""
-        return self.readings if len(self.readings) > 1 else None
 
     def to_frame(self) -> pandas.DataFrame:
         """One row per completion: text, one column per blank, log_prob, of a search standard_error, product_log_prob, gold."""

@@ -1,18 +1,66 @@
-"""`fill`: from a text with blanks to its most probable completions under an explicit joint of the blanks."""
+"""`fill`: from a text with blanks to its most probable completions, under a joint over candidates or by a search.
+
+The search is by the chain rule over all orders: many blanks, whole words and gaps, over the whole vocabulary. A text with
+[WORD] or [GAP:2-5] is read with every number of tokens that its blanks may have (`unmask.models.text.blanks`). With n readings,
+the probability of a filling x of reading r is p_r(x) / n, where p_r is the chain rule averaged over orders in the text with that
+many masks, over all regular tokens.
+
+A word's probability is the sum over all its spellings in the tokens allowed, if the text has one [WORD]. With several, and
+during the search, words are spelled as the tokenizer does. Statements about fillings that were not found, and about the order of
+those that were, are about words in that spelling. Token sequences that are not whole words keep their share of the probability:
+the sum over words is below 1.
+
+An answer that a user names is read in tokens: one part per blank, split as the tokenizer does, never cut.
+
+    one blank                 the answer as a whole
+    k blanks                  k words with spaces between them, or k parts with " / " between them
+    k blanks side by side     also words that make k tokens together
+
+Constraints are allowed and forbidden words (`FilledBlanks`). They only leave fillings out: those that remain keep their
+probability over the whole vocabulary. A named answer that they leave out is refused.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import groupby
+from math import exp, floor, prod
 
-from unmask.answers.blanked_text import BlankedText, Filling, Grid, for_each, with_tables
-from unmask.answers.chain_filling import SearchedText, searches
+import torch
+from jaxtyping import Bool
+from torch import Tensor
+
+from unmask.answers.blanked_text import (
+    BlankedText,
+    Completion,
+    Filling,
+    Grid,
+    ScoredAnswer,
+    allowed_tokens,
+    complete,
+    for_each,
+    with_tables,
+)
 from unmask.answers.checking import look_at_first
 from unmask.answers.search import Search
+from unmask.cloze import Cloze
+from unmask.errors import InputError
+from unmask.joints.chain_search import Also, ChainSearch, ScoredFilling, search_fillings
 from unmask.joints.deriving import derive
-from unmask.joints.registry import DEFAULT, INDEPENDENT, named
+from unmask.joints.registry import DEFAULT, INDEPENDENT, SEARCHED, named
 from unmask.models.load import Model, as_model
-from unmask.runs.progress import Progress
+from unmask.models.masked_lm import MaskedLM
+from unmask.models.text.blanks import Blank, TextReading, WordMarks, has_several_lengths, read_blanks, readings_of
+from unmask.runs.progress import Enough, Progress
+from unmask.tables.lattice import Rounding, State, Variant, log_sum
+from unmask.tables.revealing import Conditionals
+
+MANY = 3
+"""Fillings of this many blanks or more are searched, unless candidates or another construction are asked for."""
+PASSES = 1000
+"""Passes of a default answer: a few seconds of the bundled model on a CPU."""
 
 
 def fillings(
@@ -41,3 +89,391 @@ def fillings(
             for one, tables in with_tables(lm, [one for one in some if isinstance(one, BlankedText)], progress):
                 name = construction or DEFAULT
                 yield Filling(one.text, lm, name, top, one.cloze, (derive(tables, name), derive(tables, INDEPENDENT)))
+
+
+def searches(model: MaskedLM, text: str, construction: str | None, grid: Grid, search: Search) -> tuple[bool, Cloze | None]:
+    """Whether a text is answered by searching its fillings, and its blanks, if they were read to tell.
+
+    Refuses what would need both a search and a grid of candidates.
+    """
+    construction = construction or SEARCHED
+    needed = [
+        (has_several_lengths(text), "[WORD] or [GAP]"),
+        (bool(search.answers), "answers"),
+        (search.constrained, "allow or forbid"),
+        (search.passes is not None or search.mass is not None, "passes or mass"),
+    ]
+    why = next((name for needs, name in needed if needs), None)
+    tabled = "exact" if grid.exact else "candidates" if grid.candidates is not None else None
+    other = construction if construction != SEARCHED else None
+    if why and (tabled or other):
+        extra = tabled or f"joint {other}"
+        raise InputError(f"{why} and {extra} were given: fillings over the whole vocabulary are by {SEARCHED}; leave {extra} out")
+    if why or tabled or other:
+        return bool(why), None
+    cloze = model.cloze(text, grid.positions, grid.targets)
+    return len(cloze.block) >= MANY, cloze
+
+
+@dataclass(frozen=True)
+class SearchedText:
+    """A text that was read, before its fillings are searched."""
+
+    model: MaskedLM
+    text: str
+    search: Search
+    top: int
+    blanks: list[Blank]
+    readings: list[TextReading]
+    answers: list[ReadAnswer]
+    filled: FilledBlanks
+    support: Tensor
+
+    @classmethod
+    def read(cls, model: MaskedLM, text: str, grid: Grid, search: Search, top: int, cloze: Cloze | None = None) -> SearchedText:
+        """Read a text (`cloze`, where its blanks were read already); what can be refused is refused before any pass."""
+        blanks, readings = _read(model, text, grid, search.pieces, cloze)
+        support = allowed_tokens(model, grid.alphabet)
+        answers = [read_answer(model, blanks, readings, answer) for answer in search.answers or ()]
+        gold, known = readings[0].cloze.gold or (), set(support.tolist())
+        named = [*((f"answer {g.answer!r}", g.parts) for g in answers), ("target", tuple((i,) for i in gold))]
+        for name, parts in named:
+            for token in [i for part in parts for i in part if i not in known]:
+                raise InputError(
+                    f"the {name} has {model.token(token)!r}, which is not in the alphabet: add it, or choose another"
+                )
+        filled = FilledBlanks(model, blanks, readings, search)
+        for reading in readings:
+            filled.allowed(reading)
+        for name, parts in named if grid.targets is not None else named[:-1]:
+            if why := filled.outside(parts):
+                raise InputError(f"the {name} {why}: leave it out, or loosen the constraints")
+        return cls(model, text, search, top, blanks, readings, answers, filled, support)
+
+    @property
+    def cloze(self) -> Cloze:
+        """The text with its fewest masks."""
+        return self.readings[0].cloze
+
+    def answer(self, progress: Progress | None = None) -> Filling:
+        """Search its fillings."""
+        search, readings, filled = self.search, self.readings, self.filled
+        conditionals = Conditionals(self.model, self.support)
+        weight = 1 / len(readings)
+        number = {reading.lengths: n for n, reading in enumerate(readings)}
+        answers = [(answer, (number[answer.lengths], *answer.tokens)) for answer in self.answers]
+        gold = readings[0].cloze.gold
+        gold = None if gold and filled.outside([(i,) for i in gold]) else gold
+        variants = [Variant(reading.cloze, weight, filled.allowed(reading)) for reading in readings]
+        result = search_fillings(
+            conditionals,
+            variants,
+            top=self.top,
+            passes=search.passes or PASSES,
+            mass=search.mass,
+            wanted=[*(state for _, state in answers), *([(0, *gold)] if gold else [])],
+            accept=filled.accept,
+            also=self._other_spellings,
+            rounding=Rounding.of(self.model.dtype),
+            progress=progress,
+        )
+        spelled = _Spelled(filled, result, self._other_spellings, sum(_size(variant, len(self.support)) for variant in variants))
+        shown = [group for group in spelled.groups if _log_sum(group) > float("-inf") or group[0].tokens == gold]
+        if not shown and result.stopped == "asked":
+            raise Enough
+        if not shown:
+            raise InputError(f"no filling within the constraints was found in {result.passes:,} passes: loosen them")
+        best = shown[: self.top]
+        last = [group for group in shown[self.top :] if gold and group[0].tokens == gold]
+        scored = sorted((spelled.answer(answer, state) for answer, state in answers), key=lambda one: -one.log_prob)
+        most = scored[0].log_prob if scored else 0.0
+        return Filling(
+            text=self.text,
+            model=self.model,
+            construction=SEARCHED,
+            top=self.top,
+            best=[spelled.completion(group) for group in [*best, *last]],
+            answers=[replace(one, odds=1.0 if one.log_prob == most else exp(one.log_prob - most)) for one in scored],
+            mass=result.mass,
+            bound=result.bound,
+            certain=min(result.certain_among([group[0] for group in shown]), len(best)),
+            passes=conditionals.passes,
+            stopped=result.stopped,
+            exact=result.exact,
+            words=filled.words > 0,
+            alphabet=len(self.support) < len(self.model.regular_ids),
+        )
+
+    def _other_spellings(self, filling: State) -> list[State]:
+        """Those of its word, in tokens of the support."""
+        known = set(self.support.tolist())
+        return [other for other in self.filled.other_spellings(filling) if known.issuperset(other[1:])]
+
+
+def _read(model: MaskedLM, text: str, grid: Grid, pieces: int, cloze: Cloze | None) -> tuple[list[Blank], list[TextReading]]:
+    """The blanks of a text and its readings: one where it has [MASK] only, positions, or targets, which widen a blank."""
+    positions, targets = grid.positions, grid.targets
+    if has_several_lengths(text):
+        if positions is not None or targets is not None:
+            raise InputError("positions and targets go with [MASK] only: name what may stand in [WORD] or [GAP] as answers")
+        blanks = read_blanks(model.words, text, pieces)
+        return blanks, readings_of(model.words, text, blanks, model.max_length)
+    cloze = model.cloze(text, positions, targets) if cloze is None else cloze
+    if positions is None and targets is None:
+        blanks = read_blanks(model.words, text, pieces)
+    else:
+        first = len(model.words.around()[0])
+        blanks = [Blank("token", 1, 1, p == first, p != first) for p in cloze.block]
+    return blanks, [TextReading(cloze, (1,) * len(cloze.block))]
+
+
+class _Spelled:
+    """The fillings that were found, with the spellings of one word together.
+
+    `groups`: the highest sum first; in each, the tokenizer's own spelling first where it was found.
+    """
+
+    def __init__(self, filled: FilledBlanks, result: ChainSearch, others: Also, size: int) -> None:
+        self.filled, self.result, self.others, self.size = filled, result, others, size
+        self.states = {(f.variant, *f.tokens) for f in result.fillings}
+        by_key: dict[tuple[object, ...], list[ScoredFilling]] = {}
+        for f in result.fillings:
+            by_key.setdefault(self._key((f.variant, *f.tokens)), []).append(f)
+        for group in by_key.values():
+            if len(group) > 1:
+                group.sort(key=lambda f: not filled.accept(f.variant, f.tokens))
+        self.by_key = by_key
+        self.groups = sorted(by_key.values(), key=lambda group: -_log_sum(group))
+
+    def completion(self, group: Sequence[ScoredFilling]) -> Completion:
+        first, filled = group[0], self.filled
+        reading = filled.readings[first.variant]
+        plain = complete(filled.model, reading.cloze, first.tokens, _log_sum(group), first.product_log_prob)
+        parts = tuple(filled.spelled(b, ids) for b, ids in enumerate(reading.parts(first.tokens)))
+        return replace(plain, parts=parts, standard_error=first.standard_error)
+
+    def answer(self, answer: ReadAnswer, state: State) -> ScoredAnswer:
+        """An answer with its probability and its rank."""
+        mine = self.by_key[self._key(state)]
+        log_prob, cloze = _log_sum(mine), self.filled.readings[state[0]].cloze
+        shown = complete(self.filled.model, cloze, answer.tokens, log_prob, log_prob)
+        return ScoredAnswer(answer.answer, shown.tokens, shown.text, log_prob, mine[0].standard_error, self._rank(mine))
+
+    def _rank(self, mine: Sequence[ScoredFilling]) -> tuple[int, int] | None:
+        """Its place among all fillings; of one [WORD], among all words with all their spellings."""
+        if not self.result.exact:
+            return None
+        others = [self._known(group) for group in self.groups if group is not mine]
+        bound = 1.0 if self.filled.words == 1 else self.result.bound
+        return rank_bounds(self._known(mine), others, bound, 1 - self.result.mass, self.size)
+
+    def _known(self, group: Sequence[ScoredFilling]) -> Known:
+        spellings = self.others((group[0].variant, *group[0].tokens))
+        low, high = log_sum(map(self.result.low, group)), log_sum(map(self.result.high, group))
+        return Known(low, min(high, 0.0), not self.states.issuperset(spellings))
+
+    def _key(self, state: State) -> tuple[object, ...]:
+        """A key that the spellings of one filling share."""
+        parts = self.filled.readings[state[0]].parts(state[1:])
+        kinds = [blank.kind for blank in self.filled.blanks]
+        return tuple(self.filled.spelled(b, ids) if kinds[b] == "word" else ids for b, ids in enumerate(parts))
+
+
+def _log_sum(group: Sequence[ScoredFilling]) -> float:
+    return log_sum(f.log_prob for f in group)
+
+
+def _size(variant: Variant, support: int) -> int:
+    """An upper bound of the number of fillings of a variant."""
+    masks = variant.allowed or (None,) * variant.sites
+    return prod(support if mask is None else min(support, int(mask.sum())) for mask in masks)
+
+
+@dataclass(frozen=True)
+class ReadAnswer:
+    """An answer as the user wrote it, and the tokens of each blank."""
+
+    answer: str
+    parts: tuple[tuple[int, ...], ...]
+
+    @property
+    def lengths(self) -> tuple[int, ...]:
+        return tuple(len(part) for part in self.parts)
+
+    @property
+    def tokens(self) -> tuple[int, ...]:
+        return tuple(i for part in self.parts for i in part)
+
+
+def read_answer(model: MaskedLM, blanks: Sequence[Blank], readings: Sequence[TextReading], answer: str) -> ReadAnswer:
+    """The tokens of an answer, blank by blank."""
+    if not answer.strip():
+        raise InputError(f"the answer {answer!r} is empty: give what fills the blanks")
+    parts = _parts(model, blanks, answer)
+    for b, (blank, ids) in enumerate(zip(blanks, parts, strict=True)):
+        if not blank.least <= len(ids) <= blank.most:
+            what = {"token": "use [WORD] or [GAP]", "word": "use a higher pieces", "gap": "widen the gap"}[blank.kind]
+            raise InputError(
+                f"the answer {answer!r} has {len(ids)} tokens {model.decode(ids)} at blank {b + 1}, "
+                f"which takes {blank.least} to {blank.most}: {what}"
+            )
+    read = ReadAnswer(answer, tuple(tuple(ids) for ids in parts))
+    if read.lengths not in {reading.lengths for reading in readings}:
+        raise InputError(f"with the answer {answer!r} the text is longer than the model takes: shorten the text")
+    return read
+
+
+def _parts(model: MaskedLM, blanks: Sequence[Blank], answer: str) -> list[list[int]]:
+    def encoded(word: str, blank: Blank) -> list[int]:
+        return model.words.encode_word(word, blank.at_start, blank.after_space)
+
+    written = [part.strip() for part in answer.split("/")] if "/" in answer else [answer] if len(blanks) == 1 else answer.split()
+    if len(written) == len(blanks) and all(written):
+        for blank, part in zip(blanks, written, strict=True):
+            if blank.kind == "word" and len(part.split()) > 1:
+                raise InputError(
+                    f"{part!r} of the answer {answer!r} is {len(part.split())} words, and [WORD] takes one: "
+                    "put commas between answers, or use [GAP:2-5]"
+                )
+        return [encoded(part, blank) for blank, part in zip(blanks, written, strict=True)]
+    together = [i for n, word in enumerate(answer.split()) for i in encoded(word, blanks[min(n, len(blanks) - 1)])]
+    if all(blank.kind == "token" for blank in blanks) and len(together) == len(blanks) and "/" not in answer:
+        return [[i] for i in together]
+    raise InputError(
+        f"the answer {answer!r} has {len(written)} parts for {len(blanks)} blanks: one word per blank, or / between parts"
+    )
+
+
+@dataclass(frozen=True)
+class Known:
+    """Bounds of a filling's log-probability, and whether spellings that were not found may add to it."""
+
+    low: float
+    high: float
+    grows: bool = False
+
+
+def rank_bounds(mine: Known, others: Sequence[Known], bound: float, left: float, fillings: int) -> tuple[int, int]:
+    """The lowest and the highest place of a filling of which everything is known, among all `fillings`.
+
+    bound   no filling that was not found has more; of words it says nothing (1)
+    left    the mass that was not found. Fillings above `mine` that were not found have at least exp(mine.low) of it each; one
+            that grows has at least what it lacks. So no more of them are above than can be paid for, the cheapest first.
+    """
+    first = 1 + sum(other.low > mine.high for other in others)
+    last = 1 + sum(other.high > mine.low for other in others)
+    price = exp(mine.low)
+    if price == 0:
+        return first, fillings
+    lacking = sorted(price - exp(other.high) for other in others if other.grows and other.high <= mine.low)
+    for cost in lacking:
+        if cost > left:
+            break
+        left, last = left - cost, last + 1
+    if bound > price:
+        last += floor(min(left / price, fillings))
+    return first, min(last, fillings)
+
+
+class FilledBlanks:
+    """The blanks of a text under constraints: what their tokens spell, which tokens they may take, which fillings pass."""
+
+    def __init__(self, model: MaskedLM, blanks: Sequence[Blank], readings: Sequence[TextReading], search: Search) -> None:
+        self.model, self.blanks, self.readings = model, blanks, readings
+        if not all(word.strip() for word in search.forbid or ()):
+            raise InputError(f"forbid {list(search.forbid or ())} has an empty word: name the words, or leave it out")
+        self.forbidden = {word.strip().casefold() for word in search.forbid or ()}
+        for number in search.allow or ():
+            if not 1 <= number <= len(blanks):
+                raise InputError(f"allow names blank {number}, and the text has {len(blanks)}: number them from 1")
+        self.allowed_ids = {b - 1: self._allowed_ids(b - 1, words) for b, words in (search.allow or {}).items()}
+
+    @cached_property
+    def marks(self) -> WordMarks:
+        """Raises where the tokenizer does not mark words."""
+        return WordMarks(self.model.words, self.model.vocab_size)
+
+    def spelled(self, blank: int, ids: Sequence[int]) -> str:
+        """The text that the tokens of a blank spell; "" if those of a [WORD] are not a word."""
+        if self.blanks[blank].kind == "word":
+            return self.marks.spelled(ids)
+        if len(ids) == 1:
+            return self.model.token(ids[0]).strip()
+        return self.model.text(ids)
+
+    def allowed(self, reading: TextReading) -> tuple[Bool[Tensor, " V"] | None, ...] | None:
+        """For each site of a reading the tokens that its blank may take there; None for all."""
+        masks = [self._mask(b, length, piece) for b, length in enumerate(reading.lengths) for piece in range(length)]
+        return None if all(mask is None for mask in masks) else tuple(masks)
+
+    def accept(self, reading: int, tokens: Sequence[int]) -> bool:
+        """Checks that need the whole filling, not single tokens."""
+        parts = self.readings[reading].parts(tokens)
+        return all(self.blanks[b].kind == "token" or not self._broken(b, ids) for b, ids in enumerate(parts))
+
+    def outside(self, parts: Sequence[tuple[int, ...]]) -> str | None:
+        """The constraint that a filling with these tokens at its blanks breaks, in words; None if it breaks none."""
+        for b, ids in enumerate(parts):
+            if why := self._broken(b, ids):
+                return f"has {(self.spelled(b, ids) or ' '.join(self.model.decode(ids)))!r} at blank {b + 1}, which {why}"
+        return None
+
+    @property
+    def words(self) -> int:
+        """The number of blanks that take a whole word."""
+        return sum(blank.kind == "word" for blank in self.blanks)
+
+    def other_spellings(self, filling: Sequence[int]) -> list[tuple[int, ...]]:
+        """The other fillings that spell the same, if the text has one [WORD]; else an empty list."""
+        if self.words != 1:
+            return []
+        word = next(b for b, blank in enumerate(self.blanks) if blank.kind == "word")
+        parts = self.readings[filling[0]].parts(filling[1:])
+        number = {r.lengths: n for n, r in enumerate(self.readings)}
+        others = []
+        for split in self.marks.splits(parts[word], self.blanks[word].most):
+            changed = [*parts[:word], split, *parts[word + 1 :]]
+            n = number.get(tuple(len(part) for part in changed))
+            if n is not None and split != parts[word]:
+                others.append((n, *(i for part in changed for i in part)))
+        return others
+
+    def _broken(self, b: int, ids: tuple[int, ...]) -> str:
+        """The constraint that the tokens of a blank break, in words; empty if they break none."""
+        blank = self.blanks[b]
+        if b in self.allowed_ids and ids not in self.allowed_ids[b]:
+            return "allow does not name"
+        if self.spelled(b, ids).casefold() in self.forbidden:
+            return "forbid leaves out"
+        if blank.kind == "word" and not self.marks.is_canonical(ids, blank.at_start, blank.after_space):
+            return "is not a whole word of this tokenizer"
+        return ""
+
+    def _mask(self, b: int, length: int, piece: int) -> Bool[Tensor, " V"] | None:
+        blank = self.blanks[b]
+        mask: Tensor | None = None
+        if blank.kind == "word":
+            mask = self.marks.continuing if piece else self.marks.beginning(blank.at_start, blank.after_space)
+        if b in self.allowed_ids:
+            named = torch.zeros(self.model.vocab_size, dtype=torch.bool)
+            named[[ids[piece] for ids in self.allowed_ids[b] if len(ids) == length]] = True
+            mask = named if mask is None else mask & named
+        if length == 1 and self.forbidden:
+            passing = torch.zeros(self.model.vocab_size, dtype=torch.bool)
+            passing[[i for i in self.model.regular_ids if self.spelled(b, [i]).casefold() not in self.forbidden]] = True
+            mask = passing if mask is None else mask & passing
+            if blank.most == 1 and not bool(mask.any()):
+                raise InputError(f"no token of the model passes the constraints at blank {b + 1}: loosen them")
+        return mask
+
+    def _allowed_ids(self, b: int, words: Sequence[str]) -> set[tuple[int, ...]]:
+        blank = self.blanks[b]
+        if not words:
+            raise InputError(f"allow at blank {b + 1} names no word: name one or more")
+        spelled = {tuple(self.model.words.encode_word(word, blank.at_start, blank.after_space)) for word in words}
+        for ids in sorted(ids for ids in spelled if not blank.least <= len(ids) <= blank.most):
+            raise InputError(
+                f"allow at blank {b + 1}: {self.model.decode(ids)} is {len(ids)} tokens, and the blank takes "
+                f"{blank.least} to {blank.most}: use [WORD] or [GAP], or more pieces"
+            )
+        return spelled

@@ -42,10 +42,10 @@ def figure_path(path: str | PathLike[str] | None, texts: int, reads: Sequence[ob
     return None if path is None else answer_file(name, path, FORMATS, texts, reads)
 
 
-def save_figure(draw: Callable[[], Figure], path: Path | None, name: str = "figure") -> None:
+def save_figure(draw: Callable[[], Figure], path: Path | None) -> None:
     """Draw a figure and write it, whole or not at all, if it has a path."""
     if path is not None:
-        write_atomically(path, draw().drawn(path.suffix[1:].lower()), f"choose another --{name}")
+        write_atomically(path, draw().drawn(path.suffix[1:].lower()))
 
 
 def pair_joints(joints: Sequence[Joint], title: str = "", tokens: int = 12) -> Figure:

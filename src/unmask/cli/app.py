@@ -5,16 +5,14 @@ A command is made from the signature of its function when it is called; the help
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Callable, Sequence
 from difflib import get_close_matches
 from functools import partial
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from cyclopts import App, CycloptsError
+from cyclopts import App, CycloptsError, exceptions
 
 from unmask import __version__
 from unmask.cli import process
@@ -31,50 +29,46 @@ LINES = ("translate", "serve")
 
 
 def made(name: str) -> App:
-    """The command of this name, with its options."""
-    if name == LAB:
-        return import_module("unmask.cli.lab").app()
+    """The command of a verb, with its options."""
     from unmask.cli import printing
 
     function = verb(name)
-    texts = options(function)[0].name in ("text", "sequence", "texts")
+    texts = options(function)[0].name in ("text", "sequence")
     extra = [*([FILE] if texts else []), *([JSON] if name not in LINES else [])]
     return command(name, function, getattr(printing, name, None) or partial(printing.frame, name), extra)
 
 
-def main_app(words: Sequence[str]) -> App:
-    """`unmask`, with the command that is called; of the others, for the help, the first line."""
+def parsed(words: Sequence[str]) -> tuple[App, Callable[..., Any] | None]:
+    """`unmask`, with the command that is called, and its function; of the others, for the help, the first line."""
     about = "Explicit joint probabilities from a masked language model."
     app = App(name="unmask", help=about, **APP | {"version": f"unmask {__version__}", "version_flags": ("--version",)})
-    called = next((word for word in words if not word.startswith("-")), None)
-    names = (*VERBS, LAB)
-    if called in names:
+    called, study, *_ = [*(word for word in words if not word.startswith("-")), "", ""]
+    if called == LAB:
+        from unmask.cli import lab
+
+        app.command(lab.app())
+        return app, lab.COMMANDS.get(study)
+    if called in VERBS:
         app.command(made(called))
-        return app
-    if called is not None:
-        near = FAMILIAR_COMMANDS.get(called) or next(iter(get_close_matches(called, names, n=1)), None)
+        return app, verb(called)
+    if called:
+        near = FAMILIAR_COMMANDS.get(called) or next(iter(get_close_matches(called, (*VERBS, LAB), n=1)), None)
         raise InputError(f"{called} is not a command: {f'use unmask {near}' if near else 'see unmask --help'}")
-    for name in names:
-        line = "The theory of generative masked language models, computed exactly." if name == LAB else summary(verb(name))
-        app.command(App(name=name, help=line))
-    return app
-
-
-def called_function(words: Sequence[str]) -> Callable[..., Any] | None:
-    """The function of the command that was typed."""
-    names = [word for word in words if not word.startswith("-")]
-    if names[:1] == [LAB]:
-        return import_module("unmask.cli.lab").COMMANDS.get(names[1]) if names[1:] else None
-    return verb(names[0]) if names and names[0] in VERBS else None
+    for name in VERBS:
+        app.command(App(name=name, help=summary(verb(name))))
+    app.command(App(name=LAB, help="The theory of generative masked language models, computed exactly."))
+    return app, None
 
 
 def run(words: Sequence[str]) -> int:
     """Run a command; its exit code."""
+    function = None
     with process.one_line_warnings():
         try:
             process.prepare()
+            app, function = parsed(words)
             typed = [hidden(word) for word in words]
-            code = main_app(words)(typed, exit_on_error=False, print_error=False, result_action="return_value")
+            code = app(typed, exit_on_error=False, print_error=False, result_action="return_value")
             sys.stdout.flush()
             return code if isinstance(code, int) else 0
         except KeyboardInterrupt:
@@ -85,7 +79,6 @@ def run(words: Sequence[str]) -> int:
         except Exception as error:
             if process.interrupted():
                 return process.INTERRUPTED
-            function = called_function(words)
             line = _misread(error, words, function) if isinstance(error, CycloptsError) else process.explained(error)
             if line is None:
                 raise
@@ -100,30 +93,24 @@ def run(words: Sequence[str]) -> int:
 
 def _misread(error: CycloptsError, words: Sequence[str], function: Callable[..., Any] | None) -> str:
     """The line of an error of the parser; a familiar name of another tool is answered with ours."""
-    line = process.one_line(str(error).strip())
-    if "specified multiple times" in line:
-        return f"{line.split()[1]} was given twice: give it once, several values with commas between them"
+    line, help = process.one_line(str(error).strip()), f"see unmask {words[0]} --help"
+    if isinstance(error, exceptions.RepeatArgumentError):
+        return f"{error.token.keyword} was given twice: give it once, several values with commas between them"
     if function is None:
         return line
-    word = line.partition("--")[2].split(" ")[0].partition("=")[0].strip('".:')
-    help, known = f"see unmask {words[0]} --help", {option.name: option for option in options(function)}
-    if line.startswith("Unused Tokens"):
-        return f"{line.partition('[')[2].rstrip('].')} has no place here: give it with its option, {help}"
-    if "nknown option" in line and (ours := known.get(FAMILIAR.get(word.replace("-", "_"), ""))):
-        if ours.positional:
-            return f"--{word} is not an option: give {ours.name.upper()} without a name, {help}"
-        return f"{line.partition(' Did you mean')[0]} Did you mean --{ours.name.replace('_', '-')}?"
-    if "requires an argument" in line and f"--{word}" not in words:
-        without_place = words[1:2] if not any(option.positional for option in known.values()) else []
-        values = [value for value in without_place if not value.startswith("-")]
-        return f"--{word} is missing: give {f'--{word} {values[0]}' if values else 'it'}, {help}"
-    return line if "nknown option" not in line or "Did you mean" in line else f"{line.rstrip('.')}: {help}"
-
-
-def main() -> None:
-    """Run the command line and leave the process."""
-    # Threads of torch that wait should sleep: spinning ones halve the speed on a machine with other work.
-    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
-    code = run(sys.argv[1:])
-    process.ends_with(code)
-    sys.exit(code)
+    if isinstance(error, exceptions.UnusedCliTokensError):
+        return f"{', '.join(map(repr, error.unused_tokens or ()))} has no place here: give it with its option, {help}"
+    known = {option.name: option for option in options(function)}
+    if isinstance(error, exceptions.UnknownOptionError):
+        word = (error.token.keyword or error.token.value).partition("=")[0]
+        ours = known.get(FAMILIAR.get(word.lstrip("-").replace("-", "_"), ""))
+        if ours is not None and ours.positional:
+            return f"{word} is not an option: give {ours.name.upper()} without a name, {help}"
+        if ours is not None:
+            return f"Unknown option: {word}. Did you mean --{ours.name.replace('_', '-')}?"
+        return line if "Did you mean" in line else f"{line.rstrip('.')}: {help}"
+    if isinstance(error, exceptions.MissingArgumentError) and error.argument is not None and error.argument.name not in words:
+        placed = any(option.positional for option in known.values())
+        value = next((f"{error.argument.name} {word}" for word in words[1:2] if not placed and not word.startswith("-")), "it")
+        return f"{error.argument.name} is missing: give {value}, {help}"
+    return line

@@ -16,7 +16,7 @@ from cyclopts import App, Group, Parameter
 
 from unmask.cli import process
 from unmask.errors import InputError
-from unmask.signature import Loaded, Method, Option, arguments, bare, description, mark, members, options, resolved, summary
+from unmask.signature import Loaded, Method, Option, arguments, bare, description, kinds, mark, options, resolved, summary
 
 JSON = Option("json", bool, False, "Print JSON.", "json")
 APP: dict[str, Any] = {
@@ -112,7 +112,7 @@ def _metavar(option: Option) -> str:
         return option.written.metavar or option.name.upper()
     if mark(option.annotation, Method):
         return "NAME"
-    for kind in _kinds(option):
+    for kind in kinds(option.annotation):
         if kind in NUMBERS:
             return NUMBERS[kind]
         if get_origin(kind) is Literal:
@@ -129,7 +129,7 @@ def _metavar(option: Option) -> str:
 
 def repeats(option: Option) -> bool:
     """Whether the option may be given several times, or takes all words that are left."""
-    return option.written.repeat or any(_is(kind, Mapping) for kind in _kinds(option))
+    return option.written.repeat or any(_is(kind, Mapping) for kind in kinds(option.annotation))
 
 
 def value(option: Option, typed: Any) -> Any:
@@ -139,14 +139,14 @@ def value(option: Option, typed: Any) -> Any:
         return resolved(option.written.read)(words)
     if isinstance(words, bool) or mark(option.annotation, Method) or mark(option.annotation, Loaded):
         return words
-    kinds = _kinds(option)
+    types = kinds(option.annotation)
     if isinstance(words, list):
-        return _mapping(option, words) if any(_is(kind, Mapping) for kind in kinds) else words
-    for kind in kinds:
+        return _mapping(option, words) if any(_is(kind, Mapping) for kind in types) else words
+    for kind in types:
         if kind in NUMBERS and (number := _read(kind, words)) is not words:
             return number
-    for kind in kinds:
-        if str not in kinds and _is(kind, Sequence) and get_origin(_item(kind)) is None:
+    for kind in types:
+        if str not in types and _is(kind, Sequence) and get_origin(_item(kind)) is None:
             return [_read(_item(kind), part.strip()) for part in words.split(",")]
     return words
 
@@ -176,11 +176,6 @@ def _mapping(option: Option, words: Iterable[str]) -> dict[int, list[str]]:
     return values
 
 
-def _kinds(option: Option) -> list[Any]:
-    """The types of an option, without marks."""
-    return [bare(one) for one in members(option.annotation)]
-
-
 def _item(kind: Any) -> Any:
     """The type of a list's items."""
     return bare(get_args(kind)[0])
@@ -192,4 +187,4 @@ def _is(kind: Any, family: type) -> bool:
 
 
 def _is_flag(option: Option) -> bool:
-    return _kinds(option) in ([bool], [bool, type(None)])
+    return kinds(option.annotation) in ([bool], [bool, type(None)])

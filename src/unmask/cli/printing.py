@@ -28,40 +28,21 @@ from unmask.runs.lines import plain_texts, refuse_file_name, source_name
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from unmask.runs.progress import Progress
-
 WIDEST, LISTED, SHOWN = 10, 20, 5
 """Positions whose matrix fits into 80 columns, pairs that are listed instead, texts printed at the end of a run."""
 GIVEN = "* the tokens given"
 
 
-def answered(verb: str, options: dict[str, Any], show: Callable[[Any], None], plan: bool = False) -> Any:
-    """Call `unmask.<verb>`, print its result, by `show` or (with --json) as JSON, and return it.
-
-    plan   print the first report of progress, after all checks: the settings that were chosen
-    """
+def answered(verb: str, options: dict[str, Any], show: Callable[[Any], None]) -> Any:
+    """Call `unmask.<verb>`, print its result, by `show` or (with --json) as JSON, and return it."""
     json, leads = options.pop("json", False), process.rank() == 0
     with terminal.progress(quiet=not leads) as report:
         if verb != "diagnose":
-            options["progress"] = _with_plan(report) if plan else report
+            options["progress"] = report
         result = attrgetter(verb)(unmask)(**options)
     if leads:
         terminal.print_json(result.to_dict()) if json else show(result)
     return result
-
-
-def _with_plan(report: Progress | None) -> Progress:
-    plans: list[str] = []
-
-    def with_plan(done: int, total: int, what: str = "") -> None:
-        if total and not plans:
-            plans.append(what)
-            if process.rank() == 0:
-                terminal.messages().print(what)
-        if report:
-            report(done, total, "steps" if what in plans else what)
-
-    return with_plan
 
 
 def frame(verb: str, options: dict[str, Any]) -> None:
@@ -149,12 +130,8 @@ def _show_comparison(comparison: unmask.Comparison, console: Console) -> None:
         log_probs = [*one.log_probs.values(), one.orders_log_prob]
         rows.append([" ".join(one.tokens) + (" *" if one.is_gold else ""), *map(terminal.short_percent, log_probs)])
     widths = [max(map(len, [*head.split("\n"), "99.99"])) + 2 for head in heads]
-    first, room = 0, console.width - len("completion")
-    while first < len(heads):  # columns that do not fit follow in a table below
-        end = next((end for end in range(len(heads), first, -1) if sum(widths[first:end]) <= room), first + 1)
-        console.print(end="\n" if first else "")
-        print_table(console, heads[first:end], ([row[0], *row[1 + first : 1 + end]] for row in rows), first="completion")
-        first = end
+    wide = terminal.console(at_least=sum(widths) + len("completion"))  # with more constructions than the registry has
+    print_table(wide, heads, rows, first="completion")
     support = "alphabet" if len(comparison.support) < len(comparison.model.regular_ids) else "whole vocabulary"
     console.print(f"all orders: the chain rule averaged over all orders, over the {support}")
     if known:
@@ -310,7 +287,7 @@ def _print_skipped(result: unmask.Evaluation | unmask.Frontier) -> None:
 
 def train(options: dict[str, Any]) -> None:
     """Print where the model is, and how to continue a run that is not finished."""
-    run = answered("train", options, print, plan=True)
+    run = answered("train", options, print)
     if run.status == "interrupted":
         raise KeyboardInterrupt
     if not run.finished and process.rank() == 0:
@@ -402,9 +379,9 @@ def score(options: dict[str, Any]) -> int:
     from unmask.scoring.score import LineWriter, check_format
     from unmask.scoring.texts import EMPTY
 
-    json, words, file = options.pop("json", False), options.pop("texts", []), options.pop("file", None)
+    json, words = options.pop("json", False), options.pop("texts", [])
     pairs, out, rows, format = (options.get(name) for name in ("minimal_pairs", "out", "rows", "format"))
-    texts = _texts(words, file, pairs)
+    texts = _texts(words, pairs)
     lines = isinstance(texts, Path) and out is None and not json and not (terminal.is_terminal() and format is None)
     if isinstance(texts, list) and rows in (None, "texts") and format in (None, "jsonl"):
         options["rows"] = "nested"
@@ -444,18 +421,16 @@ def score(options: dict[str, Any]) -> int:
     return int(True not in scored or any(reason != EMPTY for reason in reasons.values()))
 
 
-def _texts(words: Sequence[str], file: str | None, pairs: Any) -> Path | list[str] | None:
+def _texts(words: Sequence[str], pairs: Any) -> Path | list[str] | None:
     """A file, standard input, or sentences; None with minimal pairs."""
-    if file is not None and words:
-        raise InputError(f"a text and file {file!r} were both given: give one")
     if pairs and words:
         raise InputError(f"{words[0]!r} and --minimal-pairs were both given: give one of the two")
     if pairs:
         return None
-    if file is None and not (words and all(text.strip() for text in words)):
+    if not (words and all(text.strip() for text in words)):
         problem = "a text is empty" if words else "no text was given"
         raise InputError(f"{problem}: give a file, - for standard input, sentences, or --minimal-pairs")
-    files = [file] if file else [text for text in words if text == "-" or _names_a_file(text)]
+    files = [text for text in words if text == "-" or _names_a_file(text)]
     if files and len(words) > 1:
         raise InputError(f"{files[0]!r} is a file among {len(words)} texts: give one file, or sentences")
     return user_path(files[0], "file") if files else list(words)
@@ -463,9 +438,8 @@ def _texts(words: Sequence[str], file: str | None, pairs: Any) -> Path | list[st
 
 def _names_a_file(text: str) -> bool:
     """Whether a text is a file that exists, or is written like the path of one: without a space, with a folder or an ending."""
-    written_so = not any(c.isspace() for c in text.strip()) and ("/" in text or Path(text).suffix != "")
-    short = max(len(part.encode(errors="replace")) for part in text.split("/")) <= 255
-    return (written_so and short) or os.path.isfile(os.path.expanduser(text))
+    written_so = len(text.split()) == 1 and len(text) < 256 and ("/" in text or Path(text).suffix != "")
+    return written_so or os.path.isfile(os.path.expanduser(text))
 
 
 def _show_sentences(scores: unmask.Scores) -> None:
@@ -497,14 +471,11 @@ def _show_sentences(scores: unmask.Scores) -> None:
 
 
 def _show_pairs(pairs: unmask.PairScores) -> None:
-    console, scores = terminal.console(at_least=terminal.USUAL), list(pairs.scores)
-    tables: dict[str, dict[str, list[str]]] = {"set": {}, "phenomenon": {}, "all": {}}
+    console, rows = terminal.console(at_least=terminal.USUAL), dict[str, list[str]]()
     for row in pairs.accuracy:
         low, high = (None if row[end] is None else 100 * row[end] for end in ("low", "high"))
         share = "-" if row["accuracy"] is None else f"{100 * row['accuracy']:.1f} [{low:.0f}, {high:.0f}]"
-        tables[row["level"]].setdefault(row["name"], [row["name"], str(row["pairs"]), str(row["ties"])]).append(share)
-    for level, rows in tables.items():
-        if rows:
-            print_table(console, ["pairs", "ties", *scores], rows.values(), first="all pairs" if level == "all" else level)
-            console.print()
-    console.print("accuracy in %, with 95 % intervals; ties count half; pairs that lack a score are left out")
+        name = "all pairs" if row["level"] == "all" else f"{row['level']} {row['name']}"
+        rows.setdefault(name, [name, str(row["pairs"]), str(row["ties"])]).append(share)
+    print_table(console, ["pairs", "ties", *pairs.scores], rows.values(), first="of")
+    console.print("\naccuracy in %, with 95 % intervals; ties count half; pairs that lack a score are left out")

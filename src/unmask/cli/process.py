@@ -8,11 +8,11 @@ are heard before anything large is imported.
 from __future__ import annotations
 
 import atexit
-import gc
 import os
 import re
 import signal
 import sys
+import threading
 import time
 import warnings
 from collections.abc import Iterator
@@ -27,16 +27,17 @@ PATIENCE, LONGEST_WORD = 0.5, 300
 """Seconds after an interrupt in which another one means the same; characters of a word that a line shows whole."""
 AGAIN, RESUME = "give the same command again to continue", "add --resume to the same command to continue"
 RUN_FILES = ("settings.json", "training/settings.json")
+FULL = re.compile("not enough memory|can't allocate memory|out of memory", re.IGNORECASE)
+"""In the message of a plain RuntimeError of torch, where the memory of a CPU ends."""
 SHOW_CURSOR = "\x1b[?25h"
 
 
 class _State:
-    """When an interrupt was heard and whether a line said it; the command that runs, with its --out; its exit code at the end."""
+    """When an interrupt was heard and whether a line said it; the command that runs, with its --out."""
 
     heard: float | None = None
     reported = False
     command: tuple[str, object] = ("", None)
-    code: int | None = None
 
 
 def listen() -> None:
@@ -95,22 +96,14 @@ def leave_now() -> None:
     os._exit(INTERRUPTED)
 
 
-def ends_with(code: int) -> None:
-    """State the exit code: nothing is left to do but what libraries do at exit."""
-    _State.code = code
-
-
-def end() -> None:
-    """Runs at exit, after all other functions for this moment: ends the process, if its exit code is known, at once."""
-    gc.freeze()
-    if _State.code is None:
-        return
-    atexit.unregister(end)
+def end(code: int) -> None:
+    """End the process after all that Python promises to run; modules are not taken down one by one, a twelfth of a command."""
+    threading._shutdown()  # type: ignore[attr-defined]  # waits for threads
     atexit._run_exitfuncs()
     for stream in (sys.stdout, sys.stderr):
         with suppress(AttributeError, ValueError, OSError):
             stream.flush()
-    os._exit(_State.code)
+    os._exit(code)
 
 
 def _interrupted(number: int, frame: FrameType | None) -> None:
@@ -155,7 +148,10 @@ def abandon_output() -> None:
 
 @contextmanager
 def one_line_warnings() -> Iterator[None]:
-    """Warnings to the user as one line each on standard error, once; those to developers, and logs of others, are not shown."""
+    """Warnings to the user as one line each on standard error, once; those to developers, and logs of others, are not shown.
+
+    What `unmask` itself logs is printed as it is, for example the settings that a training run chose.
+    """
     import logging
 
     printed: set[str] = set()
@@ -166,8 +162,13 @@ def one_line_warnings() -> Iterator[None]:
             printed.add(line)
             print_line(f"warning: {line}")
 
-    log, lines = logging.getLogger(), logging.Handler(logging.WARNING)  # without a handler, Python would print what others log
-    lines.emit = lambda record: show(record.getMessage()) if record.name.startswith("unmask") else None  # type: ignore[method-assign]
+    def emit(record: logging.LogRecord) -> None:
+        if record.name.startswith("unmask"):
+            (show if record.levelno >= logging.WARNING else print_line)(record.getMessage())
+
+    log, lines = logging.getLogger(), logging.Handler()  # without a handler, Python would print what others log
+    lines.emit = emit  # type: ignore[method-assign]
+    logging.getLogger("unmask").setLevel(logging.INFO)
     with warnings.catch_warnings():
         if not sys.warnoptions:
             warnings.simplefilter("ignore")
@@ -202,14 +203,13 @@ def explained(error: BaseException) -> str | None:
     if isinstance(error, OSError):
         what = repr(os.fsdecode(error.filename)) if isinstance(error.filename, str | bytes) else "reading or writing failed"
         return f"{what} ({error.strerror or first}): check the path, its permissions and the space on its disk"
-    full = isinstance(error, RuntimeError) and re.search(
-        "not enough memory|can't allocate memory|out of memory", str(error), re.I
-    )
     lines = {
         RecursionError: "something given is nested too deeply to be read: flatten it",
-        MemoryError if not full else RuntimeError: f"out of memory ({first}): ask for less at once, or use a smaller model",
+        MemoryError: f"out of memory ({first}): ask for less at once, or use a smaller model",
         OverflowError: f"a number is too large ({first}): give a smaller one",
         UnicodeError: f"text that cannot be read or written in its encoding ({first}): use UTF-8",
         EOFError: f"a file ends too early ({first}): it is damaged, make or copy it again",
-    }  # on a CPU, torch raises a plain RuntimeError where memory ends
+    }
+    if isinstance(error, RuntimeError) and FULL.search(str(error)):
+        return lines[MemoryError]
     return next((line for kind, line in lines.items() if isinstance(error, kind)), None)

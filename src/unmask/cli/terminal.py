@@ -52,8 +52,7 @@ def progress(quiet: bool = False) -> Iterator[Report | None]:
     if quiet:
         yield None
     elif not screen.is_terminal:
-        with announced(screen.print, _lines(screen)) as report:
-            yield report
+        yield announced(screen.print, _lines(screen))
     else:
         columns = (TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn())
         times = (TimeElapsedColumn(), TimeRemainingColumn())
@@ -64,8 +63,7 @@ def progress(quiet: bool = False) -> Iterator[Report | None]:
             def draw(done: int, total: int, what: str = "") -> None:
                 bar.update(task, description=what, completed=done, total=total or None)
 
-            with announced(screen.print, draw) as report:
-                yield report
+            yield announced(screen.print, draw)
 
 
 def _lines(screen: Console) -> Report:

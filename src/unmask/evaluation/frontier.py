@@ -29,7 +29,7 @@ from torch import Tensor
 from unmask.answers.checking import look_at_first
 from unmask.errors import InputError
 from unmask.evaluation.pairs import read_texts
-from unmask.evaluation.table import cell, interval_columns, line, with_intervals
+from unmask.evaluation.table import cell, frame_of, line, with_intervals
 from unmask.models.load import Model, as_model, model_name
 from unmask.models.masked_lm import MaskedLM
 from unmask.models.text.text_tokenizer import refuse_too_long
@@ -267,15 +267,7 @@ class Frontier(Result):
 
     def to_frame(self) -> pandas.DataFrame:
         """One row per decoder and number of passes."""
-        import pandas
-
-        rows = []
-        for point in self.points:
-            row = {name: point[name] for name in ("decoder", "asked", *COUNTED)}
-            for name in ("nats", "difference"):
-                row |= interval_columns(name, point[name])
-            rows.append(row)
-        return pandas.DataFrame(rows)
+        return frame_of(self.points, ("decoder", "asked", *COUNTED), ("nats", "difference"))
 
     def to_dict(self) -> dict[str, Any]:
         """What `--json` prints and frontier.json holds."""

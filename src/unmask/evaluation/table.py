@@ -142,9 +142,13 @@ def _caption(summary: Mapping[str, Any], settings: Mapping[str, Any], failed: in
     return "; ".join(parts) + "."
 
 
-def interval_columns(name: str, number: Mapping[str, Any]) -> dict[str, Any]:
-    """A number with an interval as three columns of a frame."""
-    return {name: number["value"], f"{name}_low": number["low"], f"{name}_high": number["high"]}
+def frame_of(rows: Any, names: Sequence[str], measures: Sequence[str], after: Sequence[str] = ()) -> pandas.DataFrame:
+    """The columns `names`, three for each measure (its value, and its interval `_low` to `_high`), and those `after`."""
+    import pandas
+
+    flat = pandas.json_normalize(rows, sep="_").rename(columns=lambda name: name.removesuffix("_value"))
+    measured = [measure + end for measure in measures for end in ("", "_low", "_high")]
+    return flat.reindex(columns=[*names, *measured, *after])
 
 
 def line(cells: Sequence[str]) -> str:
@@ -291,16 +295,8 @@ class Evaluation(Result):
 
     def to_frame(self) -> pandas.DataFrame:
         """The table: one row per construction; each measure with its interval, `_low` to `_high`."""
-        import pandas
-
-        rows = []
-        for row in self.summary["constructions"]:
-            numbers: dict[str, Any] = {"construction": row["construction"], "label": named(row["construction"]).label}
-            for measure in (*HEADINGS, "difference"):
-                number = row.get(measure) or {"value": None, "low": None, "high": None}
-                numbers |= interval_columns(measure, number)
-            rows.append({**numbers, "steps": row["steps"], "objective": row["objective"]})
-        return pandas.DataFrame(rows)
+        rows = [{**row, "label": named(row["construction"]).label} for row in self.summary["constructions"]]
+        return frame_of(rows, ("construction", "label"), (*HEADINGS, "difference"), ("steps", "objective"))
 
     def to_dict(self) -> dict[str, Any]:
         """Everything but the rows, as plain values: what `--json` prints and table.json holds."""

@@ -22,11 +22,9 @@ from math import exp, fsum, log
 
 import numpy as np
 import torch
-from jaxtyping import Int
-from torch import Tensor
 
 from unmask.runs.progress import Enough, Progress
-from unmask.tables.lattice import Exploration, Rounding, State, Variant, along_orders, lattice, log_mean_of_sampled, random_orders
+from unmask.tables.lattice import Exploration, Rounding, State, Variant, along_orders, log_mean_of_sampled, random_orders
 from unmask.tables.revealing import Conditionals
 from unmask.tables.unary import grouped
 
@@ -76,16 +74,12 @@ class ChainSearch:
     @property
     def mass(self) -> float:
         """The fillings found have this much probability at least; an estimate where theirs are."""
-        return self.mass_of(self.fillings)
+        return min(1.0, fsum(exp(self.low(one) if self.exact else one.log_prob) for one in self.fillings))
 
     @property
     def certain(self) -> int:
         """How many fillings from the top are certain to be the best ones, in this order."""
         return self.certain_among(self.fillings)
-
-    def mass_of(self, fillings: Sequence[ScoredFilling]) -> float:
-        """A lower bound of the mass of some of the fillings found; an estimate if their probabilities are."""
-        return min(1.0, fsum(exp(self.low(one) if self.exact else one.log_prob) for one in fillings))
 
     def low(self, filling: ScoredFilling) -> float:
         """No more than its log-probability, whatever was rounded."""
@@ -134,18 +128,6 @@ def search_fillings(
     if sites > EXACT_SITES and top * (2**sites - 1) > passes:
         return run.by_sampled_orders(wanted, torch.Generator().manual_seed(seed))
     return run.best_first(mass, wanted)
-
-
-def log_mean_over_orders(
-    conditionals: Conditionals, text: Int[Tensor, "1 T"], sites: Int[Tensor, "1 k"], seed: int = 0
-) -> tuple[float, float]:
-    """(log p(x) of one text, its standard error): exact up to EXACT_SITES, by sampled orders beyond."""
-    k = sites.shape[1]
-    if k <= EXACT_SITES:
-        return float(lattice(conditionals, text, sites).log_mean), 0.0
-    orders = random_orders(1, MOST_ORDERS, k, torch.Generator().manual_seed(seed))
-    log_prob, error = log_mean_of_sampled(along_orders(conditionals, text, sites, orders)[0])
-    return float(log_prob), float(error)
 
 
 @dataclass
@@ -311,7 +293,7 @@ class _Run:
         drawn = random_orders(1, orders, v.sites, generator).expand(len(fillings), -1, -1)
         texts = torch.tensor([v.cloze.filled(values) for values in fillings])
         sites = torch.tensor([v.cloze.block]).expand(len(fillings), -1)
-        log_prob, error = log_mean_of_sampled(along_orders(self.conditionals, texts, sites, drawn)[0])
+        log_prob, error = log_mean_of_sampled(along_orders(self.conditionals, texts, sites, drawn))
         return [
             ScoredFilling(variant, x, value + v.log_weight, self.states.log_product((variant, *x)), spread)
             for x, value, spread in zip(fillings, log_prob.tolist(), error.tolist(), strict=True)

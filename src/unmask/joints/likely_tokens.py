@@ -33,6 +33,7 @@ from torch.nn import functional
 
 from unmask.joints.rules import Stack, Tile, aligned_zeros, by_threads, triton_serves
 from unmask.joints.sweeps import Members, Site, column_flows, row_flows
+from unmask.models.batching import on_device
 from unmask.tables.unary import Tables
 
 LIKELY = 128
@@ -149,7 +150,7 @@ class LikelyTokens:
         self.stacks = self._stacks()
         self.factorised = [self.factorised[i] for i in chosen]
         if self.factors is not None:
-            self.factors = self.factors.rows(torch.tensor(list(chosen), dtype=torch.long, device=self.strips.x.device))
+            self.factors = self.factors.rows(on_device(chosen, self.strips.x.device, torch.long))
 
     def solve(self, points: Float[Tensor, "m n"]) -> Float[Tensor, "m n"]:
         """The marginals (log v, log u) of each member with those of the likely tokens in balance, or nearer to it by NEARER;
@@ -192,7 +193,7 @@ class LikelyTokens:
         live, device = list(range(len(z))), z.device
         before, first = ([torch.inf] * len(z) for _ in range(2))
         for number in range(NEWTON_STEPS):
-            which: Tensor | slice = slice(None) if len(live) == len(z) else torch.tensor(live, device=device)
+            which: Tensor | slice = slice(None) if len(live) == len(z) else on_device(live, device)
             flows = self._flows(u, v, rows, columns, z, n, which)
             excess = [of.into / of.out - 1 for of in flows]
             worst = torch.maximum(excess[0].abs().amax(1), excess[1].abs().amax(1)).tolist()
@@ -210,9 +211,9 @@ class LikelyTokens:
                 break
             self._factorise(flows, [live[place] for place in stale], stale)
             if len(going) < len(live):
-                here = torch.tensor(going, device=device)
+                here = on_device(going, device)
                 excess, live = [x[here] for x in excess], [live[place] for place in going]
-                which = torch.tensor(live, device=device)
+                which = on_device(live, device)
             assert self.factors is not None
             step = self.factors.rows(which).solve(*excess)
             step = step * (LONGEST / step.abs().amax(1, keepdim=True).clamp_min(LONGEST))
@@ -235,9 +236,9 @@ class LikelyTokens:
             return
         device = flows[0].into.device
         if len(places) < len(flows[0].into):
-            at = torch.tensor(list(places), device=device)
+            at = on_device(places, device)
             flows = flows[0].rows(at), flows[1].rows(at)
-        which = torch.tensor(list(rows), device=device)
+        which = on_device(rows, device)
         new = _factorised(*flows, (self.members.restart[which] == 0) if self.whole else None)
         if len(rows) == len(self.factorised):
             self.factors = new

@@ -53,6 +53,7 @@ from unmask.errors import InputError
 from unmask.joints.joint import Joint
 from unmask.joints.registry import CONSTRUCTIONS
 from unmask.joints.rules import Linear, PairForm, Rule, Stack, Tile, at, by_threads, contexts, pair_form, triton_serves
+from unmask.models.batching import on_device
 from unmask.signature import checked
 from unmask.tables.unary import Tables, grouped
 
@@ -212,7 +213,7 @@ def _read_by_triton(jobs: Sequence[_Job]) -> dict[Rule, JointReading]:
     from unmask.joints.triton_programs import pair_sums
 
     form, tables, likely = stacked([job.form for job in jobs]), [job.tables.log_q for job in jobs], [job.likely for job in jobs]
-    x, y = torch.tensor(likely, device=tables[0][0].device).split(1, 1)
+    x, y = on_device(likely, tables[0][0].device).split(1, 1)
     columns = (torch.stack([q[t][:, y_] for q, (_, y_) in zip(tables, likely, strict=True)]) for t in range(2))
     rows = (torch.stack([q[t][x_] for q, (x_, _) in zip(tables, likely, strict=True)]) for t in range(2))
     shift = torch.maximum(form.along(0, y, *columns).amax(1), form.along(1, x, *rows).amax(1))
@@ -417,12 +418,12 @@ def _numbers(at_gold: Sequence[tuple[Joint, tuple[int, ...]]]) -> list[list[floa
         both = list(zip([joint for joint, _ in at_gold], lines, strict=True))
         log_q = torch.stack([at(joint.tables.log_q[t], line).flatten() for joint, line in both]).double()
         rules = torch.stack([joint.rule(line).flatten() for joint, line in both]).double()
-        gold = torch.tensor([[places[t]] for _, places in at_gold], device=rules.device)
+        gold = on_device([[places[t]] for _, places in at_gold], rules.device)
         if t == 0:
             columns.append(rules.gather(1, gold))
         log_q, impossible = log_q.log_softmax(1), rules.amax(1, keepdim=True) == -torch.inf
         log_mu = rules.log_softmax(1).masked_fill(impossible, -torch.inf)
-        own = torch.tensor(by_model, device=rules.device)[:, None]
+        own = on_device(by_model, rules.device)[:, None]
         columns.append(-torch.where(own, log_q, log_mu).gather(1, gold))
         columns.append(Weights(log_q).times(log_q - log_mu).sum(1, keepdim=True))
     numbers: list[list[float]] = torch.cat(columns, 1).tolist()
@@ -436,7 +437,7 @@ def _places(blocks: Sequence[Tables], golds: Sequence[Sequence[int]]) -> list[tu
             raise InputError(f"{len(gold)} gold tokens for {tables.sites} blanks: give one token per blank")
     places = []
     for t in range(blocks[0].sites):
-        tokens = torch.tensor([gold[t] for gold in golds], device=blocks[0].candidates[t].device)
+        tokens = on_device([gold[t] for gold in golds], blocks[0].candidates[t].device)
         same = torch.stack([tables.candidates[t] for tables in blocks]) == tokens[:, None]
         for gold, there in zip(golds, same.any(1).tolist(), strict=True):
             if not there:

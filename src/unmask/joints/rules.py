@@ -31,7 +31,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from unmask.models.batching import triton_wanted
+from unmask.models.batching import on_device, triton_wanted
 from unmask.tables.unary import Tables
 
 Result = TypeVar("Result")
@@ -119,7 +119,7 @@ class Stack:
         readers = [(block, len(list(of_block))) for block, of_block in groupby(rows)]
         places = [(matrices[block].data_ptr() - first.data_ptr()) // first.element_size() for block, _ in readers]
         begins = list(accumulate((count for _, count in readers), initial=0))
-        numbers = torch.tensor([*places, *begins], device=first.device)
+        numbers = on_device([*places, *begins], first.device)
         return Stack(tuple(matrices), numbers[: len(places)], numbers[len(places) :], len(rows))
 
     @property

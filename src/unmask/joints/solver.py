@@ -42,6 +42,7 @@ from torch import Tensor
 from unmask.joints.likely_tokens import LikelyTokens
 from unmask.joints.metrics import JointReading
 from unmask.joints.sweeps import LOWEST, Marginals, Members, centred_rows, flat, start, sweep
+from unmask.models.batching import on_device
 
 MEMORY = 12
 RIDGE = 1e-10  # Added to the diagonal of the normal equations of unit columns
@@ -121,7 +122,7 @@ class Acceleration:
                 ended.append(place)
         after = self.memory.extrapolated(products.combination())
         if taken_back:
-            back = torch.tensor(taken_back, device=g.device)
+            back = on_device(taken_back, g.device)
             after, g = after.index_copy(0, back, self.best[back]), g.index_copy(0, back, self.best[back])
             self.memory.clear(back)
         self.z, self.best = after, g
@@ -135,7 +136,7 @@ class Acceleration:
             end.log_p, end.reads = self.best[place].clone(), end.steps
         gone = set(places)
         left = [place for place in range(len(self.running)) if place not in gone]
-        keep = torch.tensor(left, dtype=torch.long, device=self.z.device)
+        keep = on_device(left, self.z.device, torch.long)
         self.running = [self.running[place] for place in left]
         self.z, self.best = self.z[keep], self.best[keep]
         self.memory.keep(keep)
@@ -176,7 +177,7 @@ class _Memory:
 
     def extrapolated(self, combination: Float[Tensor, "rows slots"]) -> Tensor:
         """g less the combination of past changes of g, shortened to LONGEST."""
-        beyond = (combination.to(self.g.device)[:, None] @ (self.dz + self.df))[:, 0]
+        beyond = (combination.to(self.g.device, non_blocking=True)[:, None] @ (self.dz + self.df))[:, 0]
         return self.g - beyond.mul(LONGEST / beyond.abs().amax(1, keepdim=True).clamp_min(LONGEST))
 
 
@@ -292,7 +293,7 @@ def standings(members: Members, marginals: Sequence[Marginals], readings: Sequen
     at = near + c
     scale = at[:, : members.sizes[0]].logsumexp(1, keepdim=True)
     at = torch.where(members.restart > 0, at, at - scale)
-    log_z = torch.tensor([[reading.log_z] for reading in readings], dtype=at.dtype, device=at.device)
+    log_z = on_device([[reading.log_z] for reading in readings], at.device, at.dtype)
     plain = torch.stack([flat(reading.log_marginals) for reading in readings]) + torch.where(members.restart > 0, log_z, 0.0)
     moved, growth = [], []
     for after in (sweep(members, points), plain):

@@ -48,6 +48,7 @@ from torch import Tensor
 from unmask.joints.closed_forms import chain_weights
 from unmask.joints.registry import Member
 from unmask.joints.rules import Stack, Tile, along, at, by_threads, contexts, tiles, triton_serves
+from unmask.models.batching import on_device
 from unmask.tables.unary import Tables
 
 Marginals = tuple[Tensor, ...]  # log mu_{-t} for each t in float64, with size 1 at axis t
@@ -184,7 +185,7 @@ class Members:
         """The members over each of these blocks."""
         like = blocks[0].log_q[0]
         rows = [member for _ in blocks for member in members]
-        alpha, restart = torch.tensor(rows, dtype=torch.float64, device=like.device).split(1, 1)
+        alpha, restart = on_device(rows, like.device, torch.float64).split(1, 1)
         sizes = tuple(like.numel() // n for n in blocks[0].shape)
         log_chain = alpha.new_full((1, 1), -torch.inf).expand(len(rows), sum(sizes))
         if restarts := any(member.restart for member in members):
@@ -195,14 +196,14 @@ class Members:
 
     def rows(self, chosen: Sequence[int]) -> Members:
         """Some of the rows."""
-        which = torch.tensor(list(chosen), dtype=torch.long, device=self.alpha.device)
+        which = on_device(chosen, self.alpha.device, torch.long)
         parts = {name: getattr(self, name)[which] for name in ("alpha", "restart", "log_chain")}
         return replace(self, owner=tuple(self.owner[i] for i in chosen), **parts)
 
     @cached_property
     def owners(self) -> Int[Tensor, " m"]:
         """The owner of each row, on the tables' device."""
-        return torch.tensor(self.owner, dtype=torch.long, device=self.alpha.device)
+        return on_device(self.owner, self.alpha.device, torch.long)
 
     @cached_property
     def stacks(self) -> tuple[Stack, Stack]:

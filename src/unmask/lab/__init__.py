@@ -4,8 +4,8 @@ Models (`model`), masked samplers (`dynamics`), dependence and unmasking (`sched
 `studies` built on them. Each study is a function with the name and the options of its command:
 
 >>> from unmask import lab
->>> lab.dependence(lab.SpinModel(sites=3, coupling=0.3), couplings=[0.3], k=1).to_frame()["coupling"].tolist()
-['0.3']
+>>> lab.parallel(lab.SpinModel(sites=3, coupling=0.3)).to_frame()["k"].tolist()
+[1, 2, 3]
 
 `lab.all(out="lab-report")` computes them all, with figures and a report.
 """

@@ -53,12 +53,9 @@ if TYPE_CHECKING:
 Item = TypeVar("Item")
 MANIFEST = "lab.json"
 Numbers = Annotated[str | float | Sequence[float], Written(metavar="NUMBERS")]
-Sizes = Annotated[str | int | Sequence[int], Written(metavar="SIZES")]
 Strength = Annotated[float, Interval(ge=-10_000, le=10_000)]
 """Some models need a smaller limit; they raise when they are built."""
 Fits = Annotated[int, Interval(ge=2, le=100_000)]
-MOST_NUMBERS = 1000
-"""Of a sweep."""
 Out = str | os.PathLike[str] | None
 Watch = Progress | None
 Points = list[dict[str, Any]]
@@ -78,8 +75,6 @@ sites like to agree. How strongly is the *coupling*; *fields* make a site prefer
 """
 OPTIONS = {
     "model": "Spins on a graph.",
-    "k": "Masked sites: all, or numbers with commas.",
-    "couplings": "Couplings to sweep, besides the model's own: numbers with commas, or FIRST:LAST:COUNT.",
     "fits": "Fits to samples in `masking`, for each k and each loss.",
     "out": "Folder for figures, numbers and report: new, empty, or an earlier lab's [default: lab-report, in Python none].",
     "progress": "Called with the parts done, their number, and what they are.",
@@ -112,7 +107,7 @@ class SpinModel:
         """Enumerate the model."""
         from unmask.lab.model import ising
 
-        return ising(self.coupling, read_numbers("fields", self.fields, self.sites), self.graph)
+        return ising(self.coupling, read_fields(self.fields, self.sites), self.graph)
 
     def at(self, coupling: float) -> LabModel:
         """Enumerate the same model with another coupling."""
@@ -133,44 +128,27 @@ WEAK = SpinModel(coupling=0.1)
 PATH, TILTED_PATH = (SpinModel(sites=8, coupling=0.6, fields=fields, graph="path") for fields in ("0.2", "-1:1"))
 
 
-def read_numbers(name: str, value: Numbers, sites: int | None = None) -> np.ndarray:
-    """Numbers from a sequence, `0.1,0.3`, or `FIRST:LAST:COUNT`.
-
-    With `sites`, one number per site: also `0.1` for all, `FIRST:LAST`, or `normal:SD:SEED`.
-    """
+def read_fields(value: Numbers, sites: int) -> np.ndarray:
+    """One number per site, from `0.1` for all, one each with commas or in a sequence, `FIRST:LAST`, or `normal:SD:SEED`."""
     import numpy as np
 
-    each = f"one number, {sites} numbers with commas, FIRST:LAST, or normal:SD:SEED"
-    usage = each if sites else "numbers with commas, or FIRST:LAST:COUNT"
+    usage = f"use one number, {sites} numbers with commas, FIRST:LAST, or normal:SD:SEED"
     try:
         if not isinstance(value, str):
             numbers = np.atleast_1d(np.asarray(value, dtype=np.float64))
-        elif sites and value.startswith("normal:"):
+        elif value.startswith("normal:"):
             _, sd, seed = value.split(":")
             numbers = float(sd) * np.random.default_rng(int(seed)).normal(size=sites)
         elif ":" in value:
-            first, last, count = (f"{value}:{sites}" if sites else value).split(":")
-            numbers = np.linspace(float(first), float(last), min(int(count), MOST_NUMBERS + 1))
+            first, last = value.split(":")
+            numbers = np.linspace(float(first), float(last), sites)
         else:
             numbers = np.array([float(part) for part in value.split(",")])
     except (TypeError, ValueError):
-        raise InputError(f"{name} {value!r} is not understood: use {usage}") from None
-    if numbers.ndim != 1 or not 1 <= len(numbers) <= MOST_NUMBERS or not np.isfinite(numbers).all():
-        raise InputError(f"{name} {value!r} must be 1 to {MOST_NUMBERS:,} finite numbers: use {usage}")
-    if sites and len(numbers) not in (1, sites):
-        raise InputError(f"{name} {value!r} are {len(numbers)} numbers for {sites} sites: use {usage}")
-    return np.broadcast_to(numbers, (sites,)).copy() if sites else numbers
-
-
-def read_sizes(value: Sizes, sites: int) -> tuple[int, ...]:
-    """Mask sizes from `all`, `1,2,3`, a number or a sequence."""
-    if value == "all":
-        return tuple(range(1, sites + 1))
-    try:
-        several = value.split(",") if isinstance(value, str) else [value] if isinstance(value, int) else value
-        return tuple(int(k) for k in several)
-    except (TypeError, ValueError):
-        raise InputError(f"k {value!r} is not understood: use all, or numbers with commas") from None
+        raise InputError(f"fields {value!r} is not understood: {usage}") from None
+    if numbers.shape not in ((1,), (sites,)) or not np.isfinite(numbers).all():
+        raise InputError(f"fields {value!r} are {numbers.size} numbers for {sites} sites, or not all finite: {usage}")
+    return np.broadcast_to(numbers, (sites,)).copy()
 
 
 @dataclass(frozen=True)
@@ -362,17 +340,13 @@ def shades(count: int) -> list[Any]:
 
 
 @study
-def dictionary(
-    model: SpinModel = CURIE_WEISS, *, k: Sizes = "all", couplings: Numbers = "0:0.5:11", out: Out = None, progress: Watch = None
-) -> Study:
+def dictionary(model: SpinModel = CURIE_WEISS, *, out: Out = None, progress: Watch = None) -> Study:
     """Theorem 1: samples needed and mixing time are one quantity."""
     import numpy as np
 
     from unmask.lab import dynamics, estimation
 
-    spins = model.build()
-    sizes = read_sizes(k, spins.space.sites)
-    swept = read_numbers("couplings", couplings).tolist()
+    spins, sizes, swept = model.build(), range(1, model.sites + 1), np.linspace(0, 0.5, 11).tolist()
     adaptive = dynamics.surprise_masks(spins, 2)
     laws = [*(dynamics.uniform_masks(spins.space, size) for size in sizes), adaptive]
     rows = [_both_sides(spins, law) for law in counted(progress, laws, "mask laws")]
@@ -409,7 +383,7 @@ def dictionary(
         ),
         lambda: _draw_dictionary(rows[:-1], sizes, sweep),
         {
-            "options": model.options(k=k, couplings=couplings),
+            "options": model.options(),
             "rows": rows,
             "sweep": sweep,
             "adaptive": {"right_invariance": change, "naive_tv": naive_tv},
@@ -562,22 +536,17 @@ def _draw_masking(traces: dict[str, list[float]], one: list[float], averaged: li
     return figure
 
 
-SWEEP, SHOWN, APART = "0:0.6:13", (0.3, 0.6), "0,0.1,0.2,0.3,0.4"
-"""Couplings of `dependence`, those of the default that its table has, and couplings of `parallel`."""
-
-
 @study
-def dependence(
-    model: SpinModel = WEAK, *, k: Sizes = "1,2,3", couplings: Numbers = SWEEP, out: Out = None, progress: Watch = None
-) -> Study:
+def dependence(model: SpinModel = WEAK, *, out: Out = None, progress: Watch = None) -> Study:
     """Theorem 3: strong dependence makes generation and training slow."""
+    import numpy as np
+
     from unmask.lab import dynamics, estimation
     from unmask.lab.model import agreement_law
     from unmask.lab.schedules import pair_information
 
-    swept = read_numbers("couplings", couplings).tolist()
-    shown = sorted({model.coupling, *(SHOWN if couplings == SWEEP else swept)})
-    sizes = read_sizes(k, model.sites)
+    swept, shown = np.linspace(0, 0.6, 13).tolist(), sorted({model.coupling, 0.3, 0.6})
+    sizes = range(1, min(3, model.sites) + 1)
     points: Points = []
     laws = {}
     for coupling in counted(progress, sorted({*swept, *shown}), "couplings"):
@@ -590,11 +559,10 @@ def dependence(
             point["worst_cost"] = estimation.worst_cost(estimation.block_covariance(spins, masks), fisher)
             points.append(point | {"pair_information": information})
     columns = ("k", "pair_information", "gap", "mixing_time", "worst_cost")
-    first, last = (next(p for p in points if (p["coupling"], p["k"]) == (end, sizes[0])) for end in (shown[0], shown[-1]))
+    first, last = (next(p for p in points if (p["coupling"], p["k"]) == (end, 1)) for end in (shown[0], shown[-1]))
     findings = [
-        f"**Slow generation**: with masks of {sizes[0]} site{'s' if sizes[0] > 1 else ''}, going from coupling "
-        f"{first['coupling']:g} to {last['coupling']:g} takes the mixing time from {first['mixing_time']:,.0f} to "
-        f"{last['mixing_time']:,.0f} steps.",
+        f"**Slow generation**: with masks of 1 site, going from coupling {first['coupling']:g} to {last['coupling']:g} takes "
+        f"the mixing time from {first['mixing_time']:,.0f} to {last['mixing_time']:,.0f} steps.",
         "**Slow training**: the samples that the masked loss needs, relative to maximum likelihood, go from "
         f"{first['worst_cost']:,.1f} to {last['worst_cost']:,.0f} times, by the dictionary of theorem 1.",
     ]
@@ -615,7 +583,7 @@ def dependence(
         ),
         lambda: _draw_dependence(points, sizes, {coupling: laws[coupling] for coupling in shown}),
         {
-            "options": model.options(k=k, couplings=couplings),
+            "options": model.options(),
             "points": points,
             "agreement_laws": {f"{coupling:g}": law.tolist() for coupling, law in laws.items()},
         },
@@ -649,17 +617,15 @@ def _agreement_bars(axis: Axes, laws: dict[str, Counts]) -> None:
 
 
 @study
-def parallel(
-    model: SpinModel = FIVE_SITES, *, k: Sizes = "all", couplings: Numbers = APART, out: Out = None, progress: Watch = None
-) -> Study:
+def parallel(model: SpinModel = FIVE_SITES, *, out: Out = None, progress: Watch = None) -> Study:
     """Theorem 3: one parallel forward pass is not a Gibbs step."""
     from unmask.lab.dynamics import gibbs, parallel_step, stationary_law, total_variation, uniform_masks
     from unmask.lab.model import agreement_law
     from unmask.lab.schedules import masked_total_correlation
 
     spins = model.build()
-    sizes, own = read_sizes(k, model.sites), model.coupling
-    everything = sorted({*read_numbers("couplings", couplings).tolist(), own})
+    sizes, own = range(1, model.sites + 1), model.coupling
+    everything = sorted({0.0, 0.1, 0.2, 0.3, 0.4, own})
     laws = {"p, and the Gibbs step": agreement_law(spins)}
     points: Points = []
     for coupling in counted(progress, everything, "couplings"):
@@ -696,7 +662,7 @@ def parallel(
             "TV: total variation, from 0 (the same law) to 1.",
         ),
         lambda: _draw_parallel(points, everything, sizes, laws),
-        {"options": model.options(k=k, couplings=couplings), "points": points, "gibbs_tv": exact},
+        {"options": model.options(), "points": points, "gibbs_tv": exact},
     )
 
 

@@ -55,6 +55,11 @@ def triton_wanted(tensor: Tensor) -> bool:
     return tensor.device.type in TRITON_DEVICES and HAS_TRITON
 
 
+def on_device(values: Any, device: torch.device, dtype: torch.dtype | None = None) -> Tensor:
+    """Numbers of Python as a tensor. `torch.tensor(values, device=...)` would wait until a GPU has done all that it was told."""
+    return torch.as_tensor(values, dtype=dtype).to(device, non_blocking=True)
+
+
 def default_budget(device: torch.device) -> int:
     """Bytes for activations: half of a GPU's free memory, 512 MiB on a CPU (more only leaves the caches)."""
     return int(DEFAULT_GPU_SHARE * torch.cuda.mem_get_info(device)[0]) if device.type == "cuda" else DEFAULT_CPU_BUDGET

@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from unmask import checks
 from unmask.cloze import Cloze
 from unmask.errors import InputError, ModelError
-from unmask.models.batching import RowBatches, RowCost, default_budget, passes
+from unmask.models.batching import RowBatches, RowCost, default_budget, on_device, passes
 from unmask.models.conditional_model import ConditionalModel
 from unmask.models.encoder.encoder import Encoder, Substitution, agree, find_encoder, plain_logits, shared_logits
 from unmask.models.encoder.layers import HALF_TYPES
@@ -223,7 +223,7 @@ class MaskedLM(ConditionalModel):
     ) -> Iterator[tuple[slice, Float[Tensor, "b V"]]]:
         """Logits at `predict` of `ids` with row i of `values` at the positions `vary`, in batches and in order; maybe NaN."""
         refuse_too_long(len(ids), self.max_length)
-        text, places = (torch.as_tensor(whole, dtype=torch.long, device=self.device) for whole in (ids, vary))
+        text, places = (on_device(whole, self.device, torch.long) for whole in (ids, vary))
         values = values.to(self.device)
         with passes():
             plain = partial(plain_logits, self.head, text, places, predict)
@@ -261,7 +261,7 @@ class MaskedLM(ConditionalModel):
         if encoder is None or encoder.unseen is not None or encoder.has_padding(text):
             return None
         logits_of = partial(shared_logits, self.head, Substitution(encoder, text, vary, predict))
-        sample = values[[0, len(values) // 2]] if len(values) else values
+        sample = torch.cat([values[:1], values[len(values) // 2 :][:1]])
         fast, slow = partial(logits_of, sample), lambda head: plain_logits(head, text, vary, predict, sample)
         return logits_of if not len(values) or self._agreed_at("shared", len(text), fast, slow) else None
 

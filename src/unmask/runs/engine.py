@@ -5,10 +5,10 @@
     for index, result in each(score, chunks, Processes(("cuda:0", "cuda:1")), setup=...):   # a process for each device
 
 computes `function(setup(), item)`; without a setup, `function(item)`. Both travel to the workers, as functions of a module or
-`functools.partial` of one; a worker calls the setup once. Items are read as workers take them; None says that there is no item
-before the next result. `rest(item, result)` is the item that is left after a result, None at the end: it goes to the same worker,
-which may have kept its state. A worker that dies is replaced, and what is left of its item goes to another. An error of the
-function, or LOST workers that die in a row over an item, end the loop; earlier results are the caller's.
+`functools.partial` of one; a worker calls the setup once. Items are read as workers take them. `rest(item, result)` is the item
+that is left after a result, None at the end: it goes to the same worker, which may have kept its state. A worker that dies is
+replaced, and what is left of its item goes to another. An error of the function, or LOST workers that die in a row over an
+item, end the loop; earlier results are the caller's.
 """
 
 from __future__ import annotations
@@ -20,10 +20,12 @@ import subprocess
 import sys
 import warnings
 from collections import deque
-from collections.abc import Callable, Collection, Generator, Iterable
+from collections.abc import Callable, Generator, Iterable
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from importlib import import_module
-from multiprocessing.connection import Connection, Pipe, wait
+from itertools import islice
+from multiprocessing.connection import Connection, Pipe
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
@@ -37,40 +39,47 @@ NEEDED = "every machine needs unmask, the model under the same name or path, and
 
 
 class Worker:
-    """What a worker's process holds: the function, and what the setup returned."""
+    """The function and the result of the setup, in a worker's process."""
 
     def __init__(self, function: Callable[..., Any], setup: Callable[[], Any] | None) -> None:
         self.function, self.setup, self.before = function, setup, tuple[Any, ...]()
 
-    def run(self, *item: Any) -> tuple[Any, UnmaskError | str | None]:
-        """The result and None, or None and the error; without an item, the beginning."""
+    def run(self, *item: Any) -> Any:
+        """The result, or the error that ends the loop; without an item, calls the setup."""
         try:
             if item:
-                return self.function(*self.before, *item), None
+                return self.function(*self.before, *item)
             self.before = () if self.setup is None else (self.setup(),)
-            return None, None
-        except UnmaskError as error:
-            return None, error
         except Exception as error:
-            return None, f"{type(error).__name__}: {(str(error).strip() or 'no message').splitlines()[0]}"
+            line = (str(error).strip() or "no message").splitlines()[0]
+            if not item:
+                return InputError(f"a worker cannot begin ({type(error).__name__}: {line}): {NEEDED}")
+            failed = f"an item failed on a worker ({type(error).__name__}: {line}): the same command tries it again"
+            return error if isinstance(error, UnmaskError) else UnmaskError(failed)
 
 
 class Processes:
     """A process of this machine for each device, such as ("cuda:0", "cuda:1"); each sees its own GPU only, as `cuda`.
 
-    A process is (Popen, the pipe to it, its GPU). It ends when this one does: its pipe is then closed.
+    A worker is (Popen, the pipe to it, its GPU). It ends when this process does: its pipe is then closed. `lost`: the errors of
+    asking a worker that is dead.
     """
 
-    failures: tuple[type[Exception], ...] = ()
+    lost: tuple[type[Exception], ...] = (OSError,)
 
     def __init__(self, devices: tuple[str, ...]) -> None:
         self.count, self.device = len(devices), devices[0].partition(":")[0]
         numbers = [int(device.partition(":")[2] or 0) for device in devices]
         visible = os.environ.get("CUDA_VISIBLE_DEVICES")
         self.free = [visible.split(",")[number] if visible else str(number) for number in numbers]
+        self._threads = ThreadPoolExecutor(self.count)
 
     def start(self, *work: Any) -> Any:
         """A new worker that has the function and the setup."""
+        try:
+            sent = pickle.dumps(work)  # `Connection.send` would pass tensors by file descriptors
+        except (TypeError, AttributeError, pickle.PicklingError):
+            raise InputError(NOT_SENT) from None
         here, there = Pipe()
         gpu, program = self.free.pop(), f"from unmask.runs.engine import serve; serve({there.fileno()})"
         own = {"PYTHONWARNINGS": "ignore", "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
@@ -83,32 +92,21 @@ class Processes:
             start_new_session=True,  # an interrupt of the terminal is this process's to answer
         )
         there.close()
-        try:
-            here.send_bytes(pickle.dumps(work))  # `send` would pass tensors by file descriptors
-        except (TypeError, AttributeError, pickle.PicklingError):
-            self.stop((process, here, gpu))
-            raise InputError(NOT_SENT) from None
+        here.send_bytes(sent)
         return process, here, gpu
 
-    def send(self, worker: Any, item: tuple[Any, ...]) -> Connection:
-        """Where the answer will come; a worker that is dead already says so there."""
-        process, pipe, _ = worker
-        try:
-            pipe.send_bytes(pickle.dumps(item))
-        except OSError:
-            process.kill()
-        return pipe
+    def send(self, worker: Any, item: tuple[Any, ...]) -> Future[Any]:
+        """What `Worker.run` will return for the item."""
+        pipe: Connection = worker[1]
 
-    def ready(self, handles: Collection[Connection], seconds: float | None) -> Any:
-        """A handle whose answer, or whose end, is here; None after so many seconds without one."""
-        return next(iter(wait(handles, seconds)), None)
+        def ask() -> Any:
+            try:
+                pipe.send_bytes(pickle.dumps(item))
+                return pickle.loads(pipe.recv_bytes())
+            except (EOFError, OSError):
+                raise ChildProcessError("its process has ended") from None
 
-    def answer(self, handle: Connection) -> Any:
-        """The answer, or how the worker died."""
-        try:
-            return pickle.loads(handle.recv_bytes())
-        except (EOFError, OSError):
-            return ChildProcessError("its process has ended")
+        return self._threads.submit(ask)
 
     def stop(self, worker: Any) -> None:
         """End a worker."""
@@ -134,7 +132,7 @@ def serve(descriptor: int) -> None:
 class RayWorkers:
     """Actors of the Ray cluster that was joined: at most `count`, each with a GPU (`device` cuda) or its share of CPUs.
 
-    The methods are those of `Processes`; `failures`: what Ray raises when the cluster itself is lost.
+    The methods are those of `Processes`.
     """
 
     count: int
@@ -142,34 +140,23 @@ class RayWorkers:
     cpus: int = 1
 
     @property
-    def _ray(self) -> Any:
-        return import_module("ray")
-
-    @property
-    def failures(self) -> tuple[type[Exception], ...]:
-        return (self._ray.exceptions.RayError,)
+    def lost(self) -> tuple[type[Exception], ...]:
+        return (import_module("ray").exceptions.RayError,)
 
     def start(self, *work: Any) -> Any:
+        ray = import_module("ray")
         try:
-            sent = [self._ray.put(part) for part in work]
+            sent = [ray.put(part) for part in work]
         except TypeError:  # pickle's long report
             raise InputError(NOT_SENT) from None
-        return self._ray.remote(Worker).options(num_gpus=int(self.device == "cuda"), num_cpus=self.cpus).remote(*sent)
+        return ray.remote(Worker).options(num_gpus=int(self.device == "cuda"), num_cpus=self.cpus).remote(*sent)
 
-    def send(self, worker: Any, item: tuple[Any, ...]) -> Any:
-        return worker.run.remote(*item)
-
-    def ready(self, handles: Collection[Any], seconds: float | None) -> Any:
-        return next(iter(self._ray.wait(list(handles), num_returns=1, timeout=seconds)[0]), None)
-
-    def answer(self, handle: Any) -> Any:
-        try:
-            return self._ray.get(handle)
-        except (self._ray.exceptions.RayActorError, self._ray.exceptions.ObjectLostError) as error:
-            return error
+    def send(self, worker: Any, item: tuple[Any, ...]) -> Future[Any]:
+        answer: Future[Any] = worker.run.remote(*item).future()
+        return answer
 
     def stop(self, worker: Any) -> None:
-        self._ray.kill(worker)
+        import_module("ray").kill(worker)
 
 
 Workers = Processes | RayWorkers
@@ -245,23 +232,21 @@ def each(
     """(index of the item, result) as results come; without workers, in order and in this process."""
     if workers is None:
         before = () if setup is None else (setup(),)
-        for index, left in enumerate(item for item in items if item is not None):
+        for index, left in enumerate(items):
             while left is not None:
                 result = function(*before, left)
                 left = rest(left, result) if rest else None  # noqa: PLW2901
                 yield index, result
         return
-    unread, number, waiting = iter(items), 0, deque[_Task]()
-    idle, busy, unborn = list[Any](), dict[Any, tuple[Any, _Task]](), 0
+    unread, waiting = (_Task(number, (item,)) for number, item in enumerate(items)), deque[_Task]()
+    idle, busy, unborn = list[Any](), dict[Future[Any], tuple[Any, _Task]](), 0
 
     def give(worker: Any, task: _Task) -> None:
         busy[workers.send(worker, task.item)] = (worker, task)
 
     try:
         while True:
-            while len(waiting) < workers.count and (item := next(unread, None)) is not None:
-                waiting.append(_Task(number, (item,)))
-                number += 1
+            waiting.extend(islice(unread, max(0, workers.count - len(waiting))))
             while idle and waiting:
                 give(idle.pop(), waiting.popleft())
             starting = sum(task.number is None for _, task in busy.values())
@@ -269,36 +254,34 @@ def each(
                 return
             for _ in range(min(len(waiting) - starting, workers.count - len(busy))):
                 give(workers.start(function, setup), _Task(None))
-            works = any(task.number is not None for _, task in busy.values())
-            if (handle := workers.ready(busy, None if works else PATIENCE)) is None:
+                starting += 1
+            answered = wait(busy, PATIENCE if starting == len(busy) else None, FIRST_COMPLETED).done
+            if not answered:
                 why = f"no worker has started in {PATIENCE:.0f} seconds: on Ray, see `ray status`"
                 warnings.warn(why, UnmaskWarning, stacklevel=3)
-                handle = workers.ready(busy, None)
-            worker, task = busy.pop(handle)
-            answer = workers.answer(handle)
-            if isinstance(answer, Exception):
+                continue
+            worker, task = busy.pop(answer := answered.pop())
+            try:
+                result = answer.result()
+            except workers.lost as death:
                 workers.stop(worker)
                 unborn += task.number is None
                 if max(unborn, task.lost + 1) == LOST:
                     over = "before they began" if task.number is None else f"over item {task.number}"
-                    raise UnmaskError(f"{LOST} workers died {over} ({last_line(answer)}): is their memory too small?")
+                    raise UnmaskError(f"{LOST} workers died {over} ({last_line(death)}): is their memory too small?") from None
                 waiting.extendleft([] if task.number is None else [task._replace(lost=task.lost + 1)])
                 continue
             idle.append(worker)
-            (result, error), unborn = answer, 0
-            if error is not None and task.number is None:
-                raise InputError(f"a worker cannot begin ({error}): {NEEDED}")
-            if isinstance(error, str):
-                raise UnmaskError(f"item {task.number} failed on a worker ({error}): the same command tries it again")
-            if error is not None:
-                error.add_note(f"item {task.number}")
-                raise error
+            unborn = 0
+            if isinstance(result, UnmaskError):
+                result.add_note(f"item {task.number}")
+                raise result
             if task.number is not None:
                 if rest and (left := rest(task.item[0], result)) is not None:
                     give(idle.pop(), _Task(task.number, (left,)))
                 yield task.number, result
-    except workers.failures as lost:
-        raise UnmaskError(f"Ray gave up ({last_line(lost)}): what was done is kept, the same command continues") from None
+    except workers.lost as loss:
+        raise UnmaskError(f"workers are lost ({last_line(loss)}): what was done is kept, the same command continues") from None
     finally:
         for worker in [*idle, *(worker for worker, _ in busy.values())]:
             workers.stop(worker)

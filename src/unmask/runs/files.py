@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     import pandas
     import pyarrow
 
-ELSEWHERE = "choose another folder for it"
+ELSEWHERE = "choose another folder"
 AGAIN = "make the file again"
 TEMPORARY = ".*.[0-9]*.tmp"
 """Names of files that a kill left half written; a run may delete them in its own folder."""
@@ -54,7 +54,7 @@ def writing(path: Path, remedy: str = ELSEWHERE) -> Iterator[None]:
     except OSError as error:
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
             raise InputError(f"no space left on the disk of {str(path)!r}: free some and give the same command again") from None
-        raise InputError(f"{str(path)!r} cannot be written ({_reason(error)}): {remedy}") from None
+        raise InputError(f"{str(path)!r} cannot be written ({error.strerror or error}): {remedy}") from None
 
 
 @contextmanager
@@ -67,12 +67,12 @@ def reading(path: Path, remedy: str = "check the path and its permissions") -> I
     except IsADirectoryError:
         raise InputError(f"{str(path)!r} is a folder: give a file") from None
     except OSError as error:
-        raise InputError(f"{str(path)!r} cannot be read ({_reason(error)}): {remedy}") from None
+        raise InputError(f"{str(path)!r} cannot be read ({error.strerror or error}): {remedy}") from None
 
 
-def refuse_unmakeable(path: Path, remedy: str = ELSEWHERE) -> None:
+def refuse_unmakeable(path: Path) -> None:
     """Raises if no folder can be at `path`: the nearest of its parents that exists is not a folder, or may not be written."""
-    with writing(path, remedy):
+    with writing(path):
         with suppress(FileNotFoundError, NotADirectoryError):
             path.lstat()  # a name that is too long, for example
         there = next(folder for folder in (path, *path.absolute().parents) if os.path.lexists(folder))
@@ -81,13 +81,13 @@ def refuse_unmakeable(path: Path, remedy: str = ELSEWHERE) -> None:
             raise OSError(problem, os.strerror(problem))
 
 
-def writable_file(path: Path, remedy: str = ELSEWHERE) -> Path:
+def writable_file(path: Path) -> Path:
     """The path that a file will have; raises if it cannot be written, before any work is done for it. Makes nothing."""
-    with writing(path, remedy):
+    with writing(path):
         target = Path(os.path.realpath(path))
         if target.exists() and not target.is_file():
             raise InputError(f"{str(path)!r} is {'a folder' if target.is_dir() else 'not a regular file'}: name a file")
-    refuse_unmakeable(target.parent, remedy)
+    refuse_unmakeable(target.parent)
     return target
 
 
@@ -127,7 +127,7 @@ def answer_file(
 @contextmanager
 def atomic_path(path: Path, remedy: str = ELSEWHERE) -> Iterator[Path]:
     """A temporary path to write to; it takes the place of `path`, synced to the disk, if the block ends without an error."""
-    target = writable_file(path, remedy)
+    target = writable_file(path)
     with writing(path, remedy):
         target.parent.mkdir(parents=True, exist_ok=True)
         temporary = target.with_name(f".{target.name}.{get_native_id()}.tmp")
@@ -166,7 +166,6 @@ def write_table(
     rows: Sequence[Mapping[str, Any]] | pandas.DataFrame | pyarrow.Table,
     columns: pyarrow.Schema | None = None,
     about: Mapping[str, Any] | None = None,
-    remedy: str = ELSEWHERE,
 ) -> None:
     """Rows as Parquet with checksums; `about` is kept in the file, as JSON under the key `unmask`."""
     import pyarrow as pa
@@ -179,16 +178,16 @@ def write_table(
         table = table.replace_schema_metadata({**(table.schema.metadata or {}), b"unmask": json.dumps(plain(about))})
     buffer = pa.BufferOutputStream()
     parquet.write_table(table, buffer, write_page_checksum=True)
-    write_atomically(path, memoryview(buffer.getvalue()), remedy)
+    write_atomically(path, memoryview(buffer.getvalue()))
 
 
-def write_arrays(path: Path, remedy: str = ELSEWHERE, **arrays: np.ndarray) -> None:
+def write_arrays(path: Path, **arrays: np.ndarray) -> None:
     """Named NumPy arrays as .npz."""
     import numpy
 
     buffer = io.BytesIO()
     numpy.savez(buffer, allow_pickle=False, **arrays)
-    write_atomically(path, buffer.getbuffer(), remedy)
+    write_atomically(path, buffer.getbuffer())
 
 
 def read_bytes(path: Path, remedy: str = "check the path and its permissions") -> bytes:
@@ -197,18 +196,10 @@ def read_bytes(path: Path, remedy: str = "check the path and its permissions") -
         return path.read_bytes()
 
 
-def read_text(path: Path, remedy: str = AGAIN) -> str:
-    """The UTF-8 text of a file; a byte-order mark is dropped."""
-    try:
-        return read_bytes(path).decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise InputError(f"{str(path)!r} is not UTF-8 text (byte {error.start}): {remedy}") from None
-
-
 def read_json(path: Path, remedy: str = AGAIN) -> Any:
-    """The value of a JSON file."""
+    """The value of a JSON file, in UTF-8; a byte-order mark is dropped."""
     try:
-        return parse_json(read_text(path, remedy))
+        return parse_json(read_bytes(path).decode("utf-8-sig"))
     except ValueError as error:
         raise InputError(f"{str(path)!r} is damaged ({error}): {remedy}") from None
 
@@ -222,9 +213,9 @@ def read_object(path: Path, keys: Sequence[str] = (), remedy: str = AGAIN) -> di
     return value
 
 
-def _refuse_missing(path: Path, keys: Sequence[str], found: Container[str], remedy: str) -> None:
+def _refuse_missing(path: Path, keys: Sequence[str], present: Container[str], remedy: str) -> None:
     for key in keys:
-        if key not in found:
+        if key not in present:
             raise InputError(f"{str(path)!r} is damaged (it lacks {key!r}): {remedy}")
 
 
@@ -293,7 +284,3 @@ def _sync(path: Path, flags: int) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
-
-
-def _reason(error: OSError) -> str:
-    return error.strerror or str(error) or type(error).__name__

@@ -172,15 +172,12 @@ def string(record: Mapping[str, Any], key: str | None, where: str, wanted: str =
 
 
 def _raw_lines(path: Path) -> Iterator[bytes]:
-    number = 0
     with reading(path if path != STANDARD_INPUT else Path("standard input")):
         try:
             with _open(path) as stream:
-                for number, line in enumerate(stream, 1):  # noqa: B007
-                    yield line.removesuffix(b"\n")
+                yield from (line.removesuffix(b"\n") for line in stream)
         except (lzma.LZMAError, gzip.BadGzipFile, zlib.error, EOFError) as error:
-            damage = f"damaged or not compressed as its name says ({error}; after line {number})"
-            raise InputError(f"{path} is {damage}: make it again") from None
+            raise InputError(f"{path} is damaged or not compressed as its name says ({error}): make it again") from None
 
 
 def _open(path: Path) -> AbstractContextManager[IO[bytes]]:

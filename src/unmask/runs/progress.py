@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from threading import Timer
+from collections.abc import Callable
 from typing import Protocol, runtime_checkable
 
 LONG, SURE, MANY = 10.0, 2.0, 100
@@ -27,40 +25,26 @@ class Enough(Exception):
     """
 
 
-@contextmanager
-def announced(write: Callable[[str], None], report: Progress | None = None) -> Iterator[Progress]:
+def announced(write: Callable[[str], None], report: Progress) -> Progress:
     """`report`, which first writes how much work there is and about how long it takes, such as "1,000 pairs, about 8 minutes".
 
-    Work is announced once, if it takes more than LONG seconds: as soon as SURE seconds have shown how fast it is, and without a
-    duration where nothing is done by then. Work with another total is other work.
+    Work is announced once, as soon as SURE seconds have shown that it takes more than LONG; another total is other work.
     """
-    begun: dict[int, tuple[float, int]] = {}
-    timers: dict[int, Timer] = {}
-    whole: dict[int, int] = {}
+    begun: dict[int, tuple[float, int, int]] = {}
+    announced = {0}
 
     def reported(done: int, total: int, what: str = "") -> None:
         now = time.monotonic()
-        if total and total not in begun:
-            begun[total], whole[total] = (now, done), total - done
-            timers[total] = Timer(LONG, write, [f"{total - done:,} {what}, more than {LONG:.0f} seconds"])
-            timers[total].daemon = True
-            timers[total].start()
-        began, before = begun.get(total, (now, done))
-        if total in timers and done > before == total - whole[total] and whole[total] >= MANY:
-            begun[total] = now, done
-        elif total in timers and done > before and now - began >= SURE:
-            timers.pop(total).cancel()
-            seconds = (now - began) / (done - before) * whole[total]
-            if seconds > LONG:
-                write(f"{whole[total]:,} {what}, about {in_words(seconds)}")
-        if report is not None:
-            report(done, total, what)
+        began, before, whole = begun.setdefault(total, (now, done, total - done))
+        if done > before == total - whole and whole >= MANY:
+            begun[total] = now, done, whole
+        elif total not in announced and done > before and now - began >= SURE:
+            announced.add(total)
+            if (seconds := (now - began) / (done - before) * whole) > LONG:
+                write(f"{whole:,} {what}, about {in_words(seconds)}")
+        report(done, total, what)
 
-    try:
-        yield reported
-    finally:
-        for timer in timers.values():
-            timer.cancel()
+    return reported
 
 
 def in_words(seconds: float) -> str:

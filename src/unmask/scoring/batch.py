@@ -53,7 +53,7 @@ from unmask.errors import InputError
 from unmask.models.conditional_model import ConditionalModel
 from unmask.runs.fingerprint import content_hash
 from unmask.runs.progress import Enough, Progress
-from unmask.sampling.decoders.revealing import Law, law
+from unmask.sampling.decoders.revealing import law
 from unmask.sampling.engine.passes import Passes
 from unmask.sampling.engine.randomness import ChainStreams
 from unmask.sampling.registry import entry_of
@@ -330,17 +330,14 @@ def score_ranges(
         terms, term_of = wanted.unique(dim=0, return_inverse=True)
     else:  # one score's terms differ; to sort them would wait for a GPU
         terms, term_of = wanted, torch.arange(len(wanted), device=wanted.device)
-    over_regular = any("special" in score.extra for score in scores)
-    special = outside(model, regular_tokens(model)) if over_regular else None
+    special = outside(model, regular_tokens(model)) if any(score.probability for score in scores) else None
     log_q, logit, lost = _read(model, batch, terms, special)
     scored = {}
     for part, score in zip(term_of.reshape(len(scores), n, k), scores, strict=True):
         by_site = score.better * (logit if score.reads == "logit" else log_q)[part]
-        if "special" in score.extra:
+        if score.probability:
             by_site = by_site + lost[part]
-            scored[score.name] = Scored(by_site.sum(1), by_site, {"special": lost[part].sum(1)})
-        else:
-            scored[score.name] = Scored(by_site.sum(1), by_site)
+        scored[score.name] = Scored(by_site.sum(1), by_site)
     return scored
 
 
@@ -351,7 +348,7 @@ def _with_fixed_right(model: ConditionalModel, batch: TextBatch, right: int) -> 
     """
     special = outside(model, regular_tokens(model))
     first, after = _stretch(batch)
-    by_site, lost = torch.zeros((2, *batch.sites.shape), dtype=torch.float64, device=batch.ids.device)
+    by_site = torch.zeros(batch.sites.shape, dtype=torch.float64, device=batch.ids.device)
     room = batch.ids.shape[1] if model.max_length is None else model.max_length - (batch.ids.shape[1] - after) - first - 1 - right
     if room < 1:
         raise InputError(f"right {right} leaves no room for the text in the {model.max_length} tokens of the model: give fewer")
@@ -361,11 +358,11 @@ def _with_fixed_right(model: ConditionalModel, batch: TextBatch, right: int) -> 
             before = torch.cat([ids[:, :first], ids[:, max(first, position - room) : position]], 1)
             blanks = ids.new_full((len(rows), 1 + right), model.mask_id)
             logits = model.logits(torch.cat([before, blanks, ids[:, after:]], 1), torch.full_like(rows, before.shape[1])[:, None])
-            nats = lost_nats(logits[:, 0], special, total := logits[:, 0].logsumexp(1)).double()
+            lost = lost_nats(logits[:, 0], special, total := logits[:, 0].logsumexp(1)).double()
             token = logits[:, 0].gather(1, ids[:, position : position + 1])[:, 0]
             here = (batch.sites[rows] == position).nonzero()[:, 1]
-            by_site[rows, here], lost[rows, here] = (token - total).double() + nats, nats
-    return Scored(by_site.sum(1), by_site, {"special": lost.sum(1)})
+            by_site[rows, here] = (token - total).double() + lost
+    return Scored(by_site.sum(1), by_site)
 
 
 def masked_range(batch: TextBatch, masks: str) -> tuple[Int[Tensor, "n k"], Int[Tensor, "n k"]]:
@@ -432,14 +429,13 @@ def score_law(
     n, k = batch.sites.shape
     passes = Passes(model, keeps="logits")
     method = entry_of(score.decoder)(**({} if score.passes is None else {"passes": score.passes}))
-    by_site, special = torch.zeros((2, n, k), dtype=torch.float64, device=model.device)
+    by_site = torch.zeros((n, k), dtype=torch.float64, device=model.device)
     for rows, target in _alike(model, batch):
         decoder = method.on(target, passes)
         for part in rows.split(logit_rows(model, k, GPU_LOGITS)):
             same = ChainStreams(score.seed, [0] * len(part), model.device).at(0, 0)
-            one: Law = law(decoder, batch.ids[part], same)
-            by_site[part], special[part] = one.log_q, one.special
-    return {score.name: Scored(by_site.sum(1), by_site, {"special": special.sum(1)})}
+            by_site[part] = law(decoder, batch.ids[part], same).log_q
+    return {score.name: Scored(by_site.sum(1), by_site)}
 
 
 def _alike(model: ConditionalModel, batch: TextBatch) -> Iterator[tuple[Int[Tensor, " m"], Target]]:
@@ -471,11 +467,10 @@ def _any_order(conditionals: Conditionals, batch: TextBatch, score: AnyOrder, ex
     if exact:
         orders = lattice(conditionals, batch.ids, batch.sites)
         log_mean = orders.log_mean
-        return log_mean, torch.zeros_like(log_mean), orders.mean_log, log_mean - orders.whole.log_mean
+        return log_mean, torch.zeros_like(log_mean), orders.mean_log
     drawn = []
     for ids, sites in zip(batch.ids, batch.sites, strict=True):  # by a seed that depends on the text alone
         number = int(content_hash(f"{score.seed} {ids.tolist()} {sites.tolist()}"), 16) % (2**63 - 1)
         drawn.append(random_orders(1, score.orders, batch.sites.shape[1], torch.Generator().manual_seed(number)))
-    log_p, lost = along_orders(conditionals, batch.ids, batch.sites, torch.cat(drawn).to(conditionals.model.device))
-    log_mean, error = log_mean_of_sampled(log_p)
-    return log_mean, error, log_p.mean(1), log_mean - log_mean_of_sampled(log_p - lost)[0]
+    log_p = along_orders(conditionals, batch.ids, batch.sites, torch.cat(drawn).to(conditionals.model.device))
+    return *log_mean_of_sampled(log_p), log_p.mean(1)

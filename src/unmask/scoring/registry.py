@@ -7,8 +7,8 @@ Write q(x_i | x_S) for the model's probability of token x_i where the tokens of 
 can be compared as odds and divided by log 2 to give bits; any other score can rank texts, but its size has no such meaning.
 
 A model gives some probability to special tokens, which cannot occur in a text. So q is normalised over the regular tokens in all
-chain rules and joints, as in `fill`; NAME_special is by how many nats a score is lower with q over the whole vocabulary.
-Pseudo-likelihoods and energies keep the whole vocabulary, as they are published and as other tools compute them.
+chain rules and joints, as in `fill`. Pseudo-likelihoods and energies keep the whole vocabulary, as they are published and as
+other tools compute them.
 Nothing here imports torch: the function that computes a score is loaded when it is used.
 
 Variants x of a parent w differ from it at some of k sites, and every other token is the parent's. Their scores (OF_VARIANTS) are
@@ -129,7 +129,7 @@ class EnergyNorm(MaskedRange):
 class FixedOrder(MaskedRange):
     """Chain rules whose order is the same for all texts."""
 
-    probability, extra = True, ("special",)
+    probability = True
     why = "the chain rule in a fixed order"
 
 
@@ -175,7 +175,7 @@ class AnyOrder(Score):
     orders: Annotated[int, Interval(ge=2, le=10**6)] = 64
     seed: Seed = 0
 
-    name, probability, extra = "any_order", True, ("se", "mean_log", "special")
+    name, probability, extra = "any_order", True, ("se", "mean_log")
     why = "a mean of probabilities"
     function = "unmask.scoring.batch:score_orders"
 
@@ -208,7 +208,7 @@ class DecoderLaw(Score):
     passes: Annotated[int | None, PYTHON_ONLY] = None
     seed: Seed = 0
 
-    probability, by_token, extra = True, True, ("special",)
+    probability, by_token = True, True
     why = "positions are chosen from the revealed tokens only, so each pass is a conditional probability of the tokens it reveals"
     function = "unmask.scoring.batch:score_law"
 

@@ -11,19 +11,17 @@ import re
 import shlex
 import threading
 from collections import OrderedDict
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from json import dumps
 from math import comb, prod
-from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import unmask
 from unmask.answers.blanked_text import FEW, Filling, Grid
-from unmask.answers.chain_filling import searches
 from unmask.answers.comparison import Comparison
 from unmask.answers.dependence import dependences
+from unmask.answers.filling import searches
 from unmask.answers.plots import dependence_in_words, pair_map
 from unmask.answers.search import Search
 from unmask.cloze import Cloze
@@ -39,7 +37,7 @@ from unmask.runs.progress import Progress
 from unmask.sampling.registry import entry_of
 from unmask.sampling.settings import SampleSettings
 from unmask.scoring.registry import SCORES
-from unmask.scoring.texts import PAIRS, items_of, pairs_of, spaced_words
+from unmask.scoring.texts import spaced_words
 from unmask.serving import limits
 from unmask.serving.jobs import FairLock, shared
 from unmask.signature import arguments, fitted, hints, options
@@ -71,7 +69,7 @@ class Questions:
     def _result(self, verb: str, values: Values, **more: Any) -> Any:
         """The result of a verb on the served model, from values of its options; those that are None are left out."""
         function = getattr(unmask, verb)
-        return function(**arguments(function, _given(values)), model=self.model, **more)
+        return function(**arguments(function, _not_none(values)), model=self.model, **more)
 
     def words(self, request: Values) -> Answer:
         """The words of a text as the tokenizer cuts it, how many tokens each is, and the blanks that were typed.
@@ -180,7 +178,7 @@ class Questions:
         name = named(request["joint"] or DEFAULT, "joint").name
         compared = self._comparison(request, name, cloze, progress)
         described = [
-            {"name": one, "label": named(one).label, "best": _completions(_filling(compared, one, 1))[0], **_given(vars(row))}
+            {"name": one, "label": named(one).label, "best": _completions(_filling(compared, one, 1))[0], **_not_none(vars(row))}
             for one, row in compared.descriptions.items()
         ]
         joint, pin = compared.joints[name], request["pin"]
@@ -320,51 +318,13 @@ class Questions:
         over_orders = any(hasattr(SCORES[name], "exact_tokens") for name in names if name in SCORES)
         return {"exact_tokens": limits.MOST_EXACT_TOKENS} if over_orders else {}
 
-    def batch(self, request: Values, progress: Progress | None = None) -> Answer:
-        """A list of texts, one per line, or a file (.csv, .tsv, .jsonl, .fasta), as one table.
-
-        Texts with blanks are filled, minimal pairs (sentence_good and sentence_bad) are compared, and other texts are scored.
-        """
-        with _file(request["name"], request["content"]) as path:
-            head = request["content"].lstrip().partition("\n")[0]
-            options = {"score": request["score"], **self._orders(request["score"])}
-            if any(good in head and bad in head for good, bad in PAIRS):
-                count = sum(1 for _ in pairs_of(path))
-                limits.refuse_more(count, limits.MOST_ROWS, "the file has {} pairs", COMMAND)
-                compared = self._result("score", {"minimal_pairs": path, **options}, progress=progress)
-                every = [row for row in compared.accuracy if row["level"] == "all" and row["pairs"]]
-                right = [f"{row['accuracy']:.1%} of {row['pairs']} pairs right by {row['score']}." for row in every]
-                return _table([{k: v for k, v in row.items() if k not in ("set", "phenomenon")} for row in compared.rows], right)
-            texts = [self.sequence(item.text) for item in items_of(path) if item.text.strip()]
-        limits.refuse_more(len(texts), limits.MOST_ROWS, "the list has {} texts", f"give fewer, or {COMMAND}")
-        if not texts:
-            raise InputError("the list is empty: write one text per line")
-        if any(self._typed.search(text) for text in texts):
-            rows = []
-            for number, text in enumerate(texts, 1):
-                rows.append(self._filled(text))
-                if progress:
-                    progress(number, len(texts), "texts")
-            return _table(rows, [f"{len(rows):,} texts with blanks, and the best completion of each."])
-        scores = self._result("score", {"texts": texts, **options}, progress=progress)
-        rows = [{name: row[name] for name in ("text", *request["score"], "reason")} for row in scores.rows]
-        return _table(rows, [f"{len(rows):,} texts."])
-
-    def _filled(self, text: str) -> Answer:
-        masked = self._typed.sub(lambda typed: typed[0] if typed[0].startswith(("[WORD", "[GAP")) else "[MASK]", text)
-        try:
-            best = self._result("fill", {"text": masked, "top": 1}).completions[0]
-        except InputError as error:
-            return {"text": text, "best": None, "log_prob": None, "reason": str(error)}
-        return {"text": text, "best": best.text, "log_prob": best.log_prob, "reason": None}
-
     def settings(self, request: Values) -> SampleSettings:
         """The settings of a run, checked before anything streams."""
         free = len(self.model.cloze(request["template"]).block)
         what = f"{request['chains']} chains of {request['sweeps']} sweeps over {free} tokens are {{}} steps"
         steps = request["chains"] * request["sweeps"] * free
         limits.refuse_more(steps, limits.MOST_STEPS, what, f"ask for fewer chains or sweeps, or {COMMAND}")
-        function, values = unmask.sample, _given(request)
+        function, values = unmask.sample, _not_none(request)
         values |= {"init": [values["init"]]} if "init" in values else {}
         annotations = hints(function)
         made = arguments(function, values)
@@ -390,13 +350,8 @@ def _by_word(tokens: Any) -> list[list[int]]:
     return list(words.values())
 
 
-def _given(values: Values) -> Answer:
+def _not_none(values: Values) -> Answer:
     return {name: value for name, value in values.items() if value is not None}
-
-
-def _table(rows: list[Answer], lines: list[str]) -> Answer:
-    columns = list(dict.fromkeys(name for row in rows for name, value in row.items() if name != "reason" or value))
-    return {"columns": columns, "rows": [[row.get(name) for name in columns] for row in rows], "lines": lines}
 
 
 def _plainly(summary: str) -> str:
@@ -404,20 +359,6 @@ def _plainly(summary: str) -> str:
     short = re.sub(r"(at least|about) [\d.]+e-\d+ %", "less than 0.001 %", summary)
     short = re.sub(r"more than [\d.]+e-\d+ %", "more than 0.001 %", short)
     return f"{short[0].upper()}{short[1:]}."
-
-
-@contextmanager
-def _file(name: str, content: str) -> Iterator[Path]:
-    """A list of the page as the file that the readers of files take; their messages name it as the user does."""
-    with TemporaryDirectory() as folder:
-        path = Path(folder, re.sub(r"[^\w.-]", "_", Path(name).name)[-80:].lstrip(".") or "list.txt")
-        if path.suffix == ".txt" and content.lstrip().startswith(">"):
-            path = path.with_suffix(".fasta")
-        path.write_text(content, encoding="utf-8", errors="replace")
-        try:
-            yield path
-        except InputError as error:
-            raise InputError(str(error).replace(f"{folder}/", "")) from None
 
 
 def _completions(filling: Filling) -> list[Answer]:

@@ -57,18 +57,9 @@ PASS = {torch.float64: 2.0**-42, torch.float32: 2.0**-13, torch.float16: 2.0**-6
 
 @dataclass(frozen=True)
 class Lattice:
-    """log_q[n, S, i] = log q(x_i | x_S) of text n, the set S being a bit mask over the k sites; nan where i is in S.
-
-    lost   how many nats lower each is where q runs over the whole vocabulary and not over the support
-    """
+    """log_q[n, S, i] = log q(x_i | x_S) of text n, the set S being a bit mask over the k sites; nan where i is in S."""
 
     log_q: Float[Tensor, "n sets k"]
-    lost: Float[Tensor, "n sets k"] | None = None
-
-    @property
-    def whole(self) -> Lattice:
-        """The lattice of q over the whole vocabulary."""
-        return self if self.lost is None else Lattice(self.log_q - self.lost)
 
     @property
     def sites(self) -> int:
@@ -105,22 +96,20 @@ def lattice(conditionals: Conditionals, texts: Int[Tensor, "n T"], sites: Int[Te
         raise InputError(f"{k} sites have {2**k:,} revealed sets, over the limit of {MOST_SITES} sites: sample orders instead")
     blank = texts.scatter(1, sites, conditionals.model.mask_id)
     distinct = n == 1 or len(blank.unique(dim=0)) == n
-    log_q, lost = torch.full((2, n, 2**k, k), torch.nan, dtype=torch.float64, device=texts.device)
+    log_q = torch.full((n, 2**k, k), torch.nan, dtype=torch.float64, device=texts.device)
     for sets, _, hidden in islice(_levels(k, texts.device), k):
         positions = sites[:, hidden]
         targets = texts[:, None].expand(-1, len(sets), -1).gather(2, positions)
         rows = texts[:, None].repeat(1, len(sets), 1).scatter_(2, positions, conditionals.model.mask_id)
-        known = conditionals.log_q_and_lost(rows.flatten(0, 1), positions.flatten(0, 1), targets.flatten(0, 1), distinct)
-        for part, values in zip((log_q, lost), known, strict=True):
-            part[:, sets[:, None], hidden] = values.reshape(positions.shape)
-    return Lattice(log_q, lost)
+        values = conditionals.log_q(rows.flatten(0, 1), positions.flatten(0, 1), targets.flatten(0, 1), distinct)
+        log_q[:, sets[:, None], hidden] = values.reshape(positions.shape)
+    return Lattice(log_q)
 
 
 def along_orders(
     conditionals: Conditionals, texts: Int[Tensor, "n T"], sites: Int[Tensor, "n k"], orders: Int[Tensor, "n m k"]
-) -> Float[Tensor, "2 n m"]:
-    """log p_o(x) of text n in each of its m orders (site indices 0..k-1), and how many nats lower each is where q runs over the
-    whole vocabulary and not over the support: at most m k passes per text, for any k."""
+) -> Float[Tensor, "n m"]:
+    """log p_o(x) of text n in each of its m orders (site indices 0..k-1): at most m k passes per text, for any k."""
     texts, sites = _prepared(conditionals.model, texts, sites)
     n, m, k = orders.shape
     if (n, k) != tuple(sites.shape) or bool((orders.sort(2).values != torch.arange(k, device=orders.device)).any()):
@@ -128,13 +117,13 @@ def along_orders(
     places = sites[:, None].expand(-1, m, -1).gather(2, orders.to(texts.device)).flatten(0, 1)
     filled = texts.repeat_interleave(m, 0)
     rows = filled.scatter(1, places, conditionals.model.mask_id)
-    total = torch.zeros((2, n * m), dtype=torch.float64, device=texts.device)
+    total = torch.zeros(n * m, dtype=torch.float64, device=texts.device)
     for step in range(k):
         place = places[:, step : step + 1]
         value = filled.gather(1, place)
-        total += torch.stack(conditionals.log_q_and_lost(rows, place, value))[:, :, 0]
+        total += conditionals.log_q(rows, place, value)[:, 0]
         rows = rows.scatter(1, place, value)
-    return total.reshape(2, n, m)
+    return total.reshape(n, m)
 
 
 def random_orders(texts: int, orders: int, sites: int, generator: torch.Generator) -> Int[Tensor, "texts orders sites"]:

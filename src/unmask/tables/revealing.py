@@ -53,11 +53,10 @@ class Conditionals:
         self.passes, self.planned, self.progress = 0, planned, progress
         self._outside = torch.empty(0, dtype=torch.long, device=model.device) if support is None else outside(model, support)
 
-    def log_q_and_lost(
+    def log_q(
         self, rows: Int[Tensor, "n T"], positions: Int[Tensor, "n p"], targets: Int[Tensor, "n p"], distinct: bool = False
-    ) -> tuple[Float[Tensor, "n p"], Float[Tensor, "n p"]]:
-        """log q(targets | rows) at `positions`, in float64, and how many nats the tokens outside the support take: over the whole
-        vocabulary log q is lower by these. Equal rows with equal positions are passed once.
+    ) -> Float[Tensor, "n p"]:
+        """log q(targets | rows) at `positions`, in float64. Equal rows with equal positions are passed once.
 
         `distinct`: all rows differ, so skip the search for equal ones.
         """
@@ -65,7 +64,7 @@ class Conditionals:
         if not distinct:
             both, row_of = torch.unique(torch.cat([rows, positions], 1), dim=0, return_inverse=True)
             rows, positions = both[:, : rows.shape[1]], both[:, rows.shape[1] :]
-        answer, nats = torch.empty((2, *targets.shape), dtype=torch.float64, device=rows.device)
+        log_q = torch.empty(targets.shape, dtype=torch.float64, device=rows.device)
         column = torch.arange(positions.shape[1], device=rows.device)
         at_once = logit_rows(self.model, len(column))
         for start in range(0, len(rows), at_once):
@@ -74,9 +73,8 @@ class Conditionals:
             lost = lost_nats(logits, self._outside, logits.amax(2) - log_p.amax(2))
             mine = ((row_of >= start) & (row_of < start + len(log_p))).nonzero().flatten()
             row = row_of[mine, None] - start
-            nats[mine] = lost[row, column].double()
-            answer[mine] = log_p[row, column, targets[mine]].double() + nats[mine]
-        return answer, nats
+            log_q[mine] = log_p[row, column, targets[mine]].double() + lost[row, column].double()
+        return log_q
 
     def distributions(self, rows: Int[Tensor, "n T"], positions: Int[Tensor, "n p"]) -> Float[Tensor, "n p V"]:
         """log q(. | rows) at `positions`, whole, in one call; -inf outside the support."""

@@ -28,7 +28,7 @@ from torch import Tensor
 from unmask import checks
 from unmask.cloze import Cloze
 from unmask.errors import InputError
-from unmask.models.batching import triton_wanted
+from unmask.models.batching import on_device, triton_wanted
 from unmask.models.conditional_model import ConditionalModel
 from unmask.models.text.text_tokenizer import refuse_too_long
 from unmask.runs.progress import Progress
@@ -131,9 +131,9 @@ class Question:
     @cached_property
     def _places(self) -> tuple[Tensor, Tensor, Tensor]:
         device, blocks = self.tokens.device, [cloze.block for cloze in self.clozes]
-        vary = torch.tensor([[block[s] for s in self.revealed] for block in blocks], dtype=torch.long, device=device)
+        vary = on_device([[block[s] for s in self.revealed] for block in blocks], device, torch.long)
         ids, predict = [cloze.ids for cloze in self.clozes], [[block[self.t]] for block in blocks]
-        return torch.tensor(ids, device=device), vary, torch.tensor(predict, device=device)
+        return on_device(ids, device), vary, on_device(predict, device)
 
     def answers(self) -> list[tuple[Tensor, Tensor, Tensor]]:
         """Of each cloze log q, its log mass inside the candidates, and its logits' total."""
@@ -415,8 +415,8 @@ def masked_logits(model: ConditionalModel, clozes: Sequence[Cloze], alone: Seque
     of_cloze: dict[int, Tensor] = {}
     apart = [i if i < len(alone) and alone[i] else -1 for i in range(len(clozes))]
     for members in grouped(range(len(clozes)), lambda i: (len(clozes[i].ids), len(clozes[i].block), apart[i])):
-        ids = torch.tensor([clozes[i].ids for i in members], device=model.device)
-        block = torch.tensor([clozes[i].block for i in members], device=model.device)
+        ids = on_device([clozes[i].ids for i in members], model.device)
+        block = on_device([clozes[i].block for i in members], model.device)
         of_cloze.update(zip(members, model.logits(ids, block), strict=True))
     return [of_cloze[i] for i in range(len(clozes))]
 

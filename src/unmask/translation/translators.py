@@ -28,11 +28,11 @@ import os
 import time
 import warnings
 from array import array
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 from zlib import crc32
 
 import torch
@@ -81,6 +81,7 @@ SHARES = 4
 ROWS = {"cuda": 4096, "cpu": 256}  # Beginnings of translations that beam search reads side by side, by device
 STREAMS = 2**24  # Streams of random numbers
 Source = tuple[int, ...]  # The tokens of a source, at least one
+Row = dict[str, Any]
 KIND = "translate"
 BEGINNING = (b'{"text": ',)
 """How files of translations begin."""
@@ -268,9 +269,10 @@ class Translation(NamedTuple):
 class CausalPairs(PairTranslator):
     """Next-token log-probabilities of translations; special tokens except the end token are excluded."""
 
-    def __init__(self, network: BertMaskedLM, layout: PairLayout, special: Int[Tensor, " s"]) -> None:
-        self.network, self.layout = network.eval(), layout
-        self.name, self.spelling = "", cast(Spelling, None)
+    def __init__(
+        self, network: BertMaskedLM, layout: PairLayout, special: Int[Tensor, " s"], spelling: Any = None, name: str = ""
+    ) -> None:
+        self.network, self.layout, self.spelling, self.name = network.eval(), layout, spelling, name
         network.bert.unseen = layout.pad
         self.device = next(network.parameters()).device
         excluded = torch.zeros(network.config.vocab_size, dtype=torch.bool)
@@ -289,9 +291,7 @@ class CausalPairs(PairTranslator):
         if network is None:
             raise InputError(f"the weights in {str(folder)!r} are not those of its config.json: train the model again")
         special = [i for i, token in spelling.core.get_added_tokens_decoder().items() if token.special]
-        model = cls(network.to(resolve_device(device)), layout, torch.tensor(special))
-        model.name, model.spelling = str(folder), spelling
-        return model
+        return cls(network.to(resolve_device(device)), layout, torch.tensor(special), spelling, str(folder))
 
     @property
     def fingerprint(self) -> str:
@@ -371,29 +371,23 @@ def _only(log_probs: Float[Tensor, "n b V"], token: int) -> Float[Tensor, "n b V
     return only
 
 
-class Translated(NamedTuple):
-    """One translation per source, what a kernel did (see `COUNTS`), and the seconds that translating took."""
-
-    translations: list[Translation]
-    moves: dict[str, int]
-    seconds: float
-
-
-def translated(model: PairModel | CausalPairs, sources: Sequence[Source], settings: TranslateSettings) -> Translated:
-    """One translation per source, all together."""
-    began = time.monotonic()
+def translated(model: PairModel | CausalPairs, sources: Sequence[Source], settings: TranslateSettings) -> list[Row]:
+    """A row per source, all together, with what a `Translation` has; the first row has the seconds, and what a kernel did."""
+    began, moves = time.monotonic(), dict.fromkeys(COUNTS, 0)
     if isinstance(model, CausalPairs):
         assert isinstance(settings.kernel, Beam)
-        return Translated(beam_search(model, sources, settings.kernel.beam), {}, time.monotonic() - began)
-    drafting = Drafting(model, settings.seed)
-    drafts = _drafts(drafting, settings, sources)
-    if model.model.device.type == "cuda":
-        torch.cuda.synchronize()
-    seconds = time.monotonic() - began
-    energies, log_probs = drafting.scores(drafts, settings.energy), drafting.scores(drafts, "any-order")
-    both = zip(drafts, energies, log_probs, strict=True)
-    translations = [Translation(draft.tokens, energy, log_prob, draft.passes) for draft, energy, log_prob in both]
-    return Translated(translations, drafting.moves if settings.moves else {}, seconds)
+        made = beam_search(model, sources, settings.kernel.beam)
+        seconds = time.monotonic() - began
+    else:
+        drafting = Drafting(model, settings.seed)
+        drafts = _drafts(drafting, settings, sources)
+        if model.model.device.type == "cuda":
+            torch.cuda.synchronize()
+        seconds, moves = time.monotonic() - began, drafting.moves
+        numbers = zip(drafting.scores(drafts, settings.energy), drafting.scores(drafts, "any-order"), strict=True)
+        made = [Translation(draft.tokens, *both, draft.passes) for draft, both in zip(drafts, numbers, strict=True)]
+    of_all = {"seconds": seconds, **moves}
+    return [{**one._asdict(), **(dict.fromkeys(of_all, 0) if n else of_all)} for n, one in enumerate(made)]
 
 
 def refuse_misfit(model: PairModel | CausalPairs, settings: TranslateSettings) -> None:
@@ -451,8 +445,8 @@ def translations(
     workers: Workers | None = None,
     folder: RunFolder | None = None,
     progress: Progress | None = None,
-) -> Translated:
-    """One translation per source, some sources at a time, here or by workers; those that the folder holds are not made again."""
+) -> list[Row]:
+    """A row per source, some sources at a time, here or by workers; those that the folder holds are not translated again."""
     columns = _columns()
     rows = {row["source"]: row for row in folder.rows(columns).to_pylist()} if folder else {}
     left = [place for place in range(len(sources)) if place not in rows]
@@ -462,18 +456,13 @@ def translations(
     setup = in_worker(model, device) if workers else lambda: loaded
     work = each(partial(translated, settings=settings), ([sources[place] for place in item] for item in items), workers, setup)
     for index, part in work:
-        new = [{"source": place, **made._asdict()} for place, made in zip(items[index], part.translations, strict=True)]
-        for n, row in enumerate(new):  # an item's moves and seconds stand in its first row
-            row |= {"seconds": 0.0 if n else part.seconds, **{name: 0 if n else part.moves.get(name, 0) for name in COUNTS}}
+        new = [{"source": place, **row} for place, row in zip(items[index], part, strict=True)]
         if folder:
             folder.store(new, columns)
         rows |= {row["source"]: row for row in new}
         if progress:
             progress(len(rows), len(sources), "translated")
-    made = [rows[place] for place in range(len(sources))]
-    moves = {name: sum(row[name] for row in made) for name in COUNTS} if settings.moves else {}
-    whole = [Translation(tuple(row["tokens"]), *(row[name] for name in Translation._fields[1:])) for row in made]
-    return Translated(whole, moves, sum(row["seconds"] for row in made))
+    return [rows[place] for place in range(len(sources))]
 
 
 def _columns() -> pyarrow.Schema:
@@ -603,13 +592,9 @@ def _mean(values: Sequence[float | None]) -> float | None:
 def read_lines(texts: str | os.PathLike[str] | Sequence[str], name: str) -> list[str]:
     """Every line of a file that has a text, empty ones too; or the texts themselves."""
     if not isinstance(texts, str | os.PathLike):
-        listed = list(texts) if isinstance(texts, Iterable) else [texts]
-        for number, text in enumerate(listed, 1):
-            if not isinstance(text, str):
-                raise InputError(f"{name}: text {number} is {text!r}: give a file, or a list of strings")
-        return [" ".join(text.split()) for text in listed]
+        return [" ".join(text.split()) for text in texts]
     path = user_path(texts, name)
-    if path != STANDARD_INPUT and not os.path.isfile(path):
+    if path != STANDARD_INPUT and not path.is_file():
         raise InputError(f"{name} {str(path)!r} is not a file: give one with a text per line")
     lines = [" ".join(line.split()) for _, line in text_lines(path)]
     if not any(lines):
@@ -639,12 +624,17 @@ def encoded(spelling: Spelling, layout: PairLayout, sources: Sequence[str]) -> l
     return [tuple(ids) for ids in tokens]
 
 
-def as_rows(spelling: Spelling, ids: Sequence[tuple[int, ...]], made: Iterable[Translation]) -> list[dict[str, Any]]:
-    """A row per source: `made` has one for each that is not empty."""
+def collected(
+    settings: TranslateSettings, spelling: Spelling, ids: Sequence[Source], made: Sequence[Row], references: Sequence[str] | None
+) -> Translations:
+    """The translations of all sources: `made` has a row for each that is not empty."""
     waiting, rows = iter(made), []
     for source in ids:
-        tokens, energy, log_prob, passes = next(waiting) if source else ((), None, None, 0)
-        numbers = {"energy": energy, "log_prob": log_prob, "passes": passes, "stutter": stutters(tokens)}
+        row = next(waiting) if source else {"tokens": [], "energy": None, "log_prob": None, "passes": 0}
+        numbers, tokens = {name: row[name] for name in ("energy", "log_prob", "passes")}, list(row["tokens"])
         text = spelling.text(tokens) if source else ""
-        rows.append({"text": text, **numbers, "tokens": list(tokens), "length": len(tokens)})
-    return rows
+        rows.append({"text": text, **numbers, "stutter": stutters(tokens), "tokens": tokens, "length": len(tokens)})
+    seconds = sum(row["seconds"] for row in made)
+    moves = {name: sum(row[name] for row in made) for name in COUNTS} if settings.moves else {}
+    measured = None if references is None else figures(rows, references, seconds, moves)
+    return Translations(settings, rows, seconds, moves, measured)

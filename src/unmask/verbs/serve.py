@@ -11,7 +11,7 @@ from annotated_types import Interval
 from unmask.errors import InputError
 from unmask.models.load import Model
 from unmask.signature import Written, checked
-from unmask.verbs.shared import PathLike
+from unmask.verbs import PathLike
 
 
 @checked

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from typing import Annotated
 
@@ -12,8 +13,9 @@ from unmask.errors import InputError, UnmaskWarning
 from unmask.runs.progress import Progress
 from unmask.signature import Method, Written, checked
 from unmask.training.recipe import Causal, Corpus, HeldOut, Masked, Optimisation, Shape, Side
-from unmask.verbs.shared import PathLike, Seed
+from unmask.verbs import PathLike, Seed
 
+logger = logging.getLogger(__name__)
 Weight = Annotated[float, Interval(gt=0, le=1e6)]
 
 
@@ -118,7 +120,7 @@ def train(
         with ExitStack() as stack:
             own = folder / "training"
             if processes.leads:
-                stack.enter_context(RunFolder(folder, "train", identity, inside="training"))
+                stack.enter_context(RunFolder(own, "train", identity))
                 if not resume and (own / "log.jsonl").exists():
                     raise InputError(f"another run has written to {str(folder)!r} meanwhile: name another --out")
                 write_atomically(folder / "tokenizer.json", prepared.tokenizer.to_str())
@@ -126,8 +128,10 @@ def train(
             done = checkpoint.restore(trainer.load_state, on)
             log = runs.RunLog(own / "log.jsonl", trainer, checkpoint, done, progress)
             epochs = settings.steps / trainer.plan.steps_per_epoch
+            if processes.leads:
+                logger.info(planned(settings, data, epochs, options, done))
             if progress:
-                progress(done, settings.steps, planned(settings, data, epochs, options, done))
+                progress(done, settings.steps, "steps")
             status, step, figures = runs.run_steps(trainer, prepared.valid, log, max_minutes, done)
             parameters = sum(p.numel() for p in trainer.parameters)
             run = runs.TrainingRun(folder, status, step, figures, parameters, prepared.packed.tokens, epochs, settings)

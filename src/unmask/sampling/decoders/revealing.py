@@ -106,14 +106,12 @@ class Law(NamedTuple):
     """The law of n texts, in nats; its sum over sites is the log-probability of a text.
 
     log_q     log q(x_i | x_S) of each site, S what was revealed before the pass that revealed it
-    special   by how many nats log_q is lower with q over the whole vocabulary, at temperature 1
     passes    how many passes each text took
     steps     the pass in which each site was revealed, from 0
     entropy   of the model's own conditional at each site: the mean of -log_q at temperature 1 if the model is right
     """
 
     log_q: Float[Tensor, "n F"]
-    special: Float[Tensor, "n F"]
     passes: Int[Tensor, " n"]
     steps: Int[Tensor, "n F"]
     entropy: Float[Tensor, "n F"]
@@ -122,7 +120,7 @@ class Law(NamedTuple):
     def unknown(cls, state: DecodeState) -> Law:
         """All zeros, before anything is revealed."""
         zeros = torch.zeros_like(state.confidence)
-        return cls(zeros, zeros.clone(), torch.zeros_like(state.rows), torch.zeros_like(state.order), zeros.clone())
+        return cls(zeros, torch.zeros_like(state.rows), torch.zeros_like(state.order), zeros.clone())
 
 
 @dataclass(frozen=True)
@@ -174,7 +172,7 @@ class RevealingDecoder(StepwiseDecoder):
         log_q = torch.zeros_like(part.log_q)
         log_q[text, site] = drawn.log_density
         state.log_prob = state.log_prob + log_q.sum(1)
-        part.log_q[text, site], part.special[text, site] = drawn.log_density, drawn.log_all - drawn.log_allowed
+        part.log_q[text, site] = drawn.log_density
         part.steps[text, site], part.entropy[text, site] = torch.full_like(text, state.steps - 1), entropy[row, site]
 
 

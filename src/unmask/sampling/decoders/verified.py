@@ -152,7 +152,7 @@ class Verified(RevealingDecoder):
         state.rank[texts] = torch.where(state.rank[texts] < self.target.sites, state.rank[texts] - 1, self.target.sites)
         state.rank[texts, site] = self.target.sites
         part.passes[texts] += 1
-        part.log_q[texts, site], part.special[texts, site] = drawn.log_density, drawn.log_all - drawn.log_allowed
+        part.log_q[texts, site] = drawn.log_density
         part.steps[texts, site] = torch.full_like(texts, state.steps - 1)
         part.entropy[texts, site] = conditionals.entropy()
 

@@ -31,7 +31,7 @@ from torch import Tensor
 from unmask.errors import InputError
 from unmask.models.masked_lm import MaskedLM
 from unmask.results import Result
-from unmask.runs.files import ELSEWHERE, read_arrays, read_table, user_path, write_arrays
+from unmask.runs.files import read_arrays, read_table, user_path, write_arrays
 from unmask.runs.folder import RunFolder, read_parts, read_rows, read_settings
 from unmask.sampling.settings import SampleSettings
 
@@ -254,7 +254,7 @@ class SampleFolder(RunFolder):
         snapshot = on_host(mark)
         if rows:
             self.store(table_of(rows, model), sample_columns(), f"{_series(group)}-{int(snapshot['done']):08d}")
-        write_arrays(_checkpoint(self.path, group), ELSEWHERE, **snapshot)
+        write_arrays(_checkpoint(self.path, group), **snapshot)
 
 
 def stored_settings(folder: Path) -> SampleSettings:

@@ -1,0 +1,228 @@
+"""Verbs on a model and many texts: evaluate, frontier, score, check."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from annotated_types import Interval
+
+import unmask
+from unmask.checks import one_of, whole
+from unmask.errors import InputError
+from unmask.joints.registry import PUBLISHED, all_named
+from unmask.models.load import Model, is_shared
+from unmask.runs.progress import Progress
+from unmask.sampling.registry import refuse_no_law, with_law
+from unmask.scoring.registry import DEFAULT, SEVERAL, Score, chosen
+from unmask.signature import Written, checked
+from unmask.verbs import Alphabet, Engine, PathLike, Seed
+
+PAPER_STEPS, MOST_TOKENS = 50, 100_000
+"""Steps of Arnold-Gokhale from uniform in the paper; the longest text of a frontier."""
+Count = Annotated[int, Interval(ge=1, le=10_000_000)]
+if TYPE_CHECKING:
+    ScoredTexts = str | Path | Iterable[str | Mapping[str, Any]]
+    Pairs = PathLike | Iterable[PathLike | Mapping[str, Any]]
+else:  # lists of any length, iterators, data frames
+    ScoredTexts = Annotated[Any, Written(metavar="FILE|-|SENTENCE...", repeat=True)]
+    Pairs = Annotated[Any, Written(metavar="PATH", repeat=True)]
+
+
+@checked
+def evaluate(
+    data: Annotated[PathLike | Sequence[str], Written(metavar="PATH", named=True)],
+    model: Model = None,
+    *,
+    scheme: Literal["random", "contiguous"] = "random",
+    pairs: Count | None = None,
+    seed: Seed = 0,
+    joints: Annotated[str | Sequence[str], Written(metavar="NAMES")] = "all",
+    paper: bool = False,
+    support: Literal["regular", "all"] = "regular",
+    alphabet: Alphabet = None,
+    out: PathLike | None = None,
+    engine: Engine = "local",
+    progress: Progress | None = None,
+) -> unmask.Evaluation:
+    """Measure every construction on pairs of tokens: U-PPL, P-PPL, A-KL and G-KL, as in Table 1 of Torroba Hennigen & Kim (2023).
+
+    A pair that fails is listed in the result and left out of the table.
+
+    Parameters:
+        data: Texts: a file with one per line, .conllu or .fasta (also .gz, .xz), - (standard input), or snli or xsum; or
+            pairs: .jsonl with {"text": ..., "block": [i, j]} per line, in tokens. In Python also a list of texts.
+        scheme: Two positions anywhere, or two adjacent ones.
+        pairs: How many pairs to choose [default: as many as take about a minute on two cores, from 2 to 1,000; 1,000 on a
+            GPU].
+        seed: Seed of the choice of pairs and of the bootstrap.
+        joints: all, or some constructions of `fill`, such as product,chain.
+        paper: Table 1 as published: product, mrf_logit, mrf, hcb, and arnold_gokhale after 50 steps, over all columns of the
+            output; the command prints both schemes if scheme is left out.
+        support: What joints run over: regular tokens, or all columns of the model's output (the paper).
+        alphabet: The only tokens that joints run over: letters such as ACDEFGHIKLMNPQRSTVWY, words with commas, or a file of
+            either.
+        out: Folder of the run; the same command continues a run that was stopped. Left out, the result is in memory only.
+        engine: local, ray (a cluster: a worker per GPU, or per two CPUs), or ray:4 with another number of workers.
+
+    >>> texts, words = ["The cat sat on the mat.", "The dog sat on the bed."], "cat,dog,sat,lay,mat,bed"
+    >>> unmask.evaluate(texts, pairs=2, joints="product,chain", alphabet=words).pairs
+    2
+    """
+    from unmask.evaluation.measure import KIND, evaluated
+    from unmask.models.text.blanks import alphabet_tokens
+    from unmask.runs.folder import run_output
+
+    if paper:
+        if joints != "all" or support != "regular" or alphabet is not None:
+            raise InputError("paper was given, which chooses joints and support itself: leave these out")
+        joints, support = PUBLISHED, "all"
+    constructions = [construction.name for construction in all_named(joints)]
+    if alphabet is not None and support != "regular":
+        raise InputError(f"alphabet and support {support} exclude each other: leave one out")
+    settings = {
+        "constructions": constructions,
+        "arnold_gokhale_steps": PAPER_STEPS if paper else None,
+        "support": support,
+        "alphabet": None if alphabet is None else list(alphabet_tokens(alphabet)),
+    }
+    folder = run_output(KIND, out)
+    return evaluated(data, model, settings, (scheme, pairs, seed), folder, engine, progress)
+
+
+@checked
+def frontier(
+    data: Annotated[PathLike | Sequence[str], Written(metavar="PATH", named=True)],
+    model: Model = None,
+    *,
+    decoders: Sequence[str] | None = None,
+    passes: Sequence[int] = (2, 4, 8, 16),
+    length: Annotated[int, Interval(ge=2, le=MOST_TOKENS)] = 16,
+    first: bool = False,
+    sentences: Count = 256,
+    seed: Seed = 0,
+    out: PathLike | None = None,
+    progress: Progress | None = None,
+) -> unmask.Frontier:
+    """Nats per token against passes, for every decoder that has a law, beside one token per pass.
+
+    All tokens are masked at the start; q runs over regular tokens at temperature 1. Intervals are paired by text.
+
+    Parameters:
+        data: Texts: a file with one per line, .conllu or .fasta (also .gz, .xz), - (standard input), or snli or xsum. In
+            Python also a list of texts.
+        decoders: Decoders with a law [default: all].
+        passes: Passes of each, below length; of verified, its sets.
+        length: Tokens of a text; texts of another length are skipped.
+        first: Take the first tokens of longer texts, too.
+        sentences: The most texts to measure.
+        seed: Seed of random orders and of the bootstrap.
+        out: Folder of the run; the same command continues a run that was stopped. Left out, the result is in memory only.
+
+    >>> texts = ["The dog barked at the old man.", "A girl sat on the red chair."]
+    >>> unmask.frontier(texts, decoders=["interleaved"], passes=[2], length=8).to_frame()["decoder"].tolist()
+    ['interleaved', 'surest first', 'random order', 'left to right']
+    """
+    from unmask.evaluation.frontier import KIND, Point, measured_frontier
+    from unmask.runs.folder import run_output
+
+    for name in decoders or ():
+        refuse_no_law(f"decoders {name}", name)
+        one_of("decoders", name, with_law())
+    folder = run_output(KIND, out)
+    names = dict.fromkeys(with_law() if decoders is None else decoders)
+    numbers = sorted({whole("passes", number, 1, MOST_TOKENS) for number in passes})
+    points = [Point(name, number) for name in names for number in numbers if number < length]
+    if not points:
+        raise InputError(f"passes {', '.join(map(str, passes))}: none is below the length, {length}: give smaller numbers")
+    return measured_frontier(data, model, points, (length, first, sentences), seed, folder, progress)
+
+
+@checked
+def score(
+    texts: ScoredTexts | None = None,
+    score: Annotated[str | Score | Iterable[str | Score], SEVERAL, Written(short="-s")] = DEFAULT,
+    *,
+    model: Model = None,
+    minimal_pairs: Pairs | None = None,
+    rows: Literal["texts", "words", "tokens", "nested"] = "texts",
+    unit: Literal["nats", "bits"] = "nats",
+    long: Literal["refuse", "windows"] = "refuse",
+    field: str | None = None,
+    out: PathLike | None = None,
+    format: Literal["jsonl", "csv", "parquet"] = "jsonl",
+    engine: Engine = "local",
+    sink: Callable[[Mapping[str, Any]], None] | None = None,
+    progress: Progress | None = None,
+) -> unmask.Scores | unmask.PairScores:
+    """Score sentences: pseudo-likelihoods, chain rules over orders, energies.
+
+    With out, rows are kept in that folder as they come, the same call continues after an interrupt, and at the end there is
+    scores.jsonl, scores.csv or scores.parquet (format); for pairs also accuracy.json.
+
+    Parameters:
+        texts: A file with one text per line, .jsonl, .csv, .tsv or .fasta; - for standard input; or sentences themselves, of
+            which two are compared token by token. In Python a Path is a file, everything else texts: one, several, mappings, a
+            data frame.
+        score: Names: pll, pll_word, energy_raw, energy_norm, left_to_right, right_to_left, any_order, decoder:NAME@PASSES. In
+            Python also entries, such as unmask.AnyOrder(orders=32).
+        minimal_pairs: Minimal pairs instead of texts: .jsonl or .csv with sentence_good and sentence_bad; or a folder.
+        rows: What a row is; nested: a text with its words and tokens.
+        unit: nats or bits.
+        long: Texts longer than the model: refuse (a row with a reason) or windows.
+        field: The column of a table or frame, or the key of JSON lines, that holds the text; with it, standard input has JSON
+            lines [default: text, or sentence].
+        out: Folder of the run; the same command continues one that was stopped.
+        format: jsonl, csv, or (with out) parquet.
+        engine: local, ray (a cluster: a worker per GPU, or per two CPUs), or ray:4 with another number of workers.
+        sink: Called with each row as it comes; rows are then not kept in memory.
+
+    >>> scores = unmask.score(["The cats sit here.", "The cats sits here."], ["pll", unmask.AnyOrder(orders=32)])
+    >>> scores.rows[0]["pll"] > scores.rows[1]["pll"]
+    True
+    """
+    from unmask.runs.folder import run_output
+    from unmask.scoring.score import KIND, RowShape, check_format, compare_pairs, score_items
+    from unmask.scoring.texts import items_again, pairs_of, sentences_of
+
+    shape = RowShape(chosen(score), rows, unit, long == "windows")
+    if (texts is None) == (minimal_pairs is None):
+        both = "neither texts nor minimal_pairs were given" if texts is None else "texts and minimal_pairs were both given"
+        raise InputError(f"{both}: give one of the two")
+    if minimal_pairs is not None and (rows != "texts" or sink is not None):
+        raise InputError("minimal pairs are compared by whole sentences: leave out rows")
+    if is_shared(model, engine) and out is None:
+        raise InputError("workers need an out folder, where their rows are kept: give out (--out)")
+    if field is not None and minimal_pairs is not None:
+        raise InputError(f"field {field} names the column of texts, and pairs have two: leave it out")
+    check_format(format, rows, on_stream=False)
+    folder = run_output(KIND, out)
+    if minimal_pairs is not None:
+        pairs = list(pairs_of(minimal_pairs))
+        return compare_pairs(pairs, score_items(model, shape, sentences_of(pairs), folder, format, engine, None, progress))
+    assert texts is not None
+    items = items_again(texts, field, keep=out is not None)
+    return score_items(model, shape, items, folder, format, engine, sink, progress)
+
+
+@checked
+def check(
+    model: Model = None,
+    *,
+    data: Annotated[PathLike | Sequence[str] | None, Written(metavar="PATH")] = None,
+    progress: Progress | None = None,
+) -> unmask.Check:
+    """Say what was understood of a model (tokenizer, mask, head, longest text, speed) and what looks wrong.
+
+    With data, one token at a time is masked in those texts: a model that is read wrong shows in the accuracy.
+
+    Parameters:
+        data: Texts of the kind it was trained on: one per line, or .fasta; - is standard input. Or a list of texts.
+
+    >>> unmask.check().concerns
+    ()
+    """
+    from unmask.answers.checking import checked_model
+
+    return checked_model(model, data, progress)

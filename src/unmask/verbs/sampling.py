@@ -1,0 +1,202 @@
+"""Verbs that draw texts, by Markov chains or decoders, and judge them: sample, diagnose, translate."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
+
+from annotated_types import Interval
+
+import unmask
+from unmask.checks import one_of
+from unmask.errors import InputError
+from unmask.models.load import Model, model_name, shared_model
+from unmask.runs.progress import Progress
+from unmask.sampling.registry import EnergyKind
+from unmask.sampling.registry import Method as Kernel
+from unmask.sampling.settings import BurnIn, Chains, Lengths, SampleSettings, Start, Sweeps
+from unmask.signature import Method, Written, checked
+from unmask.translation.recipe import Auto, Beam, Translator
+from unmask.verbs import Engine, PathLike, Seed
+
+TextFile = Annotated[PathLike | Sequence[str], Written(metavar="FILE")]
+Count = Annotated[int, Interval(ge=1, le=10**4)]
+if TYPE_CHECKING:
+    from unmask.sampling.target import Energy
+
+    Run: TypeAlias = unmask.SampleRun | PathLike
+else:
+    Run = Annotated[Any, Written(metavar="FOLDER")]
+
+
+@checked
+def sample(
+    template: str | None = None,
+    model: Model = None,
+    *,
+    kernel: Annotated[Kernel | str, Method("unmask.sampling.registry:KERNELS")] = "mh",
+    energy: EnergyKind | Energy = "norm",
+    length: Lengths | Sequence[Lengths] | None = None,
+    chains: Chains = 16,
+    sweeps: Sweeps = 20,
+    seed: Seed = 0,
+    burn_in: BurnIn = 0,
+    thin: Sweeps = 1,
+    start: Start = Start(),  # noqa: B008
+    out: PathLike | None = None,
+    engine: Engine = "local",
+    progress: Progress | None = None,
+) -> unmask.SampleRun:
+    """Sample texts from the energy behind a model, by Markov chains or decoders, and measure how far to trust them.
+
+    Parameters:
+        template: Text with [MASK] where tokens are sampled; the rest is held.
+        kernel: What moves the chains: mh, gibbs, block or sequential-block; or a decoder: ancestral, mask-predict, confidence,
+            revise, entropy-bound, lowest-entropy, random, interleaved, least-dependent or verified. In Python also
+            an object with its options, such as unmask.Block(block_size=3).
+        energy: Which energy the chains sample. In Python also one with terms of your own: unmask.Energy("norm",
+            text_terms=[...]).
+        length: Tokens per text in the place of a template, or several lengths such as 8,12,16 [default: 12].
+        chains: Chains, or texts decoded at once. The default is a first try; averages need about 64 chains of 1,000 sweeps.
+        sweeps: How often each chain redraws all of its tokens; diagnose says whether that was enough.
+        seed: Seed of all random choices.
+        burn_in: First sweeps that are not kept.
+        thin: Keep every n-th sweep.
+        start: Where chains start, and which tokens they may hold.
+        out: Keep the run in this folder; the same command continues a run that was stopped.
+        engine: local, ray (a cluster: a worker per GPU, or per two CPUs), or ray:4 with another number of workers.
+
+    >>> run = unmask.sample("A [MASK] sat on the [MASK].", chains=2, sweeps=3, seed=0)
+    >>> len(run.to_frame())
+    6
+    """
+    if length is not None and (template is not None or len(start.init) > 0):
+        other = "template" if template is not None else "init"
+        raise InputError(f"{other} and length were both given, and its texts have their own lengths: leave one out")
+    from unmask.sampling.target import Energy
+
+    sampled = energy if isinstance(energy, Energy) else Energy(one_of("energy", energy, ("norm", "raw")))  # type: ignore[arg-type]
+    settings = SampleSettings(
+        kernel=kernel,  # type: ignore[arg-type]  # `checked` made an object of a name
+        energy=sampled.kind,
+        template=template,
+        length=(12,) if length is None else (length,) if isinstance(length, int) else tuple(length),
+        chains=chains,
+        sweeps=sweeps,
+        seed=seed,
+        burn_in=burn_in,
+        thin=thin,
+        start=start,
+    )
+    from unmask.runs.folder import run_output
+    from unmask.sampling.run.advance import SharedChains, draw_samples
+    from unmask.sampling.run.diagnostics import write_diagnosis
+    from unmask.sampling.run.result import KIND
+
+    run_output(KIND, out)
+    lm, workers, load = shared_model(model, engine, settings.chains)
+    shared = None if workers is None or load is None else SharedChains(settings, workers, load, sampled)
+    run = draw_samples(settings, lm, out, name=model_name(model), energy=sampled, progress=progress, shared=shared)
+    if run.folder is not None:
+        write_diagnosis(run, run.diagnosis)
+    return run
+
+
+@checked
+def diagnose(run: Run, judge: str | None = None) -> unmask.Diagnosis:
+    """Measure how far to trust the samples of a run: whether chains mixed, what moved, whether texts repeat themselves.
+
+    A run that has a folder gets diagnostics.json and figures/chains.png there.
+
+    Parameters:
+        run: The out folder of an `unmask sample` run, finished or not; in Python also what `sample` returned.
+        judge: A causal language model, by name or folder, that scores the texts.
+
+    >>> run = unmask.sample("A [MASK] sat on the [MASK].", chains=2, sweeps=4, seed=0)
+    >>> unmask.diagnose(run).draws
+    4
+    """
+    from unmask.sampling.run.diagnostics import CausalJudge, judge_run, write_diagnosis
+    from unmask.sampling.run.result import SampleRun, load_run
+
+    sampled = run if isinstance(run, SampleRun) else load_run(run)
+    diagnosis = sampled.diagnosis
+    if judge is not None:
+        diagnosis = replace(diagnosis, judge=judge_run(CausalJudge(judge), sampled))
+    if sampled.folder is not None:
+        write_diagnosis(sampled, diagnosis)
+    return diagnosis
+
+
+@checked
+def translate(
+    data: TextFile,
+    *,
+    model: Translator,
+    kernel: Annotated[Kernel | Auto | Beam | str, Method("unmask.translation.recipe:METHODS")] = "auto",
+    sweeps: Annotated[int, Interval(ge=1, le=10**6)] | None = None,
+    start: str | None = None,
+    lengths: Count | None = None,
+    energy: EnergyKind | None = None,
+    seed: Seed = 0,
+    reference: TextFile | None = None,
+    save: PathLike | None = None,
+    out: PathLike | None = None,
+    engine: Engine = "local",
+    progress: Progress | None = None,
+) -> unmask.Translations:
+    """Translate the lines of a file, or a list of texts, by a model of pairs.
+
+    Each translation is a JSON line with text, energy, log_prob (any-order; of a causal model its own), passes, stutter, tokens
+    and length. With references BLEU and chrF, stutter, acceptance, and passes and seconds per sentence are printed, too. An
+    empty source has an empty translation.
+
+    Parameters:
+        data: Sources, one per line; - reads standard input. Or a list of texts.
+        model: A folder of `unmask train --parallel`.
+        kernel: A decoder, at temperature 0 unless decoding_temperature is given, or a Markov kernel of `sample`; of a causal
+            model beam; auto is mask-predict, of a causal model beam.
+        sweeps: Of a Markov kernel: how often each token is redrawn [default: 10].
+        start: Of a Markov kernel: the decoder whose output it moves, such as mask-predict@4 with its steps, or random tokens
+            [default: mask-predict].
+        lengths: How many of the likeliest lengths are decoded; the lowest raw energy per token is taken [default: 5].
+        energy: Energy of kernels and of the output [default: norm].
+        seed: Seed of all random choices.
+        reference: A translation of each source, to measure against: a file, or a list of texts.
+        save: Write the JSON lines here, not to standard output.
+        out: Keep the run in this folder, its lines in translations.jsonl; the same command continues a run that was stopped.
+        engine: local, ray (a cluster: a worker per GPU, or per two CPUs), or ray:4 with another number of workers.
+    """
+    from contextlib import nullcontext
+
+    from unmask.models.load import is_shared, workers_for
+    from unmask.runs.files import output_file, write_atomically
+    from unmask.runs.fingerprint import content_hash
+    from unmask.runs.folder import RunFolder, run_output
+    from unmask.translation import translators
+    from unmask.translation.recipe import as_translator, in_worker, settle
+
+    file = None if save is None else output_file("save", save, (data, reference), translators.BEGINNING)
+    folder = run_output(translators.KIND, out)
+    sources = translators.read_lines(data, "data")
+    references = None if reference is None else translators.read_lines(reference, "reference")
+    if references is not None and len(references) != len(sources):
+        numbers = f"{len(sources):,} sources and {len(references):,} references"
+        raise InputError(f"{numbers}: give one reference per source, line by line")
+    loaded = in_worker(model, "cpu")() if is_shared(model, engine) else as_translator(model)
+    settings = settle(isinstance(loaded, translators.CausalPairs), kernel, sweeps, start, lengths, energy, seed)
+    translators.refuse_misfit(loaded, settings)
+    ids = translators.encoded(loaded.spelling, loaded.layout, sources)
+    full = [source for source in ids if source]
+    workers = workers_for(model, engine, len(full))
+    decided = {**settings.to_dict(), "model": loaded.name, "data_sha256": content_hash("\n".join(sources))}
+    decided |= {"weights": loaded.fingerprint}
+    run = None if folder is None else RunFolder(folder, translators.KIND, decided)
+    with run or nullcontext() as stored:
+        made = translators.translations(model, loaded, settings, full, workers, stored, progress)
+    result = translators.collected(settings, loaded.spelling, ids, made, references)
+    for path in (file, folder and folder / "translations.jsonl"):
+        if path is not None:
+            write_atomically(path, result.lines())
+    return result

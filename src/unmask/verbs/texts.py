@@ -1,0 +1,261 @@
+"""Verbs on one text, or on each of many: fill, compare, dependence, mutants."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
+
+from annotated_types import Interval
+
+import unmask
+from unmask.answers.search import Search
+from unmask.errors import InputError
+from unmask.models.load import Model
+from unmask.runs.progress import Progress
+from unmask.signature import Written, checked
+from unmask.variants.ranking import Ranking
+from unmask.verbs import Alphabet, Joint, PathLike, Texts, one_or_many, refuse_given
+
+Candidates = Annotated[
+    Annotated[int, Interval(ge=1, le=10**7)] | Sequence[Sequence[int]] | None, Written(metavar="INT", short="-n")
+]
+Positions = Sequence[int] | None
+Words = Sequence[str] | None
+Shown = Annotated[int, Interval(ge=1, le=1_000_000), Written(short="-t")]
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
+    Measurements: TypeAlias = PathLike | DataFrame | Sequence[Mapping[str, Any]] | None
+else:
+    Measurements = Annotated[Any, Written(metavar="PATH")]
+
+
+@one_or_many
+@checked
+def fill(
+    text: Texts,
+    model: Model = None,
+    *,
+    joint: Joint | None = None,
+    candidates: Candidates = None,
+    exact: bool = False,
+    top: Shown = 10,
+    positions: Positions = None,
+    targets: Words = None,
+    alphabet: Alphabet = None,
+    search: Search = Search(),  # noqa: B008
+    force: bool = False,
+    progress: Progress | None = None,
+) -> Iterator[unmask.Filling]:
+    """Fill the blanks of a text by their joint probability, beside what independent blanks would give.
+
+    One text gives one answer; a list of texts, whose passes run together, gives a list. Special tokens are outside the support of
+    a filled text. With one blank all constructions are the model's own conditional.
+
+    From three blanks on by chain without candidates, with [WORD] and [GAP:2-5], and with the options of a search, fillings are
+    searched over the whole vocabulary, and the answer says how much of the mass was seen and what is certain.
+
+    Parameters:
+        text: Text with [MASK] at each blank, [WORD] for a whole word or [GAP:2-5] for two to five tokens.
+        joint: How the joint is derived: product, mrf_logit, mrf, hcb, arnold_gokhale, balanced, pseudo_gibbs, restarted, chain
+            or family:ALPHA,LAMBDA [default: restarted for one or two blanks, chain from three on].
+        candidates: How many tokens to consider at each blank [default: as many as take about two seconds].
+        exact: Consider every token of the vocabulary, special ones excepted.
+        top: How many completions to show.
+        positions: Tokens of a whole text to blank out, such as 3,4; the first, usually [CLS], is 0.
+        targets: The words that belong in the blanks: shown, and measured by compare.
+        alphabet: The only tokens that may stand in a blank: letters such as ACDEFGHIKLMNPQRSTVWY, words with commas, or a file
+            of either.
+        search: Search over the whole vocabulary, and constraints on fillings.
+        force: Go on where there are more than 200,000 passes or a billion cells.
+
+    >>> found = unmask.fill("She drank a cup of [MASK].", top=2)
+    >>> [completion.text for completion in found.completions]
+    ['She drank a cup of tea.', 'She drank a cup of coffee.']
+    """
+    from unmask.answers.blanked_text import Grid
+    from unmask.answers.filling import fillings
+
+    grid = Grid(positions, targets, candidates, exact, alphabet, force)
+    yield from fillings(text, model, joint, grid, search, top, progress)
+
+
+@one_or_many
+@checked
+def compare(
+    text: Texts,
+    model: Model = None,
+    *,
+    joints: Annotated[str | Sequence[str], Written(metavar="A,B")] = "all",
+    joint: Joint | None = None,
+    candidates: Candidates = None,
+    exact: bool = False,
+    top: Shown = 10,
+    positions: Positions = None,
+    targets: Words = None,
+    alphabet: Alphabet = None,
+    figure: PathLike | None = None,
+    force: bool = False,
+    progress: Progress | None = None,
+) -> Iterator[unmask.Comparison]:
+    """Put the joints of all constructions side by side: completions, entropy, dependence, faithfulness to the model.
+
+    The text has two blanks or more. The tokens that stood in the blanks are known where positions of a whole text are given, or
+    targets, one per blank; then the metrics are those of these tokens.
+
+    Parameters:
+        text: Text with [MASK] at each blank.
+        joints: all, or some constructions of `fill`, such as product,chain.
+        joint: The construction by which completions are ranked [default: restarted].
+        candidates: How many tokens to consider at each blank [default: as many as take about two seconds].
+        exact: Consider every token of the vocabulary, special ones excepted.
+        top: How many completions to show.
+        positions: Tokens of a whole text to blank out, such as 3,4; the first, usually [CLS], is 0.
+        targets: The words that belong in the blanks: shown, and measured.
+        alphabet: The only tokens that may stand in a blank: letters such as ACDEFGHIKLMNPQRSTVWY, words with commas, or a file
+            of either.
+        figure: Draw the joint of two blanks, independent and by the default, to this file (png, pdf, svg).
+        force: Go on where there are more than 200,000 passes or a billion cells.
+
+    >>> found = unmask.compare("The [MASK] [MASK] at the casino.", joints="product,mrf,chain", candidates=32)
+    >>> list(found.joints), found.ranked_by
+    (['product', 'mrf', 'chain'], 'chain')
+    """
+    from unmask.answers.blanked_text import Grid
+    from unmask.answers.comparison import comparisons
+
+    grid = Grid(positions, targets, candidates, exact, alphabet, force)
+    yield from comparisons(text, model, joints, joint, grid, top, figure, progress)
+
+
+@one_or_many
+@checked
+def dependence(
+    text: Texts | None = None,
+    model: Model = None,
+    *,
+    positions: Positions = None,
+    joint: Joint = "pseudo_gibbs",
+    others: Literal["masked", "text"] | None = None,
+    candidates: Annotated[Annotated[int, Interval(ge=1, le=10**7)] | None, Written(short="-n")] = None,
+    alphabet: Alphabet = None,
+    figure: PathLike | None = None,
+    force: bool = False,
+    profile: Annotated[PathLike | Sequence[str] | None, Written(metavar="PATH")] = None,
+    sentences: Annotated[int, Interval(ge=1, le=10**7)] = 2000,
+    save: PathLike | None = None,
+    progress: Progress | None = None,
+) -> Iterator[unmask.Dependence | unmask.Profile]:
+    """Measure how much blanks, or tokens, depend on each other: the mutual information of every pair.
+
+    One text gives one answer, a list of texts a list of them. With profile in the place of a text, the answer is the model's
+    profile: how much two blanks depend on each other by their distance, which the decoder least-dependent reads.
+
+    Parameters:
+        text: Text with [MASK] at two blanks or more, or a whole text.
+        positions: Which tokens of a whole text, such as 2,3,6; the first, usually [CLS], is 0 [default: all but special ones].
+        joint: How the joint is derived: a construction of `fill`.
+        others: What stands at the other positions while a pair is measured: masked, or the text itself (text) [default: masked
+            for blanks, text for a whole text].
+        candidates: Tokens to consider at each position [default: 32 to 256, by how many positions; 16 of a profile].
+        alphabet: The only tokens that may stand in a blank: letters such as ACDEFGHIKLMNPQRSTVWY, words with commas, or a file
+            of either.
+        figure: Draw the matrix as a heat map to this file (png, pdf, svg).
+        force: Go on where there are more than 200,000 passes.
+        profile: Measure how blanks depend on each other by distance, on the texts of this file, one per line; or a list of
+            texts.
+        sentences: Of a profile: the most texts to measure on.
+        save: Of a profile: file for it, JSON; least-dependent decoding reads it (profile).
+
+    >>> unmask.dependence("The [MASK] [MASK] at the casino.", candidates=16).tokens
+    ('[MASK]', '[MASK]')
+    """
+    if profile is not None:
+        refuse_given(dependence, locals(), ("text", "positions", "joint", "others", "alphabet", "figure", "force"), "profile")
+        from unmask.answers.dependence import written_profile
+
+        yield written_profile(model, profile, sentences, candidates, save, progress)
+        return
+    if text is None or sentences != 2000 or save is not None:
+        problem = "no text was given" if text is None else "sentences and save are about a profile, and none is measured"
+        raise InputError(f"{problem}: give a text, or texts to measure a profile on (profile)")
+    from unmask.answers.dependence import dependences
+
+    yield from dependences(text, model, positions, joint, others, candidates, alphabet, figure, force, progress)
+
+
+@one_or_many
+@checked
+def mutants(
+    sequence: Texts,
+    mutations: Annotated[PathLike | Sequence[str] | None, Written(metavar="NAMES")] = None,
+    model: Model = None,
+    *,
+    positions: Annotated[str | Sequence[int] | None, Written(metavar="PLACES")] = None,
+    changes: Annotated[int, Interval(ge=1, le=4)] = 1,
+    measured: Measurements = None,
+    ranking: Ranking = Ranking(),  # noqa: B008
+    joint: Joint = "balanced",
+    alphabet: Alphabet = None,
+    top: Shown = 20,
+    by: Literal["log_prob", "effect", "singles", "epistasis", "interaction"] = "effect",
+    save: PathLike | None = None,
+    figure: PathLike | None = None,
+    force: bool = False,
+    progress: Progress | None = None,
+) -> Iterator[unmask.Mutants | unmask.Measured]:
+    """Score mutants of a sequence: their log-probabilities, the sum of their single effects, and the difference, epistasis.
+
+    One sequence gives one answer, a list of sequences a list of them. Give mutations or positions. Exact over the alphabet for up
+    to four changes. With measured, a list of variants with measured values, the answer says which score ranks them best, and how
+    sure that is.
+
+    Parameters:
+        sequence: A sequence, such as a protein.
+        mutations: Mutants, such as A24G,A24G+L30V, or a file of them, one per line; or a list of names.
+        positions: Or residues to scan, such as 24,30-33 (the first is 1), or all; of measured, those that vary.
+        changes: How many residues of a scan change together, 1 to 4.
+        measured: CSV or TSV file of variants (A24G+L30V, whole sequences, or residues at positions) with measured values; or a
+            pandas frame, or a list of rows.
+        ranking: How scores are compared with measured values.
+        joint: How the joint is derived: a construction of `fill`.
+        alphabet: The tokens that may stand at a position: letters such as ACDEFGHIKLMNPQRSTVWY, words with commas, or a file
+            of either [default: every regular token of a small vocabulary].
+        top: How many mutants to print, best first.
+        by: What ranks them.
+        save: Parquet file for all mutants and their numbers.
+        figure: Draw effects or epistasis as a heat map to this file (png, pdf, svg).
+        force: Go on beyond 200,000 passes or five million mutants.
+
+    >>> found = unmask.mutants("the cat sat", "cat2dog", alphabet="cat,dog,man")
+    >>> found.to_frame()["mutant"].tolist()
+    ['cat2dog']
+    """
+    if measured is None:
+        refuse_given(Ranking, vars(ranking), vars(ranking), "mutations or positions")
+    else:
+        refuse_given(mutants, locals(), ("mutations", "changes", "top", "by", "figure"), "measured")
+    if measured is not None and len(sequence) > 1:
+        raise InputError(f"{len(sequence)} sequences and one list of measured variants were given: give one sequence")
+    from unmask.answers.plots import figure_path, save_figure
+    from unmask.runs.files import answer_file
+    from unmask.variants.mutants import PARQUET, scans
+
+    reads = (model, mutations, alphabet, measured)
+    figure_file = figure_path(figure, len(sequence), reads)
+    save_file = None if save is None else answer_file("save", save, PARQUET, len(sequence), reads)
+    if save_file and figure_file and save_file.resolve() == figure_file.resolve():
+        raise InputError(f"save and figure are one file, {str(save_file)!r}: name two")
+    answers: Iterator[unmask.Mutants | unmask.Measured]
+    if measured is None:
+        answers = scans(sequence, model, mutations, positions, changes, joint, alphabet, top, by, force, progress)
+    else:
+        from unmask.variants.measured import measure
+
+        answers = (measure(one, model, measured, positions, ranking, joint, alphabet, force, progress) for one in sequence)
+    for answer in answers:
+        yield answer
+        if save_file is not None:
+            answer.write(save_file)
+        if hasattr(answer, "figure"):
+            save_figure(answer.figure, figure_file)
