@@ -62,7 +62,7 @@ def gradient(trainer, processes):
     loss.backward()
     found = torch.cat([p.grad.flatten().double() for p in trainer.parameters if p.grad is not None])
     task = trainer.objective.task(text, trainer.vocabulary, torch.Generator().manual_seed(7))
-    return float(loss.detach()), found, int(task.part(*processes.rows(len(text.ids))).asked.sum())
+    return float(loss.detach()), found, int(task.part(*processes.rows(len(text.ids))).predicted.sum())
 
 
 OBJECTIVES = {

@@ -25,7 +25,6 @@ DEVICES = "use auto, cpu, cuda or cuda:N"
 UNLIMITED = 10**9
 WEIGHTS = "model.safetensors"
 OLD_NAMES = {"LayerNorm.gamma": "LayerNorm.weight", "LayerNorm.beta": "LayerNorm.bias"}
-COUNTS = ("vocab_size", "hidden_size", "num_hidden_layers", "num_attention_heads", "intermediate_size")
 LEARNED, ROTARY = ("absolute", None), ("rotary", "rope")
 """Values of position_embedding_type that transformers computes; the second only where the architecture has rotary positions."""
 PAIR_FILE = "translation.json"  # In the folder of a model that was trained to translate (`unmask.translation.pairs`).
@@ -191,12 +190,6 @@ def _refuse_other_kinds(config: Any, source: Source) -> None:
         other = f"a {kind} model, which has no masked form"
     if other:
         raise ModelError(f"{source.name!r} is {other}: use a masked language model")
-    for name in COUNTS:
-        count = getattr(config, name, 1)
-        if isinstance(count, bool) or not isinstance(count, int) or count < 1:
-            raise ModelError(
-                f"config.json of {source.name!r} says {name} {count!r}: use the config that the weights were saved with"
-            )
     if kind not in MODEL_FOR_MASKED_LM_MAPPING_NAMES and getattr(config, "is_causal", True) is not False:
         raise ModelError(
             f"{source.name!r} is a causal model ({kind}): use a masked language model; a network of this architecture that was "

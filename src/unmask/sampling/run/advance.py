@@ -568,12 +568,11 @@ def watch(settings: SampleSettings, model: MaskedLM) -> Iterator[tuple[str, dict
 def _moved(run: GroupRun, model: MaskedLM, free: list[int]) -> Iterator[list[dict[str, Any]]]:
     for info in run.steps():
         moves = []
-        for ids, sites, *outcome in zip(run.texts().tolist(), *(part.tolist() for part in info[:4]), strict=True):
-            accepted, proposed, changed = outcome
+        for ids, sites, accepted, proposed, changed in zip(run.texts().tolist(), *(p.tolist() for p in info[:4]), strict=True):
             positions = [free[site] for site in sites]
             move = {"positions": positions, "tokens": model.decode([ids[position] for position in positions])}
-            outcomes = {"proposed": proposed, "changed": changed, "accepted": accepted}
-            moves.append({**move, **outcomes, "confidence": None, "rejected": []})
+            outcome = {"proposed": proposed, "changed": changed, "accepted": accepted, "confidence": None, "rejected": []}
+            moves.append(move | outcome)
         yield moves
 
 
