@@ -135,7 +135,7 @@ def test_what_is_refused(tmp_path):
         "passes 0 is out of range": {"passes": [0]},
         "length 1 is out of range": {"length": 1},
         "data has no text of 9 tokens": {"length": 9},
-        "a text of 202 tokens": {"length": 200},
+        "the text has 202 tokens": {"length": 200},
     }.items():
         with pytest.raises(InputError, match=message) as caught:
             unmask.frontier(TEXTS, **{"length": 7, **given})

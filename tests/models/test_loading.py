@@ -102,12 +102,24 @@ def test_layers_that_config_does_not_state_are_refused_and_listed(checkpoint, tm
 
 
 @pytest.mark.parametrize("name", ["hidden_size", "num_attention_heads", "num_hidden_layers", "vocab_size", "intermediate_size"])
-@pytest.mark.parametrize("kind", ["bert", "albert"])
+@pytest.mark.parametrize("kind", ["bert", "roberta"])
 @pytest.mark.parametrize("value", [0, "many"])
 def test_nonsense_in_the_config_is_refused(checkpoint, tmp_path, kind, name, value):
     folder = shutil.copytree(checkpoint(kind), tmp_path / "model")
     reconfigure(folder, **{name: value})
     assert refusal(folder)
+
+
+def test_networks_that_transformers_had_once_are_refused_by_their_tensors(copied):
+    """Relative positions have tensors of their own, and pruned heads have smaller ones."""
+    first = "bert.encoder.layer.0.attention.self."
+    weights = load_file(copied / "model.safetensors")
+    rewrite(copied, lambda weights: weights | {f"{first}distance_embedding.weight": torch.ones(47, 16)})
+    reconfigure(copied, position_embedding_type="relative_key")
+    assert f"{first}distance_embedding.weight" in refusal(copied)
+    rewrite(copied, lambda _: weights | {f"{first}query.weight": weights[f"{first}query.weight"][:16].clone()})
+    reconfigure(copied, position_embedding_type="absolute", pruned_heads={"0": [1]})
+    assert f"{first}query.weight" in refusal(copied)
 
 
 @pytest.mark.parametrize("kind", ["bert", "albert"])

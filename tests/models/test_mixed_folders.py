@@ -36,16 +36,6 @@ def damaged(checkpoint, tmp_path):
     return make
 
 
-def test_settings_that_transformers_ignores_are_refused(damaged, any_architecture):
-    healthy = {"position_embedding_type": "rotary" if any_architecture == "esm" else "absolute", "pruned_heads": {}}
-    silently(damaged(any_architecture, **healthy))
-    for value in ("relative_key", "relative_key_query"):
-        said = refusal(damaged(any_architecture, position_embedding_type=value))
-        assert f"position_embedding_type {value!r}" in said and any_architecture in said and "absolute" in said
-    said = refusal(damaged(any_architecture, pruned_heads={"0": [1]}))
-    assert "pruned_heads {'0': [1]}" in said and "all heads" in said
-
-
 def save(folder, network, tokenizer):
     network.save_pretrained(folder)
     tokenizer.save_pretrained(folder)
@@ -79,5 +69,3 @@ def test_a_causal_folder_with_a_foreign_tokenizer(make_word_tokenizer, make_byte
     silently(save(tmp_path / "own", causal_network(size), words), load_causal)
     said = refusal(save(tmp_path / "larger", causal_network(size), pieces), load_causal)
     assert f"unknown to the model, which has {size}" in said and "trained with" in said
-    reconfigure(tmp_path / "own", pruned_heads={"0": [1]})
-    assert "pruned_heads" in refusal(tmp_path / "own", load_causal)

@@ -25,8 +25,6 @@ DEVICES = "use auto, cpu, cuda or cuda:N"
 UNLIMITED = 10**9
 WEIGHTS = "model.safetensors"
 OLD_NAMES = {"LayerNorm.gamma": "LayerNorm.weight", "LayerNorm.beta": "LayerNorm.bias"}
-LEARNED, ROTARY = ("absolute", None), ("rotary", "rope")
-"""Values of position_embedding_type that transformers computes; the second only where the architecture has rotary positions."""
 PAIR_FILE = "translation.json"  # In the folder of a model that was trained to translate (`unmask.translation.pairs`).
 
 
@@ -136,7 +134,7 @@ def load_causal(name: str) -> tuple[Any, Any]:
 
 
 def _load_config(source: Source) -> Any:
-    """The configuration; raises for settings that transformers had once, and now passes over: they make another network."""
+    """The configuration; raises if it asks for code."""
     from transformers import AutoConfig
     from transformers.models.auto.configuration_auto import CONFIG_MAPPING_NAMES
 
@@ -163,18 +161,6 @@ def _load_config(source: Source) -> Any:
                 f"{source.name!r} asks for code from the hub (attn_implementation {kernel!r} in its config.json), which is never "
                 "run: take that line out"
             )
-    positions = getattr(config, "position_embedding_type", None)
-    rotary = any(hasattr(config, name) for name in ("rope_theta", "rope_parameters", "rotary_value"))
-    if positions not in LEARNED and not (rotary and positions in ROTARY):
-        raise ModelError(
-            f"{where} says position_embedding_type {positions!r}, which transformers does not compute for "
-            f"{config.model_type}: use a checkpoint with absolute positions"
-        )
-    if pruned := getattr(config, "pruned_heads", None):
-        raise ModelError(
-            f"{where} says pruned_heads {pruned!r}, which transformers does not read any more: save the weights with all heads, "
-            "zeros for those taken out, and pruned_heads {}"
-        )
     return config
 
 

@@ -62,7 +62,7 @@ from torch import Tensor
 
 from unmask.errors import InputError, UnmaskWarning
 from unmask.sampling import registry
-from unmask.sampling.decoders.decoder import Decoder, DecodeState, StepwiseDecoder, lowest
+from unmask.sampling.decoders.decoder import DecodeState, StepwiseDecoder, lowest
 from unmask.sampling.engine.randomness import Conditionals, Drawn, Randomness
 from unmask.sampling.kernels.kernel import refuse_nan
 from unmask.tables.profile import MEASURE, Profile
@@ -176,13 +176,8 @@ class RevealingDecoder(StepwiseDecoder):
         part.steps[text, site], part.entropy[text, site] = torch.full_like(text, state.steps - 1), entropy[row, site]
 
 
-def law(decoder: Decoder, ids: Int[Tensor, "n T"], rng: Randomness) -> Law:
+def law(decoder: RevealingDecoder, ids: Int[Tensor, "n T"], rng: Randomness) -> Law:
     """The log-probability with which a decoder draws given texts, pass by pass; `rng` draws random orders, if there are any."""
-    if not isinstance(decoder, RevealingDecoder):
-        raise InputError(
-            f"decoder {type(decoder).__name__} has no law: it looks at tokens that it drew before it keeps them, or its "
-            "probability is not known; take one that chooses its positions first"
-        )
     if not decoder.exact:
         raise InputError("decoding_temperature 0 takes the likeliest tokens, and its law is one text: give a number above 0")
     target = decoder.target
