@@ -73,6 +73,10 @@ class Profile:
     @classmethod
     def of(cls, model: ConditionalModel) -> Profile | None:
         """The model's own, from its folder; None if it has none. One that was measured on other weights is refused."""
+        from unmask.models.conditional_model import ConditionalModel
+
+        if not isinstance(model, ConditionalModel):
+            raise InputError(f"model {checks.shown(model)} is not a model: load one with unmask.MaskedLM.load")
         path = None if model.folder is None else model.folder / FILE
         if path is None or not path.is_file():
             return None
