@@ -251,12 +251,12 @@ def documentation(declared: Callable[..., Any]) -> Mapping[str, str]:
 
 def summary(declared: Callable[..., Any]) -> str:
     """The first line of a docstring."""
-    return inspect.cleandoc(inspect.unwrap(declared).__doc__ or "").partition("\n")[0]
+    return (inspect.getdoc(declared) or "").partition("\n")[0]
 
 
 def description(declared: Callable[..., Any]) -> str:
     """The docstring between its first line and its sections or examples."""
-    text = inspect.cleandoc(inspect.unwrap(declared).__doc__ or "").partition("\n")[2]
+    text = (inspect.getdoc(declared) or "").partition("\n")[2]
     return re.split(r"^(?:Parameters:$|>>> )", text, maxsplit=1, flags=re.MULTILINE)[0].strip()
 
 

@@ -11,6 +11,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 import unmask
 
 PATHS = os.pathsep.join([str(Path(unmask.__file__).parents[1]), str(Path(__file__).parents[1])])
@@ -22,7 +24,7 @@ def outcome(program, model, folders):
     environment = {**os.environ, "PYTHONPATH": PATHS, "HOME": str(home), "HF_HUB_OFFLINE": "1"}
     command = [sys.executable, str(Path(__file__).parent / program), str(model), str(folder)]
     streams = {"capture_output": True, "stdin": subprocess.DEVNULL, "text": True}
-    done = subprocess.run(command, env=environment, cwd=folder, timeout=600, **streams)
+    done = subprocess.run(command, env=environment, cwd=folder, timeout=3600, **streams)
     assert done.returncode == 0, done.stderr[-2000:]
     return json.loads(done.stdout.splitlines()[-1])
 
@@ -44,3 +46,10 @@ def test_every_public_call_with_every_hostile_value_works_or_says_in_one_line_wh
     assert swept["tried"] > 7_000 and swept["wrong"] == {}
     assert swept["left"] == swept["before"]
     assert set(swept["control"]) == {"crashes", "says two lines", "takes a number for a text"}
+
+
+@pytest.mark.slow
+def test_every_option_of_every_command_with_every_hostile_word_works_or_says_in_one_line_why_not(tiny_folder, tmp_path_factory):
+    swept = outcome("command_sweep.py", tiny_folder, tmp_path_factory)
+    assert swept["tried"] > 4_000 and swept["faults"] == {} and swept["changed"] == []
+    assert None not in swept["control"]

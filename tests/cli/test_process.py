@@ -157,3 +157,19 @@ def test_a_warning_is_one_line_told_once(monkeypatch, tiny_folder):
     monkeypatch.setattr(unmask, "fill", SimpleNamespace(each=warning))
     result = invoke(["fill", TWO, "--model", str(tiny_folder)])
     assert result.stderr == "warning: the chain is reducible\nerror: enough\n"
+
+
+LOGS = """
+import logging
+from unmask.cli import process
+with process.one_line_warnings():
+    logging.getLogger("matplotlib").warning("created a temporary cache directory")
+    logging.getLogger("unmask.models").warning("ours")
+    logging.getLogger("unmask.verbs.train").info("a plan")
+logging.getLogger("matplotlib").warning("after")
+"""
+
+
+def test_what_other_libraries_log_is_not_printed():
+    done = subprocess.run([sys.executable, "-c", LOGS], capture_output=True, text=True, timeout=600)
+    assert done.stderr.splitlines() == ["warning: ours", "a plan", "after"]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 import sys
 from collections import deque
 from types import ModuleType
@@ -20,13 +19,6 @@ def test_a_text_file_has_one_text_per_line(tmp_path):
     path = tmp_path / "texts.txt"
     path.write_bytes("\ufeffA first line.\r\n\n  Zwei Wörter \nno end\u2028of line here".encode())
     assert [t.text for t in read_texts(str(path))] == ["A first line.", "Zwei Wörter", "no end\u2028of line here"]
-
-
-@pytest.mark.parametrize("name", ["two.fasta", "two.fa", "two.faa", "two.faa.gz"])
-def test_fasta_sequences_may_run_over_lines(tmp_path, name):
-    content = b">one|H\nEVQL\nVESG\n\n>two\nDIQM\n"
-    (tmp_path / name).write_bytes(gzip.compress(content) if name.endswith(".gz") else content)
-    assert [t.text for t in read_texts(tmp_path / name)] == ["EVQLVESG", "DIQM"]
 
 
 def test_a_list_is_a_dataset_too(monkeypatch, tmp_path):

@@ -116,22 +116,6 @@ def test_a_run_stopped_between_writing_and_renaming_goes_on(finished, asked, tmp
     assert (table(tmp_path / "run"), numbers(tmp_path / "run")) == (table(finished), numbers(finished))
 
 
-@pytest.mark.parametrize(
-    ("change", "named"),
-    [
-        ({"seed": 2}, "seed 1, not 2"),
-        ({"joints": ("product", "mrf")}, "constructions product,mrf,pseudo_gibbs, not product,mrf"),
-        ({"support": "all"}, "support regular, not all"),
-        ({"alphabet": "cat,dog,sat,the,a"}, "alphabet unset, not cat,dog,sat,the,a"),
-    ],
-)
-def test_other_settings_are_refused_by_name(finished, asked, change, named):
-    before = table(finished)
-    with pytest.raises(InputError, match=f"holds a run with {named}"):
-        unmask.evaluate(**asked | change, out=finished)
-    assert table(finished) == before
-
-
 def test_other_data_and_weights_are_refused_but_another_path_to_the_same_is_not(finished, asked, tiny_folder, tmp_path):
     finished = shutil.copytree(finished, tmp_path / "run")
     same = tmp_path / "copy.txt"
@@ -169,12 +153,6 @@ def test_when_every_pair_fails_there_is_no_table(asked, faulty, masked, tmp_path
         found.to_markdown().startswith("0 random pairs of ") and "12 pairs failed and are not in the table" in found.to_markdown()
     )
     assert not (tmp_path / "run" / "table.md").exists()
-
-
-def test_an_interrupted_run_keeps_what_it_has_measured(asked, faulty, masked, tmp_path):
-    with pytest.raises(KeyboardInterrupt):
-        unmask.evaluate(**asked | {"model": faulty({masked[3]: KeyboardInterrupt()})}, out=tmp_path / "run")
-    assert sorted(pd.read_parquet(tmp_path / "run" / "parts")["pair"].unique()) == [0, 1, 2]
 
 
 def test_the_pairs_of_a_deleted_part_are_measured_again(finished, asked, tmp_path):

@@ -29,13 +29,6 @@ def test_pairs_keep_their_order(tmp_path):
     assert (first.block, first.gold, second.index, second.text_index) == ((3, 1), (ord("c"), ord("a")), 1, 1)
 
 
-def test_what_a_run_writes_can_be_read_again(tmp_path):
-    lines = [json.dumps({"text": "añb", "block": [1, 2], "text_index": 7, "syntactic_distance": 3})]
-    pairs = read(tmp_path / "pairs.jsonl", lines)
-    assert (pairs[0].text_index, pairs[0].syntactic_distance) == (7, 3)
-    assert read(tmp_path / "again.jsonl", pairs_as_lines(pairs).splitlines()) == pairs
-
-
 @pytest.mark.parametrize(
     ("line", "message"),
     [

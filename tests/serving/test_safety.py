@@ -90,11 +90,6 @@ def test_what_cannot_be_answered_is_one_line(client, path, body, said):
     assert said in answer.json()["error"] and "\n" not in answer.json()["error"]
 
 
-def test_what_is_no_json_is_called_that(client):
-    answer = client.post("/api/fill", content=b"no json", headers={"content-type": "application/json"})
-    assert answer.status_code == 422 and answer.json()["error"] == "the request: JSON decode error"
-
-
 def test_what_is_too_long_for_the_page_says_so(monkeypatch, client):
     monkeypatch.setattr(limits, "MOST_PASSES", 10)
     monkeypatch.setattr(limits, "MOST_STEPS", 10)

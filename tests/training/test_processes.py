@@ -209,7 +209,8 @@ def test_a_process_that_torchrun_stops_says_one_line(monkeypatch, capfd, tmp_pat
     monkeypatch.setattr(process._State, "heard", None)
     for name, value in {"RANK": rank, "WORLD_SIZE": "2"}.items():
         monkeypatch.setenv(name, value)
-    with pytest.raises(KeyboardInterrupt), process.reported("train", tmp_path / "model"):
+    process.begins("train", tmp_path / "model")
+    with pytest.raises(KeyboardInterrupt):
         process._interrupted(signal.SIGTERM, None)
     line = f"process {rank} is stopped by torchrun: another process of the run has ended, or the run was stopped\n"
     assert capfd.readouterr().err == line

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import re
-from collections import defaultdict
 from dataclasses import dataclass, field
 from math import exp, inf, log
 from unittest import mock
@@ -19,7 +18,7 @@ from unmask.cli.printing import _show_filling
 NUMBER = r"([0-9][0-9,.]*(?:e[+-]?[0-9]+)?)"
 SUMMARY = re.compile(
     rf"chain rule over all orders and (the whole vocabulary|the alphabet); fillings found hold at least {NUMBER} % of all mass; "
-    rf"(in the tokenizer's own spelling )?no other has more than {NUMBER} %(?:;| and) "
+    rf"no other has more than {NUMBER} %; "
     r"(the order shown is certain|the first (\d+) of (\d+) are certain|no place is certain) \([0-9,]+ passes\)"
 )
 TIE = 1e-9
@@ -31,7 +30,6 @@ class Printed:
     """The claims of a text answer, as numbers."""
 
     mass: float
-    own_spelling: bool
     bound: float
     certain: int
     probabilities: list[tuple[float, float]]
@@ -58,16 +56,15 @@ def read_back(text: str) -> Printed:
     rows = [line for line in sections[0] if not line.startswith("*")]
     shown = [re.match(rf"{NUMBER} %\s+(-?[0-9.]+|-inf)\s", line) for line in rows]
     assert all(shown), rows
-    sure = len(rows) if told[5].startswith("the order") else int(told[6] or 0)
+    sure = len(rows) if told[4].startswith("the order") else int(told[5] or 0)
     found = Printed(
         _number(told[2]) / 100,
-        told[3] is not None,
-        _number(told[4]) / 100,
+        _number(told[3]) / 100,
         sure,
         [(_number(row[1]) / 100, _unit(row[1]) / 100) for row in shown],
         [float(row[2]) for row in shown],
     )
-    assert told[7] is None or int(told[7]) == len(rows)
+    assert told[6] is None or int(told[6]) == len(rows)
     for line in sections[1] if len(sections) > 1 else []:
         row = re.match(rf"{NUMBER} %\s+\S+\s+(?:(-)|{NUMBER}(?: to {NUMBER})?)\s+(?:1 : (\S+)|0)\s", line)
         if line.startswith("*"):
@@ -103,10 +100,6 @@ class Enumerated:
         }
         self.kinds = [blank.kind for blank in question.blanks]
         self.allowed = {state for state in self.log_p if self._passes(state)}
-        self.keys = {}
-        self.by_word = defaultdict(list)
-        for state in self.log_p if self.kinds.count("word") == 1 else ():
-            self.by_word[self.key(state)].append(state)
 
     def parts(self, state):
         return self.question.readings[state[0]].parts(state[1:])
@@ -120,19 +113,6 @@ class Enumerated:
         if tokens[0].startswith("##") or not all(token.startswith("##") for token in tokens[1:]) or "." in tokens:
             return None
         return "".join(token.removeprefix("##") for token in tokens)
-
-    def key(self, state):
-        """What the spellings of one filling have in common."""
-        if "word" not in self.kinds:
-            return state
-        if state not in self.keys:
-            self.keys[state] = self._key(state)
-        return self.keys[state]
-
-    def _key(self, state):
-        return tuple(
-            self.spelled(ids) or ids if kind == "word" else ids for kind, ids in zip(self.kinds, self.parts(state), strict=True)
-        )
 
     def _passes(self, state) -> bool:
         parts = self.parts(state)
@@ -152,12 +132,6 @@ class Enumerated:
     def _encoded(self, text):
         split = self.model.tokenizer
         return _remembered(self.model, "ids", text, lambda word: tuple(split(word, add_special_tokens=False)["input_ids"]))
-
-    def total(self, state) -> float:
-        """The probability of a filling, with all spellings where the text has one [WORD]."""
-        if self.kinds.count("word") != 1:
-            return exp(self.log_p[state])
-        return sum(exp(self.log_p[other]) for other in self.by_word[self.key(state)])
 
 
 def _remembered(model, what, key, compute):
@@ -210,7 +184,7 @@ def false_claims(printed: Printed, answer: Answered, truth: Enumerated) -> list[
         if exp(truth.log_p[state]) > printed.bound:
             wrong.append(f"{state} has {exp(truth.log_p[state])}, and was not found: more than {printed.bound}")
     states = [state_of(completion, answer) for completion in filling.completions]
-    if len({truth.key(state) for state in states}) < len(states):
+    if len(set(states)) < len(states):
         wrong.append("a filling is listed twice")
     wrong += [f"{state} is listed, and breaks a constraint" for state in states if state not in truth.allowed]
     others = sorted((truth.log_p[state] for state in truth.allowed - set(states[: printed.certain])), reverse=True)
@@ -219,11 +193,9 @@ def false_claims(printed: Printed, answer: Answered, truth: Enumerated) -> list[
         if after > here + TIE or (after == here == -inf):
             wrong.append(f"certain, and below another by {after - here}")
     for state, (p, unit), nats in zip(states, printed.probabilities, printed.nats, strict=True):
-        true = truth.total(state)
+        true = exp(truth.log_p[state])
         if abs(p - true) > 0.51 * unit + 1e-3 * true or (true > 1e-300 and abs(nats - log(true)) > 0.0051 + 1e-3):
             wrong.append(f"{state} has {true}, not {p} ({nats} nats)")
-    if printed.own_spelling != ("word" in truth.kinds):
-        wrong.append("which spelling the bound is of is not said")
     given = {answer.answer: answer for answer in filling.answers}
     for scored, rank, odds in zip(filling.answers, printed.ranks, printed.odds, strict=True):
         wrong += _false_answer(scored, rank, odds, answer, truth)
@@ -239,9 +211,8 @@ def _false_answer(scored, rank, odds, answer, truth) -> list[str]:
     numbers = {reading.lengths: n for n, reading in enumerate(answer.question.readings)}
     state = (numbers[given.lengths], *given.tokens)
     wrong = [] if state in truth.allowed else [f"answer {state} is ranked, and breaks a constraint"]
-    mine = truth.total(state)
-    one_each = {truth.key(other): other for other in truth.allowed}
-    totals = [truth.total(other) for key, other in one_each.items() if key != truth.key(state)]
+    mine = exp(truth.log_p[state])
+    totals = [exp(truth.log_p[other]) for other in truth.allowed if other != state]
     first, last = 1 + sum(p > mine * (1 + TIE) for p in totals), 1 + sum(p > mine * (1 - TIE) for p in totals)
     if not rank[0] <= first <= last <= rank[1] and mine > 1e-300:
         wrong.append(f"answer {state} has rank {first} to {last}, not {rank}")

@@ -95,7 +95,7 @@ def test_positions_keep_sites_that_never_change_and_yes_and_no_are_classes(paren
         (["mutant,y", "A1C,a", "C2D,b"], {}, r"no column of mutant, y has only numbers"),
         (["mutant,y", "A1C,1"], {"column": "Y"}, r"column 'Y' is unknown"),
         (["genotype,y", "01,1", "10,2"], {"column": "y"}, r"every column has numbers: name the column"),
-        (["a,b,y", "q,r,1", "A1C,s,2"], {}, r"the first row of none of a, b can be read"),
+        (["a,b,y", "q,r,1", "A1C,s,2"], {}, r"line 2: variant 'q' .*; 'a' was read, and --variant names another column"),
         ([""], {}, r"has no rows"),
         (["mutant,y", "A1C,1", "C2D,inf", "D3E,2"], {"column": "y"}, r"line 3: y 'inf' is not a finite number: give one"),
         (["mutant,y", "A11C,1", "C12D,3", "E14D,2"], {}, r"all 3 residues fit with 10 taken from their numbers"),

@@ -196,12 +196,11 @@ class Filling(Result):
     best          the best fillings found, best first
     answers       the fillings named in `answers`, with rank and odds beside log_prob
     mass          all fillings found, of which the completions are the best, have this much probability at least
-    bound         no filling that was not found has more; of words, in the tokenizer's own spelling
-    certain       how many completions are certain to be the best, in this order; of words, in the tokenizer's own spelling
+    bound         no filling that was not found has more
+    certain       how many completions are certain to be the best, in this order
     passes        forward passes of the search
     stopped       why the search ended; see `unmask.joints.chain_search.ChainSearch`
     exact         no order was left out; if some were, mass is an estimate, and so are the completions' probabilities
-    words         the text has a [WORD]
     alphabet      only some of the regular tokens could fill a blank
 
     >>> found = unmask.fill("The [MASK] [MASK] at the casino.", candidates=32)
@@ -230,7 +229,6 @@ class Filling(Result):
     passes: int | None = None
     stopped: str | None = None
     exact: bool = True
-    words: bool = False
     alphabet: bool = False
 
     @property
@@ -308,12 +306,11 @@ class Filling(Result):
         else:
             sure = f"the first {self.certain} of {shown} are certain" if self.certain else "no place is certain"
         support = "the alphabet" if self.alphabet else "the whole vocabulary"
-        spelled = "in the tokenizer's own spelling " if self.words else ""
         return (
             f"chain rule over all orders and {support}; "
             f"fillings found hold {'at least' if self.exact else 'about'} {percent_at_least(self.mass)} of all mass; "
-            f"{spelled}no other has more than {percent_at_most(self.bound)}{' and' if spelled and self.exact else ';'} "
-            f"{sure} ({self.passes:,} passes{'; stopped' if self.stopped == 'asked' else ''})"
+            f"no other has more than {percent_at_most(self.bound)}; {sure} "
+            f"({self.passes:,} passes{'; stopped' if self.stopped == 'asked' else ''})"
         )
 
 

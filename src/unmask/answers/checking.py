@@ -71,7 +71,7 @@ class Check(Result):
     mask, mask_id, around          the mask token; its number; the tokens put before and after a text
     outputs, unused                logits per position; those that are not tokens
     longest                        the most tokens of a text, those around it included; None if there is no limit
-    head, passes_per_second        whether logits are computed at all positions; speed for texts of 16 tokens
+    passes_per_second              speed for texts of 16 tokens
     left_out                       tensors of other heads in the folder, which logits do not need
     on_texts, concerns             figures on the user's texts, if any were given; what looks wrong
 
@@ -98,7 +98,6 @@ class Check(Result):
     outputs: int
     unused: int
     longest: int | None
-    head: str
     passes_per_second: float
     left_out: tuple[str, ...]
     on_texts: OnTexts | None
@@ -118,7 +117,6 @@ class Check(Result):
             ("outputs", f"{self.outputs:,}" + (f", {self.unused:,} of them not tokens" if self.unused else ", all tokens")),
             ("around a text", f"{before} before, {after} after"),
             ("longest text", "no limit" if self.longest is None else f"{self.longest:,} tokens, those around it included"),
-            ("head", self.head),
             ("speed", f"{self.passes_per_second:,.0f} passes of {TIMED_TOKENS} tokens per second"),
             *(("left out", reason) for reason in self.left_out),
         ]
@@ -184,7 +182,6 @@ def checked_model(model: Model, data: str | PathLike[str] | Sequence[str] | None
         outputs=lm.vocab_size,
         unused=len(words.nameless),
         longest=lm.max_length,
-        head=_head(lm),
         passes_per_second=_speed(lm),
         left_out=tuple(message for kind, message in messages if issubclass(kind, LeftOut)),
         on_texts=figures,
@@ -196,12 +193,6 @@ def _kind(network: nn.Module) -> str:
     if isinstance(network, BertMaskedLM):
         return "unmask's own BERT"
     return "a function" if isinstance(network, FunctionNetwork) else f"transformers' {type(network).__name__}"
-
-
-def _head(model: MaskedLM) -> str:
-    if isinstance(model.network, FunctionNetwork):
-        return "at all positions"
-    return "at the positions asked for" if model.head.position_by_position else "mixes positions, so it runs on all of them"
 
 
 def concerns(model: MaskedLM, figures: OnTexts | None) -> Iterator[str]:

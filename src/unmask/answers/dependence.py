@@ -41,7 +41,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from unmask import __version__, checks
+from unmask import __version__
 from unmask.answers.blanked_text import Alphabet, allowed_tokens, for_each
 from unmask.answers.checking import look_at_first
 from unmask.answers.plots import figure_path, save_figure
@@ -488,8 +488,6 @@ def _readable(model: MaskedLM, data: str | PathLike[str] | Sequence[str], most: 
     for text in data if not isinstance(data, str | PathLike) else plain_texts(user_path(data, "profile")):
         if len(rows) == most:
             break
-        if not isinstance(text, str):
-            raise InputError(f"{checks.shown(text)} among the texts of profile is not a text: give strings")
         try:
             ids = model.words.encode(text)
         except InputError:

@@ -5,10 +5,8 @@ The search is by the chain rule over all orders: many blanks, whole words and ga
 the probability of a filling x of reading r is p_r(x) / n, where p_r is the chain rule averaged over orders in the text with that
 many masks, over all regular tokens.
 
-A word's probability is the sum over all its spellings in the tokens allowed, if the text has one [WORD]. With several, and
-during the search, words are spelled as the tokenizer does. Statements about fillings that were not found, and about the order of
-those that were, are about words in that spelling. Token sequences that are not whole words keep their share of the probability:
-the sum over words is below 1.
+Words are spelled as the tokenizer spells them. Token sequences that are not whole words, or other spellings of one, keep their
+share of the probability: the sum over words is below 1.
 
 An answer that a user names is read in tokens: one part per blank, split as the tokenizer does, never cut.
 
@@ -47,14 +45,14 @@ from unmask.answers.checking import look_at_first
 from unmask.answers.search import Search
 from unmask.cloze import Cloze
 from unmask.errors import InputError
-from unmask.joints.chain_search import Also, ChainSearch, ScoredFilling, search_fillings
+from unmask.joints.chain_search import ChainSearch, ScoredFilling, search_fillings
 from unmask.joints.deriving import derive
 from unmask.joints.registry import DEFAULT, INDEPENDENT, SEARCHED, named
 from unmask.models.load import Model, as_model
 from unmask.models.masked_lm import MaskedLM
 from unmask.models.text.blanks import Blank, TextReading, WordMarks, has_several_lengths, read_blanks, readings_of
 from unmask.runs.progress import Enough, Progress
-from unmask.tables.lattice import Rounding, State, Variant, log_sum
+from unmask.tables.lattice import Rounding, Variant
 from unmask.tables.revealing import Conditionals
 
 MANY = 3
@@ -100,7 +98,7 @@ def searches(model: MaskedLM, text: str, construction: str | None, grid: Grid, s
     needed = [
         (has_several_lengths(text), "[WORD] or [GAP]"),
         (bool(search.answers), "answers"),
-        (search.constrained, "allow or forbid"),
+        (bool(search.allow or search.forbid), "allow or forbid"),
         (search.passes is not None or search.mass is not None, "passes or mass"),
     ]
     why = next((name for needs, name in needed if needs), None)
@@ -159,12 +157,11 @@ class SearchedText:
         """Search its fillings."""
         search, readings, filled = self.search, self.readings, self.filled
         conditionals = Conditionals(self.model, self.support)
-        weight = 1 / len(readings)
         number = {reading.lengths: n for n, reading in enumerate(readings)}
         answers = [(answer, (number[answer.lengths], *answer.tokens)) for answer in self.answers]
         gold = readings[0].cloze.gold
         gold = None if gold and filled.outside([(i,) for i in gold]) else gold
-        variants = [Variant(reading.cloze, weight, filled.allowed(reading)) for reading in readings]
+        variants = [Variant(reading.cloze, 1 / len(readings), filled.allowed(reading)) for reading in readings]
         result = search_fillings(
             conditionals,
             variants,
@@ -173,41 +170,49 @@ class SearchedText:
             mass=search.mass,
             wanted=[*(state for _, state in answers), *([(0, *gold)] if gold else [])],
             accept=filled.accept,
-            also=self._other_spellings,
             rounding=Rounding.of(self.model.dtype),
             progress=progress,
         )
-        spelled = _Spelled(filled, result, self._other_spellings, sum(_size(variant, len(self.support)) for variant in variants))
-        shown = [group for group in spelled.groups if _log_sum(group) > float("-inf") or group[0].tokens == gold]
+        shown = [one for one in result.fillings if one.log_prob > float("-inf") or one.tokens == gold]
         if not shown and result.stopped == "asked":
             raise Enough
         if not shown:
             raise InputError(f"no filling within the constraints was found in {result.passes:,} passes: loosen them")
         best = shown[: self.top]
-        last = [group for group in shown[self.top :] if gold and group[0].tokens == gold]
-        scored = sorted((spelled.answer(answer, state) for answer, state in answers), key=lambda one: -one.log_prob)
+        last = [one for one in shown[self.top :] if gold and one.tokens == gold]
+        size = sum(_size(variant, len(self.support)) for variant in variants)
+        by_state = {(one.variant, *one.tokens): one for one in result.fillings}
+        scored = [self._scored(answer, by_state[state], result, size) for answer, state in answers if state in by_state]
+        scored.sort(key=lambda answer: -answer.log_prob)
         most = scored[0].log_prob if scored else 0.0
         return Filling(
             text=self.text,
             model=self.model,
             construction=SEARCHED,
             top=self.top,
-            best=[spelled.completion(group) for group in [*best, *last]],
+            best=[self._completion(one) for one in [*best, *last]],
             answers=[replace(one, odds=1.0 if one.log_prob == most else exp(one.log_prob - most)) for one in scored],
             mass=result.mass,
             bound=result.bound,
-            certain=min(result.certain_among([group[0] for group in shown]), len(best)),
+            certain=min(result.certain_among(shown), len(best)),
             passes=conditionals.passes,
             stopped=result.stopped,
             exact=result.exact,
-            words=filled.words > 0,
             alphabet=len(self.support) < len(self.model.regular_ids),
         )
 
-    def _other_spellings(self, filling: State) -> list[State]:
-        """Those of its word, in tokens of the support."""
-        known = set(self.support.tolist())
-        return [other for other in self.filled.other_spellings(filling) if known.issuperset(other[1:])]
+    def _completion(self, filling: ScoredFilling) -> Completion:
+        reading = self.readings[filling.variant]
+        plain = complete(self.model, reading.cloze, filling.tokens, filling.log_prob, filling.product_log_prob)
+        parts = tuple(self.filled.spelled(b, ids) for b, ids in enumerate(reading.parts(filling.tokens)))
+        return replace(plain, parts=parts, standard_error=filling.standard_error)
+
+    def _scored(self, answer: ReadAnswer, filling: ScoredFilling, result: ChainSearch, size: int) -> ScoredAnswer:
+        """An answer with its probability, and with its rank among all `size` fillings if no order was left out."""
+        log_prob, cloze = filling.log_prob, self.readings[filling.variant].cloze
+        shown = complete(self.model, cloze, answer.tokens, log_prob, log_prob)
+        rank = rank_bounds(filling, result, size) if result.exact else None
+        return ScoredAnswer(answer.answer, shown.tokens, shown.text, log_prob, filling.standard_error, rank)
 
 
 def _read(model: MaskedLM, text: str, grid: Grid, pieces: int, cloze: Cloze | None) -> tuple[list[Blank], list[TextReading]]:
@@ -225,62 +230,6 @@ def _read(model: MaskedLM, text: str, grid: Grid, pieces: int, cloze: Cloze | No
         first = len(model.words.around()[0])
         blanks = [Blank("token", 1, 1, p == first, p != first) for p in cloze.block]
     return blanks, [TextReading(cloze, (1,) * len(cloze.block))]
-
-
-class _Spelled:
-    """The fillings that were found, with the spellings of one word together.
-
-    `groups`: the highest sum first; in each, the tokenizer's own spelling first where it was found.
-    """
-
-    def __init__(self, filled: FilledBlanks, result: ChainSearch, others: Also, size: int) -> None:
-        self.filled, self.result, self.others, self.size = filled, result, others, size
-        self.states = {(f.variant, *f.tokens) for f in result.fillings}
-        by_key: dict[tuple[object, ...], list[ScoredFilling]] = {}
-        for f in result.fillings:
-            by_key.setdefault(self._key((f.variant, *f.tokens)), []).append(f)
-        for group in by_key.values():
-            if len(group) > 1:
-                group.sort(key=lambda f: not filled.accept(f.variant, f.tokens))
-        self.by_key = by_key
-        self.groups = sorted(by_key.values(), key=lambda group: -_log_sum(group))
-
-    def completion(self, group: Sequence[ScoredFilling]) -> Completion:
-        first, filled = group[0], self.filled
-        reading = filled.readings[first.variant]
-        plain = complete(filled.model, reading.cloze, first.tokens, _log_sum(group), first.product_log_prob)
-        parts = tuple(filled.spelled(b, ids) for b, ids in enumerate(reading.parts(first.tokens)))
-        return replace(plain, parts=parts, standard_error=first.standard_error)
-
-    def answer(self, answer: ReadAnswer, state: State) -> ScoredAnswer:
-        """An answer with its probability and its rank."""
-        mine = self.by_key[self._key(state)]
-        log_prob, cloze = _log_sum(mine), self.filled.readings[state[0]].cloze
-        shown = complete(self.filled.model, cloze, answer.tokens, log_prob, log_prob)
-        return ScoredAnswer(answer.answer, shown.tokens, shown.text, log_prob, mine[0].standard_error, self._rank(mine))
-
-    def _rank(self, mine: Sequence[ScoredFilling]) -> tuple[int, int] | None:
-        """Its place among all fillings; of one [WORD], among all words with all their spellings."""
-        if not self.result.exact:
-            return None
-        others = [self._known(group) for group in self.groups if group is not mine]
-        bound = 1.0 if self.filled.words == 1 else self.result.bound
-        return rank_bounds(self._known(mine), others, bound, 1 - self.result.mass, self.size)
-
-    def _known(self, group: Sequence[ScoredFilling]) -> Known:
-        spellings = self.others((group[0].variant, *group[0].tokens))
-        low, high = log_sum(map(self.result.low, group)), log_sum(map(self.result.high, group))
-        return Known(low, min(high, 0.0), not self.states.issuperset(spellings))
-
-    def _key(self, state: State) -> tuple[object, ...]:
-        """A key that the spellings of one filling share."""
-        parts = self.filled.readings[state[0]].parts(state[1:])
-        kinds = [blank.kind for blank in self.filled.blanks]
-        return tuple(self.filled.spelled(b, ids) if kinds[b] == "word" else ids for b, ids in enumerate(parts))
-
-
-def _log_sum(group: Sequence[ScoredFilling]) -> float:
-    return log_sum(f.log_prob for f in group)
 
 
 def _size(variant: Variant, support: int) -> int:
@@ -344,34 +293,20 @@ def _parts(model: MaskedLM, blanks: Sequence[Blank], answer: str) -> list[list[i
     )
 
 
-@dataclass(frozen=True)
-class Known:
-    """Bounds of a filling's log-probability, and whether spellings that were not found may add to it."""
+def rank_bounds(filling: ScoredFilling, result: ChainSearch, fillings: int) -> tuple[int, int]:
+    """The lowest and the highest place of a filling that was found, among all `fillings`.
 
-    low: float
-    high: float
-    grows: bool = False
-
-
-def rank_bounds(mine: Known, others: Sequence[Known], bound: float, left: float, fillings: int) -> tuple[int, int]:
-    """The lowest and the highest place of a filling of which everything is known, among all `fillings`.
-
-    bound   no filling that was not found has more; of words it says nothing (1)
-    left    the mass that was not found. Fillings above `mine` that were not found have at least exp(mine.low) of it each; one
-            that grows has at least what it lacks. So no more of them are above than can be paid for, the cheapest first.
+    Fillings that were not found share the mass that is left, and none has more than `bound`. Those above this one have at least
+    its probability each.
     """
-    first = 1 + sum(other.low > mine.high for other in others)
-    last = 1 + sum(other.high > mine.low for other in others)
-    price = exp(mine.low)
-    if price == 0:
+    low, high = result.low(filling), min(result.high(filling), 0.0)
+    others = [one for one in result.fillings if one is not filling]
+    first = 1 + sum(result.low(one) > high for one in others)
+    last = 1 + sum(min(result.high(one), 0.0) > low for one in others)
+    if exp(low) == 0:
         return first, fillings
-    lacking = sorted(price - exp(other.high) for other in others if other.grows and other.high <= mine.low)
-    for cost in lacking:
-        if cost > left:
-            break
-        left, last = left - cost, last + 1
-    if bound > price:
-        last += floor(min(left / price, fillings))
+    if result.bound > exp(low):
+        last += floor(min((1 - result.mass) / exp(low), fillings))
     return first, min(last, fillings)
 
 
@@ -417,26 +352,6 @@ class FilledBlanks:
             if why := self._broken(b, ids):
                 return f"has {(self.spelled(b, ids) or ' '.join(self.model.decode(ids)))!r} at blank {b + 1}, which {why}"
         return None
-
-    @property
-    def words(self) -> int:
-        """The number of blanks that take a whole word."""
-        return sum(blank.kind == "word" for blank in self.blanks)
-
-    def other_spellings(self, filling: Sequence[int]) -> list[tuple[int, ...]]:
-        """The other fillings that spell the same, if the text has one [WORD]; else an empty list."""
-        if self.words != 1:
-            return []
-        word = next(b for b, blank in enumerate(self.blanks) if blank.kind == "word")
-        parts = self.readings[filling[0]].parts(filling[1:])
-        number = {r.lengths: n for n, r in enumerate(self.readings)}
-        others = []
-        for split in self.marks.splits(parts[word], self.blanks[word].most):
-            changed = [*parts[:word], split, *parts[word + 1 :]]
-            n = number.get(tuple(len(part) for part in changed))
-            if n is not None and split != parts[word]:
-                others.append((n, *(i for part in changed for i in part)))
-        return others
 
     def _broken(self, b: int, ids: tuple[int, ...]) -> str:
         """The constraint that the tokens of a blank break, in words; empty if they break none."""

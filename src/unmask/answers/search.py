@@ -29,8 +29,3 @@ class Search:
     forbid: Sequence[str] | None = None
     passes: Annotated[int, Interval(ge=1, le=10**7)] | None = None
     mass: Annotated[float, Interval(gt=0, le=1)] | None = None
-
-    @property
-    def constrained(self) -> bool:
-        """Whether some fillings are left out, however probable."""
-        return bool(self.allow or self.forbid)

@@ -33,7 +33,7 @@ def made(name: str) -> App:
     from unmask.cli import printing
 
     function = verb(name)
-    texts = options(function)[0].name in ("text", "sequence")
+    texts = options(function)[0].name in ("text", "sequence", "texts")
     extra = [*([FILE] if texts else []), *([JSON] if name not in LINES else [])]
     return command(name, function, getattr(printing, name, None) or partial(printing.frame, name), extra)
 
@@ -72,12 +72,14 @@ def run(words: Sequence[str]) -> int:
             sys.stdout.flush()
             return code if isinstance(code, int) else 0
         except KeyboardInterrupt:
+            process.report_interrupt()
             return process.INTERRUPTED
         except (BrokenPipeError, SystemExit):  # rich leaves by SystemExit where it meets a broken pipe itself
             process.abandon_output()
             return process.NO_READER
         except Exception as error:
-            if process.interrupted():
+            if process.interrupted():  # which a library turned into another error
+                process.report_interrupt()
                 return process.INTERRUPTED
             line = _misread(error, words, function) if isinstance(error, CycloptsError) else process.explained(error)
             if line is None:

@@ -45,8 +45,8 @@ def command(name: str, function: Callable[..., Any], run: Callable[[dict[str, An
         typed = dict(zip(placed, words, strict=False)) | named
         values = {one.name: value(one, typed[one.name]) for one in listed if typed.get(one.name) is not None}
         flat = {name: one for name, one in values.items() if name not in own}
-        with process.reported(name, values.get("out")):
-            return run(arguments(function, flat) | {name: one for name, one in values.items() if name in own})
+        process.begins(name, values.get("out"))
+        return run(arguments(function, flat) | {name: one for name, one in values.items() if name in own})
 
     parameters = [_parameter(option) for option in listed]
     call.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
@@ -71,8 +71,10 @@ def in_options(line: str, function: Callable[..., Any]) -> str:
 def _parameter(option: Option) -> inspect.Parameter:
     """The option as cyclopts reads it: text, several texts, or a flag."""
     written, long = option.written, f"--{option.name.replace('_', '-')}"
+    types = kinds(option.annotation)
+    repeats = written.repeat or any(_is(kind, Mapping) for kind in types)  # given several times, or all words that are left
     several: Any = tuple.__class_getitem__((str,) * written.words)
-    typed: Any = bool if _is_flag(option) else several if written.words > 1 else list[str] if repeats(option) else str
+    typed: Any = bool if types[0] is bool else several if written.words > 1 else list[str] if repeats else str
     shown = Parameter(
         name=None if option.positional else [long, *([written.short] if written.short else [])],
         help=option.help + (f" [{', '.join(option.readers)}]" if option.readers else "") + default_text(option),
@@ -127,11 +129,6 @@ def _metavar(option: Option) -> str:
 # ---- words as values ----
 
 
-def repeats(option: Option) -> bool:
-    """Whether the option may be given several times, or takes all words that are left."""
-    return option.written.repeat or any(_is(kind, Mapping) for kind in kinds(option.annotation))
-
-
 def value(option: Option, typed: Any) -> Any:
     """What was typed, as the function takes it; words that do not fit the type stay as they are, for the function to refuse."""
     words = [_shown(word) for word in typed] if isinstance(typed, list | tuple) else _shown(typed)
@@ -184,7 +181,3 @@ def _item(kind: Any) -> Any:
 def _is(kind: Any, family: type) -> bool:
     origin = get_origin(kind) or kind
     return isinstance(origin, type) and issubclass(origin, family)
-
-
-def _is_flag(option: Option) -> bool:
-    return kinds(option.annotation) in ([bool], [bool, type(None)])

@@ -24,7 +24,7 @@ FOLDER = Path("lab-report")
 COMMANDS: dict[str, Callable[..., Any]] = {**STUDIES, "all": all_studies}
 HELP = f"""The theory of generative masked language models, computed exactly on small models.
 
-A study prints its findings and writes NAME.png and NAME.json to {FOLDER}, or to --out FOLDER; all also writes report.md."""
+A study prints its findings and writes NAME.png and NAME.json to {FOLDER}, or to --out FOLDER."""
 
 
 def app() -> App:
@@ -39,8 +39,6 @@ def _run(name: str, options: dict[str, Any]) -> None:
     out = Path(options.setdefault("out", FOLDER))
 
     def show(result: Study | Report) -> None:
-        from unmask.lab.studies import without_markdown
-
         screen = terminal.console()
         for study in getattr(result, "studies", [result]):
             terminal.print_heading(screen, study.title)
@@ -53,8 +51,8 @@ def _run(name: str, options: dict[str, Any]) -> None:
                 terminal.print_table(screen, heads, cells, first=table.columns[0])
                 screen.print(*([table.note] if table.note else []))
             for finding in study.findings:
-                screen.print(f"- {without_markdown(finding)}")
-        for file in ["report.md"] if name == "all" else [f"{name}.png", f"{name}.json"]:
-            screen.print(f"{Path(file).suffix[1:]}: {out / file}", soft_wrap=True)
+                screen.print(f"- {finding}")
+            for ending in ("png", "json"):
+                screen.print(f"{ending}: {out / study.name}.{ending}", soft_wrap=True)
 
     answered(f"lab.{name}", options, show)

@@ -30,7 +30,8 @@ if TYPE_CHECKING:
 
 WIDEST, LISTED, SHOWN = 10, 20, 5
 """Positions whose matrix fits into 80 columns, pairs that are listed instead, texts printed at the end of a run."""
-GIVEN = "* the tokens given"
+BESIDE, GIVEN = 36, "* the tokens given"
+"""Columns of the numbers beside a completion; a note below."""
 
 
 def answered(verb: str, options: dict[str, Any], show: Callable[[Any], None]) -> Any:
@@ -97,11 +98,10 @@ def _show_filling(filling: unmask.Filling, console: Console) -> None:
     console.print(f"{filling.summary}\n")
     with_product = filling.table is not None and filling.joint.sites > 1
     more = ["product"] if with_product else ["error"] if not filling.exact else []
-    beside = 36 if with_product else 24 if filling.table is not None else 30
     rows: list[list[Any]] = []
     for one in filling.completions:
         star = " *" if one.is_gold else ""
-        text = marked(one.text, one.spans, console.width - beside - len(star)).append(star)
+        text = marked(one.text, one.spans, console.width - BESIDE - len(star)).append(star)
         numbers = [percent(one.product_log_prob) if with_product else f"{one.standard_error:.2f}"] if more else []
         rows.append([percent(one.log_prob), f"{one.log_prob:.2f}", *numbers, text])
     print_table(console, ["probability", "nats", *more], rows, last="completion")
@@ -207,10 +207,8 @@ mutants = partial(_answers, "mutants", _show_variants)
 
 def dependence(options: dict[str, Any]) -> None:
     """Print informations of pairs, or measure a profile."""
-    if "profile" in options and not {"text", "file"} & options.keys():
+    if "profile" in options and "file" not in options:
         answered("dependence", options, _show_profile)
-    elif "profile" in options:
-        raise InputError("a text and profile were both given: give one of them")
     else:
         _answers("dependence", _show_dependence, options)
 
@@ -222,10 +220,8 @@ def check(options: dict[str, Any]) -> None:
     def show(result: unmask.Check) -> None:
         console = terminal.console()
         print_table(console, (), result.rows(), first="name", last="found")
-        for concern in result.concerns:
-            console.print(f"\nlooks wrong: {concern}", soft_wrap=True)
-        if not result.concerns:
-            console.print(f"\nnothing looks wrong{hint}")
+        for sentence in [f"looks wrong: {concern}" for concern in result.concerns] or [f"nothing looks wrong{hint}"]:
+            console.print(f"\n{sentence}", soft_wrap=True)
 
     answered("check", options, show)
 
@@ -379,9 +375,9 @@ def score(options: dict[str, Any]) -> int:
     from unmask.scoring.score import LineWriter, check_format
     from unmask.scoring.texts import EMPTY
 
-    json, words = options.pop("json", False), options.pop("texts", [])
+    json, words, file = options.pop("json", False), options.pop("texts", []), options.pop("file", None)
     pairs, out, rows, format = (options.get(name) for name in ("minimal_pairs", "out", "rows", "format"))
-    texts = _texts(words, pairs)
+    texts = _texts(words, file, pairs)
     lines = isinstance(texts, Path) and out is None and not json and not (terminal.is_terminal() and format is None)
     if isinstance(texts, list) and rows in (None, "texts") and format in (None, "jsonl"):
         options["rows"] = "nested"
@@ -421,16 +417,18 @@ def score(options: dict[str, Any]) -> int:
     return int(True not in scored or any(reason != EMPTY for reason in reasons.values()))
 
 
-def _texts(words: Sequence[str], pairs: Any) -> Path | list[str] | None:
+def _texts(words: Sequence[str], file: str | None, pairs: Any) -> Path | list[str] | None:
     """A file, standard input, or sentences; None with minimal pairs."""
+    if file is not None and words:
+        raise InputError(f"a text and file {file!r} were both given: give one")
     if pairs and words:
         raise InputError(f"{words[0]!r} and --minimal-pairs were both given: give one of the two")
     if pairs:
         return None
-    if not (words and all(text.strip() for text in words)):
+    if file is None and not (words and all(text.strip() for text in words)):
         problem = "a text is empty" if words else "no text was given"
         raise InputError(f"{problem}: give a file, - for standard input, sentences, or --minimal-pairs")
-    files = [text for text in words if text == "-" or _names_a_file(text)]
+    files = [file] if file else [text for text in words if text == "-" or _names_a_file(text)]
     if files and len(words) > 1:
         raise InputError(f"{files[0]!r} is a file among {len(words)} texts: give one file, or sentences")
     return user_path(files[0], "file") if files else list(words)
@@ -477,5 +475,5 @@ def _show_pairs(pairs: unmask.PairScores) -> None:
         share = "-" if row["accuracy"] is None else f"{100 * row['accuracy']:.1f} [{low:.0f}, {high:.0f}]"
         name = "all pairs" if row["level"] == "all" else f"{row['level']} {row['name']}"
         rows.setdefault(name, [name, str(row["pairs"]), str(row["ties"])]).append(share)
-    print_table(console, ["pairs", "ties", *pairs.scores], rows.values(), first="of")
+    print_table(console, ["pairs", "ties", *pairs.scores], rows.values(), first="group")
     console.print("\naccuracy in %, with 95 % intervals; ties count half; pairs that lack a score are left out")

@@ -62,21 +62,13 @@ def interrupted() -> bool:
     return _State.heard is not None
 
 
-@contextmanager
-def reported(verb: str, out: object = None) -> Iterator[None]:
-    """Reports an interrupt of the command `verb`: one line says how to continue, if `out` is the folder of its run."""
+def begins(verb: str, out: object = None) -> None:
+    """State the command that runs and its --out, for the line of an interrupt."""
     _State.command, _State.reported = (verb, out), False
-    try:
-        yield
-    except BaseException as error:
-        if interrupted() or isinstance(error, KeyboardInterrupt):
-            _report_interrupt()
-        raise
-    finally:
-        _State.command = ("", None)
 
 
-def _report_interrupt(by_torchrun: bool = False) -> None:
+def report_interrupt(by_torchrun: bool = False) -> None:
+    """Print, once, how to continue the command if its --out is the folder of a run; or that torchrun stopped this process."""
     verb, out = _State.command
     if _State.reported:
         return
@@ -111,10 +103,10 @@ def _interrupted(number: int, frame: FrameType | None) -> None:
     if _State.heard is None:
         _State.heard = now
         if number == signal.SIGTERM and os.environ.get("WORLD_SIZE", "1") != "1":
-            _report_interrupt(by_torchrun=True)  # at once: an error of the process that torchrun lost may be on its way
+            report_interrupt(by_torchrun=True)  # at once: an error of the process that torchrun lost may be on its way
         while frame is not None:
             if frame.f_code.co_filename.startswith("<frozen importlib"):  # a module is being imported
-                _report_interrupt()
+                report_interrupt()
                 leave_now()
             frame = frame.f_back
         raise KeyboardInterrupt

@@ -51,7 +51,7 @@ from unmask.models.load import Model, model_name, shared_model
 from unmask.models.masked_lm import MaskedLM
 from unmask.models.text.blanks import alphabet_ids
 from unmask.runs.engine import Workers, each
-from unmask.runs.files import as_json, read_bytes, write_atomically, writing
+from unmask.runs.files import read_bytes, write_atomically
 from unmask.runs.fingerprint import content_hash
 from unmask.runs.folder import RunFolder, read_rows
 from unmask.runs.progress import Progress, in_words
@@ -383,11 +383,8 @@ def measure_plan(plan: Plan, engine: Engine, out: Path | None, progress: Progres
 
 
 def _all_measured(plan: Plan, engine: Engine, folder: RunFolder | None, progress: Progress | None) -> Evaluation:
-    """All pairs that are not stored yet; those that fail are tried once and recorded, in failures.jsonl if a folder is given."""
+    """All pairs that are not stored yet; those that fail are tried once and recorded."""
     rows, failed = StoredRows(folder), list[dict[str, Any]]()
-    if folder:
-        with writing(file := folder.path / "failures.jsonl"):
-            file.unlink(missing_ok=True)
     pending = [pair for pair in plan.pairs if pair.index not in rows.done]
 
     def report() -> None:
@@ -403,9 +400,6 @@ def _all_measured(plan: Plan, engine: Engine, folder: RunFolder | None, progress
                     pair = pending[place]
                     about = {"pair": pair.index, "text_index": pair.text_index, "text": pair.text, "block": list(pair.block)}
                     failed.append({**about, "reason": answer})
-                    if folder:
-                        with writing(file), open(file, "a", encoding="utf-8") as stream:
-                            stream.write(as_json(failed[-1], indent=None) + "\n")
             rows.add([row for _, answer in batch if not isinstance(answer, str) for row in answer])
             report()
     finally:

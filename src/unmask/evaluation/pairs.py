@@ -23,7 +23,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
-from typing import Any, Literal, get_args
+from typing import Any
 
 import numpy as np
 
@@ -78,9 +78,8 @@ def _listed(texts: Sequence[str]) -> list[Text]:
         try:
             text.encode()
         except UnicodeEncodeError:
-            raise InputError(
-                f"item {place} of data holds half of a surrogate pair, which is not a character: correct it"
-            ) from None
+            why = "holds half of a surrogate pair, which is not a character"
+            raise InputError(f"item {place} of data {why}: correct it") from None
     if not texts:
         raise InputError("data is an empty list: give one text or more")
     return [Text(text) for text in texts]
@@ -207,17 +206,15 @@ def _check_tree(heads: list[int], where: str) -> None:
             raise InputError(f"{where}: word {word} has head {head}, but the words are 1 to {len(heads)}: correct the tree")
     if heads.count(0) != 1:
         raise InputError(f"{where}: {heads.count(0)} words have head 0: a tree has one root")
-    for word in range(1, len(heads) + 1):
-        node, steps = word, 0
-        while node and steps <= len(heads):
-            node, steps = heads[node - 1], steps + 1
-        if node:
-            raise InputError(f"{where}: word {word} hangs in a cycle: correct the tree")
+    reached = {0}
+    for _ in heads:
+        reached |= {word for word, head in enumerate(heads, 1) if head in reached}
+    if len(reached) <= len(heads):
+        raise InputError(f"{where}: word {min({*range(len(heads) + 1)} - reached)} hangs in a cycle: correct the tree")
 
 
 Encode = Callable[[str], Sequence[int]]
-Scheme = Literal["random", "contiguous"]
-SCHEMES: tuple[Scheme, ...] = get_args(Scheme)
+SCHEMES = ("random", "contiguous")
 
 
 @dataclass(frozen=True)

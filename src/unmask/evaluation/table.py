@@ -27,7 +27,7 @@ from jaxtyping import Float
 
 from unmask.joints.registry import INDEPENDENT, PUBLISHED_STEPS, named
 from unmask.results import Result
-from unmask.runs.files import write_atomically, write_json, write_table
+from unmask.runs.files import as_json, write_atomically, write_json, write_table, writing
 from unmask.runs.fingerprint import provenance
 from unmask.signature import checked
 from unmask.variants.measured import resampled
@@ -316,7 +316,11 @@ class Evaluation(Result):
 
     @checked
     def save(self, folder: Path) -> None:
-        """Write results.parquet, table.md, table.json and the figures; nothing where no pair was measured."""
+        """Write failures.jsonl, if a pair failed; and, if one was measured, results.parquet, table.md, table.json and figures."""
+        with writing(failures := folder / "failures.jsonl"):
+            failures.unlink(missing_ok=True)
+        if self.failed:
+            write_atomically(failures, "".join(as_json(pair, indent=None) + "\n" for pair in self.failed))
         if self.rows.empty:
             return
         write_table(folder / "results.parquet", self.rows)

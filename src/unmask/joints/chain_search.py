@@ -39,7 +39,6 @@ LEAST_ORDERS = 8
 MOST_ORDERS = 128
 MOST_BYTES = 2**31  # Bytes of the distributions that are kept
 Accept = Callable[[int, tuple[int, ...]], bool]  # Whether a filling (the number of its variant, its tokens) is wanted
-Also = Callable[[State], Sequence[State]]  # Other fillings that belong to one: other spellings of its word, for example
 
 
 @dataclass(frozen=True)
@@ -111,7 +110,6 @@ def search_fillings(
     mass: float | None = None,
     wanted: Sequence[State] = (),
     accept: Accept | None = None,
-    also: Also | None = None,
     seed: int = 0,
     rounding: Rounding | None = None,
     progress: Progress | None = None,
@@ -119,11 +117,10 @@ def search_fillings(
     """Fillings of the variants, until the `top` best are certain, or with `mass` until this much mass is found, within `passes`.
 
     `wanted` fillings are scored whatever they cost. Only fillings that `accept` agrees to are found or count in the bound.
-    At the end, those that `also` names for the `top` best and for the wanted ones are scored too, beyond `passes`.
     `seed`: of the sampled orders beyond EXACT_SITES, of which there are as many as let `top` fillings be scored.
     """
     states = Exploration(conditionals, variants, 2 * top, rounding)
-    run = _Run(states, top, passes, accept, also, progress)
+    run = _Run(states, top, passes, accept, progress)
     sites = max(variant.sites for variant in variants)
     if sites > EXACT_SITES and top * (2**sites - 1) > passes:
         return run.by_sampled_orders(wanted, torch.Generator().manual_seed(seed))
@@ -138,7 +135,6 @@ class _Run:
     top: int
     budget: int
     accept: Accept | None
-    also: Also | None
     progress: Progress | None
     log_probs: dict[int, float] = field(default_factory=dict)
     verdicts: dict[int, bool] = field(default_factory=dict)
@@ -166,10 +162,6 @@ class _Run:
                 if states.variants[variant].sites >= BEAMS_FROM:
                     self._beams(variant, min(BEAM, self._width(variant)))
             stopped, bound = self._rounds(mass)
-            if self.also:
-                best = sorted(self.log_probs, key=lambda x: -self.log_probs[x])[: self.top]
-                shown = dict.fromkeys([*(states.states[x] for x in best), *wanted])
-                self._complete([other for filling in shown for other in self.also(filling)])
         except Enough:
             self._settle()
             stopped, bound = "asked", self._bound()

@@ -30,7 +30,6 @@ from unmask.tables.unary import Tables
 if TYPE_CHECKING:
     import pandas
 
-
 MOST_DRAWS, LARGEST_SEED = 10**9, 2**63 - 1
 SHOWN = 10  # Fillings in a notebook
 

@@ -7,7 +7,7 @@ Models (`model`), masked samplers (`dynamics`), dependence and unmasking (`sched
 >>> lab.parallel(lab.SpinModel(sites=3, coupling=0.3)).to_frame()["k"].tolist()
 [1, 2, 3]
 
-`lab.all(out="lab-report")` computes them all, with figures and a report.
+`lab.all(out="lab-report")` computes them all, with figures.
 """
 
 from unmask.lab.studies import STUDIES, SpinModel, decoding, dependence, dictionary, masking, parallel, schedule, stutter

@@ -196,17 +196,17 @@ def greedy_law(model: LabModel, steps: int, order: Order) -> Vector:
     for keep in even_sizes(space.sites, steps):
         reached: dict[Text, float] = {}
         for text, chance in partial.items():
-            for kept, probability in _kept(Seen.of(model, text), keep, order).items():
-                key = _filled(text, kept)
+            for values, probability in _surest(Seen.of(model, text), keep, order).items():
+                key = _filled(text, values)
                 reached[key] = reached.get(key, 0.0) + chance * probability
         partial = reached
     return _law(model, partial)
 
 
-def _filled(text: Text, kept: Iterable[tuple[int, int]]) -> Text:
+def _filled(text: Text, values: Iterable[tuple[int, int]]) -> Text:
     """The text with these (site, value)."""
-    values = dict(kept)
-    return tuple(values.get(site, value) for site, value in enumerate(text))
+    at = dict(values)
+    return tuple(at.get(site, value) for site, value in enumerate(text))
 
 
 def _law(model: LabModel, whole: Mapping[Text, float]) -> Vector:
@@ -217,7 +217,7 @@ def _law(model: LabModel, whole: Mapping[Text, float]) -> Vector:
     return law.ravel()
 
 
-def _kept(seen: Seen, keep: int, order: Order) -> dict[tuple[tuple[int, int], ...], float]:
+def _surest(seen: Seen, keep: int, order: Order) -> dict[tuple[tuple[int, int], ...], float]:
     """Probability of each way to keep `keep` of the hidden sites, as ((site, value), ...)."""
     hidden, marginals = seen.hidden, [seen.marginal(i) for i in range(len(seen.hidden))]
     drawn = np.indices([len(m) for m in marginals]).reshape(len(hidden), -1)

@@ -13,9 +13,9 @@
                  site at a time, sum_k (1/k) E_{|K|=k} [masked cross-entropy] = H(p)
     decoding     what a decoder that chooses positions before tokens loses, pass by pass, and what bounds it
 
-The result of a study is words, tables, numbers and a figure. On disk it is NAME.png and NAME.json, and one Markdown report is on
-all. A folder is the lab's if it holds `lab.json`; the lab does not write into a folder with anything else in it. What computes is
-imported when a study runs, so that reading the signatures is quick.
+The result of a study is words, a table, numbers and a figure; on disk, NAME.png and NAME.json. A folder is the lab's if it holds
+`lab.json`; the lab does not write into a folder with anything else in it. What computes is imported when a study runs, so that
+reading the signatures is quick.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from annotated_types import Interval
 from unmask.errors import InputError
 from unmask.formats import at_most
 from unmask.results import Result
-from unmask.runs.files import atomic_path, plain, reading, write_atomically, write_json
+from unmask.runs.files import atomic_path, plain, reading, write_json
 from unmask.runs.folder import output_folder
 from unmask.runs.progress import Progress
 from unmask.signature import Function, Written, checked, settings
@@ -62,21 +62,10 @@ Points = list[dict[str, Any]]
 SERIES = BLUE, ORANGE, GREEN, RED, PURPLE, GREY = "#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7", "#6b6b6b"
 NEEDED = "samples needed, worst direction\n(maximum likelihood = 1)"
 
-INTRODUCTION = """# The theory of generative masked language models, computed
-
-Li et al. (2024), *Promises and Pitfalls of Generative Masked Language Modeling*, state a theory in words. This report computes
-every statement exactly, on models small enough to list all their texts: a text is N sites with a few values each, and joined
-sites like to agree. How strongly is the *coupling*; *fields* make a site prefer one value; a *mask* hides k of the N sites.
-
-- *gap*, *mixing time*: how fast the Gibbs sampler that redraws the masked sites forgets its start; a small gap is a long time.
-- *samples needed*: how many times the samples of maximum likelihood the masked loss needs for the same precision.
-- *total correlation* (TC): how much the masked sites depend on each other given the visible ones, in nats. Zero means that they
-  can be drawn in parallel.
-"""
 OPTIONS = {
     "model": "Spins on a graph.",
     "fits": "Fits to samples in `masking`, for each k and each loss.",
-    "out": "Folder for figures, numbers and report: new, empty, or an earlier lab's [default: lab-report, in Python none].",
+    "out": "Folder for figures and numbers: new, empty, or an earlier lab's [default: lab-report, in Python none].",
     "progress": "Called with the parts done, their number, and what they are.",
 }
 """The help of every option of a study, whichever have it."""
@@ -170,14 +159,6 @@ class Table:
 
         return pandas.DataFrame([list(row) for row in self.rows], columns=list(self.columns))
 
-    def markdown(self) -> str:
-        """The table in Markdown, numbers to the right."""
-        numeric = [all(isinstance(row[c], (int, float)) for row in self.rows) for c in range(len(self.columns))]
-        rule = "|" + "|".join(" ---: " if n else " --- " for n in numeric) + "|"
-        head, *body = (" | ".join(cell.replace("|", "\\|") for cell in row) for row in (self.columns, *self.cells()))
-        lines = [f"**{self.title}**\n", f"| {head} |", rule, *(f"| {row} |" for row in body)]
-        return "\n".join(lines) + ("\n\n" + self.note if self.note else "") + "\n"
-
 
 @dataclass(frozen=True)
 class Study(Result):
@@ -192,8 +173,9 @@ class Study(Result):
     numbers: dict[str, Any]
 
     def to_dict(self) -> dict[str, Any]:
-        """The object that `--json` prints and NAME.json holds: options, and every number behind tables and figure."""
-        return dict(plain({"study": self.name, "title": self.title, **self.numbers}))
+        """The object that `--json` prints and NAME.json holds: words, options, and every number behind table and figure."""
+        words = {"study": self.name, "title": self.title, "claim": self.claim, "findings": self.findings}
+        return dict(plain({**words, **self.numbers}))
 
     def to_frame(self) -> pandas.DataFrame:
         """The table."""
@@ -202,7 +184,7 @@ class Study(Result):
     @property
     def headline(self) -> str:
         """The title and the findings."""
-        return f"{self.title}. {without_markdown(' '.join(self.findings))}"
+        return f"{self.title}. {' '.join(self.findings)}"
 
     def save(self, folder: Path | None) -> Study:
         """Write figure and numbers into the folder, if there is one; returns the study."""
@@ -220,10 +202,9 @@ class Study(Result):
 
 @dataclass(frozen=True)
 class Report(Result):
-    """All studies, and the command that makes them."""
+    """All studies."""
 
     studies: Sequence[Study]
-    command: str
 
     def to_dict(self) -> dict[str, Any]:
         """The numbers of each study by its name."""
@@ -231,25 +212,8 @@ class Report(Result):
 
     def to_frame(self) -> pandas.DataFrame:
         """One row per finding."""
-        rows = [(study.name, without_markdown(finding)) for study in self.studies for finding in study.findings]
+        rows = [(study.name, finding) for study in self.studies for finding in study.findings]
         return Table("", ("study", "finding"), rows).to_frame()
-
-    def save(self, folder: Path | None) -> Report:
-        """Write report.md into the folder where the studies are saved, if there is one; returns the report."""
-        if folder is not None:
-            write_atomically(folder / "report.md", self.markdown())
-        return self
-
-    def markdown(self) -> str:
-        """The report, with links to the figures beside it."""
-        contents = "\n".join(f"{number}. [{s.title}](#{s.name})" for number, s in enumerate(self.studies, 1))
-        made = f"Made by `{self.command}`; each figure's numbers are in the JSON file beside it.\n"
-        parts = [INTRODUCTION, made, contents + "\n"]
-        for s in self.studies:
-            findings = "\n".join(f"- {finding}" for finding in s.findings)
-            parts.append(f'<a id="{s.name}"></a>\n\n## {s.title}\n\n{s.claim}\n\n{findings}\n')
-            parts += [f"![{s.title}]({s.name}.png)\n", s.table.markdown()]
-        return "\n".join(parts) + "\n"
 
 
 def study(function: Function) -> Function:
@@ -261,7 +225,8 @@ def study(function: Function) -> Function:
     @wraps(function)
     def saved(*arguments: Any, **options: Any) -> Any:
         folder = lab_folder(signature.bind(*arguments, **options).arguments.get("out"))
-        return function(*arguments, **options).save(folder)
+        result = function(*arguments, **options)
+        return result.save(folder) if isinstance(result, Study) else result
 
     return cast(Function, checked(saved))
 
@@ -290,11 +255,6 @@ def counted(progress: Progress | None, items: Sequence[Item], what: str) -> Iter
 def without_rounding(value: float, below: float = 1e-12) -> float:
     """`value`, or 0 if its size is below `below`: rounding errors are not shown."""
     return 0.0 if abs(value) < below else value
-
-
-def without_markdown(finding: str) -> str:
-    """A finding without its stars."""
-    return finding.replace("*", "")
 
 
 def show(cell: object) -> str:
@@ -367,10 +327,10 @@ def dictionary(model: SpinModel = CURIE_WEISS, *, out: Out = None, progress: Wat
         "Theorem 1: training efficiency is mixing",
         "Li et al. (2024): “Sample efficiency of MLM losses can be characterized via mixing time of Gibbs-like sampler.”",
         [
-            f"**The bound holds**: the worst direction needs from {min(shares):.0%} to {max(shares):.0%} of what 1/gap allows.",
-            "**The reason is an identity**: the information in the masked loss along a direction v *is* the Dirichlet form of "
+            f"The bound holds: the worst direction needs from {min(shares):.0%} to {max(shares):.0%} of what 1/gap allows.",
+            "The reason is an identity: the information in the masked loss along a direction v is the Dirichlet form of "
             f"the score v·s under the matching Gibbs sampler (difference {max(row['identity_error'] for row in rows):.0e}).",
-            "**Masks that look at the text** fit in if the conditional knows about the choice, p(x_K | x_-K, K) ∝ p(x) p(K | x): "
+            "Masks that look at the text fit in if the conditional knows about the choice, p(x_K | x_-K, K) ∝ p(x) p(K | x): "
             f"the chain then keeps p exactly (off by {change:.0e}). With the plain p(x_K | x_-K) it settles on another law, "
             f"{naive_tv:.3f} away in total variation.",
         ],
@@ -473,17 +433,17 @@ def masking(model: SpinModel = TILT, *, fits: Fits = 300, out: Out = None, progr
         "Theorem 2: masking more is better, under two assumptions",
         "Li et al. (2024): “Masking more is (statistically) better.”",
         [
-            "**As stated, it is true**: with one mask per sample and the joint probability of the masked block, the total "
+            "As stated, it is true: with one mask per sample and the joint probability of the masked block, the total "
             f"variance falls from {block[0]:.0f} (k=1) to {block[-1]:.0f} (k={largest}, maximum likelihood), in every direction "
             "of parameter space (no eigenvalue of Γ_k - Γ_k+1 is negative, to rounding).",
-            "**It needs the joint of the block.** A transformer head scores each masked token alone. Then the variance is least "
+            "It needs the joint of the block. A transformer head scores each masked token alone. Then the variance is least "
             f"at k={best} ({factorised[best - 1]:.0f}){between}, and {show(factorised[-1])} with everything masked, "
             "where only single-site marginals are left.",
-            "**It needs one mask per sample.** If every sample is seen under *all* its masks, averaging is never worse than one "
+            "It needs one mask per sample. If every sample is seen under all its masks, averaging is never worse than one "
             "mask, but the order in k is lost: along the slowest direction of single-site Gibbs, the variance grows by up to "
             f"{growth:.1f} times from one k to the next ({SLOW.describe()}). It is ⟨s,L²s⟩/⟨s,Ls⟩² with L = I - P_k: least "
             "exactly when the score s is an eigenfunction of the sampler.",
-            f"**Fits check the closed forms**: of {len(distances)} means over {fits} fits to {SAMPLES:,} samples, "
+            f"Fits check the closed forms: of {len(distances)} means over {fits} fits to {SAMPLES:,} samples, "
             f"{sum(z < 2 for z in distances)} are within two standard errors, the farthest is {max(distances):.1f} away.",
         ],
         Table(
@@ -561,14 +521,14 @@ def dependence(model: SpinModel = WEAK, *, out: Out = None, progress: Watch = No
     columns = ("k", "pair_information", "gap", "mixing_time", "worst_cost")
     first, last = (next(p for p in points if (p["coupling"], p["k"]) == (end, 1)) for end in (shown[0], shown[-1]))
     findings = [
-        f"**Slow generation**: with masks of 1 site, going from coupling {first['coupling']:g} to {last['coupling']:g} takes "
+        f"Slow generation: with masks of 1 site, going from coupling {first['coupling']:g} to {last['coupling']:g} takes "
         f"the mixing time from {first['mixing_time']:,.0f} to {last['mixing_time']:,.0f} steps.",
-        "**Slow training**: the samples that the masked loss needs, relative to maximum likelihood, go from "
+        "Slow training: the samples that the masked loss needs, relative to maximum likelihood, go from "
         f"{first['worst_cost']:,.1f} to {last['worst_cost']:,.0f} times, by the dictionary of theorem 1.",
     ]
     strongest = laws[shown[-1]]
     if min(strongest[0], strongest[-1]) > strongest.min():
-        findings.append("**Why**: the law splits into two modes, and a step that changes few sites cannot cross between them.")
+        findings.append("Why: the law splits into two modes, and a step that changes few sites cannot cross between them.")
     return Study(
         "dependence",
         "Theorem 3: strong dependence is slow",
@@ -647,12 +607,12 @@ def parallel(model: SpinModel = FIVE_SITES, *, out: Out = None, progress: Watch 
         "Li et al. (2024): “A step of Gibbs can't be implemented by parallel decoding Transformers (e.g. a forward pass of "
         "BERT).”",
         [
-            "**Here the sites are independent**, and the parallel step keeps p at every k."
+            "Here the sites are independent, and the parallel step keeps p at every k."
             if largest["tv"] < 1e-12
-            else "**One blank at a time is exact; several at once are not.** The parallel step's stationary law is "
+            else "One blank at a time is exact; several at once are not. The parallel step's stationary law is "
             f"{near} p at k={first['k']} and {far} it at k={largest['k']} in total variation. The Gibbs step, which draws the "
             f"block jointly, keeps p at every k (off by at most {at_most(max(exact))}).",
-            "**The error is the dependence inside the block**: it grows with the conditional total correlation of what is "
+            "The error is the dependence inside the block: it grows with the conditional total correlation of what is "
             "masked. Sites that should agree are drawn apart, so the parallel law spreads over mixtures that p hardly allows.",
         ],
         Table(
@@ -728,12 +688,12 @@ def stutter(*, out: Out = None, progress: Watch = None) -> Study:
         "Li et al. (2024): “Simple toy model to explain ‘stutter’ (common failure mode we observe): The dog was walking walking "
         "along the road.”",
         [
-            "**One parallel draw stutters.** If “s w” and “w t” have probability 0.5 each, the product of the marginals puts "
+            "One parallel draw stutters. If “s w” and “w t” have probability 0.5 each, the product of the marginals puts "
             f"{doubled:.3g} on “w w” and {impossible:.3g} on impossible pairs in all. It loses the total correlation, "
             f"{correlation:.4f} nats (ln 2 = {math.log(2):.4f}).",
-            f"**More slots do not help**: with one word to place in {last['slots']} slots, {last['repeated']:.0%} of parallel "
+            f"More slots do not help: with one word to place in {last['slots']} slots, {last['repeated']:.0%} of parallel "
             f"draws repeat it and {last['missing']:.0%} forget it.",
-            f"**Refinement one blank at a time repairs the stutter**: {halved} steps halve it. But it hardly ever moves the word "
+            f"Refinement one blank at a time repairs the stutter: {halved} steps halve it. But it hardly ever moves the word "
             f"to another slot: its mixing time is {long_run[0]['mixing_time']:,.0f} steps. Drawing pairs jointly does both.",
         ],
         Table(
@@ -814,17 +774,17 @@ def schedule(model: SpinModel = PATH, *, out: Out = None, progress: Watch = None
         "Li et al. (2024): “Iteratively refine current guess, s.t. one forward pass updates multiple positions simultaneously. "
         "If # of steps is small, latency is low.”",
         [
-            "**The cost of a schedule is the dependence inside its groups.** KL(p‖sampler) computed from the sampler's law and "
+            "The cost of a schedule is the dependence inside its groups. KL(p‖sampler) computed from the sampler's law and "
             f"as a sum of conditional total correlations agree to {max(row['identity_error'] for row in rows):.0e}.",
-            "**How sites are grouped matters more than how many steps there are.** With 2 steps, neighbours together cost "
+            "How sites are grouped matters more than how many steps there are. With 2 steps, neighbours together cost "
             f"{two['neighbours together']:.3f} nats and the best grouping {two['best possible']:.3f} "
             f"({best_groups}); neighbours together get there in {as_good} steps. The rule: draw together what "
             "depends least on each other.",
-            "**Keeping the surest *tokens* does not sample p**: an order that looks at the values drawn, as confidence-based "
+            "Keeping the surest tokens does not sample p: an order that looks at the values drawn, as confidence-based "
             f"decoders do, is {near:.2f} nats from p in one step and {far:.2f} in {sites}, and the entropy of its samples goes "
             f"from {wide:.2f} to {narrow:.2f} nats (p has {entropy:.2f}). That is a search for a likely text. Choosing the "
-            "surest *site* before drawing keeps p exactly at one site per step.",
-            f"**The average over all masks is the entropy**: Σ_k (1/k) E[masked cross-entropy] = {average:.6f} nats, H(p) = "
+            "surest site before drawing keeps p exactly at one site per step.",
+            f"The average over all masks is the entropy: Σ_k (1/k) E[masked cross-entropy] = {average:.6f} nats, H(p) = "
             f"{entropy:.6f} nats.",
         ],
         Table(
@@ -919,13 +879,13 @@ def decoding(model: SpinModel = TILTED_PATH, *, out: Out = None, progress: Watch
         "Decoders with a law: passes against nats",
         "A decoder that chooses positions before it draws their tokens has a law; the loss is the dependence that it ignores.",
         [
-            "**The loss of a rule is the dependence that it ignores**: KL(p || law) and the expected sum of total correlations "
+            "The loss of a rule is the dependence that it ignores: KL(p || law) and the expected sum of total correlations "
             f"differ by {difference:.0e} at most, for sets that depend on the tokens revealed.",
-            f"**The bound by entropies is loose**: {median(ratios):,.1f} times the loss at the median. It counts what is "
+            f"The bound by entropies is loose: {median(ratios):,.1f} times the loss at the median. It counts what is "
             "uncertain, not what is dependent, so it spends passes on sites that are free."
             if ratios
-            else "**Here the sites are independent**: nothing is lost at any number of passes, and the bound does not see it.",
-            f"**Pairs do not tell all.** Three bits of even parity are pairwise independent (I = {information:g}), and one pass "
+            else "Here the sites are independent: nothing is lost at any number of passes, and the bound does not see it.",
+            f"Pairs do not tell all. Three bits of even parity are pairwise independent (I = {information:g}), and one pass "
             f"loses {lost:.4f} nats (ln 2 = {math.log(2):.4f}). Three bits that agree are independent in pairs given the third, "
             f"with a total correlation of {equal.total_correlation(range(3)):.4f} nats (2 ln 2).",
         ],
@@ -963,7 +923,6 @@ STUDIES: dict[str, Callable[..., Study]] = {
 
 @study
 def all_studies(*, fits: Fits = 300, out: Out = None, progress: Watch = None) -> Report:
-    """Every study with its defaults, and a report over them."""
+    """Every study with its defaults."""
     own = {"masking": {"fits": fits}}
-    studies = [function(out=out, progress=progress, **own.get(name, {})) for name, function in STUDIES.items()]
-    return Report(studies, "unmask lab all" + (f" --fits {fits}" if fits != 300 else ""))
+    return Report([function(out=out, progress=progress, **own.get(name, {})) for name, function in STUDIES.items()])

@@ -58,10 +58,8 @@ def _tensor_digest(tensor: Any) -> bytes:
         import torch
 
         flat = tensor.detach().cpu().contiguous().flatten()
-        numbers: Any = (flat.view(torch.uint8) if flat.numel() else flat.to(torch.uint8)).numpy()
-    else:
-        numbers = np.ascontiguousarray(tensor).reshape(-1).view(np.uint8)
-    digest.update(numbers)
+        tensor = (flat.view(torch.uint8) if flat.numel() else flat.to(torch.uint8)).numpy()
+    digest.update(np.ascontiguousarray(tensor).reshape(-1).view(np.uint8).data)
     return digest.digest()
 
 

@@ -4,20 +4,14 @@
     .lock            held while a run writes; it dies with its process
     parts/           Parquet files that appear as the run goes: their rows are what is done
 
-The folder is looked at before anything is written: one that holds something else, or a run with other settings, is refused
-and left as it was.
-
     with RunFolder(out, "evaluate", settings) as folder:
         done = folder.rows(columns)          # an Arrow table of what earlier runs stored, empty at first
         folder.store(rows, columns)          # the next part; when this returns, the rows are on the disk
-        write_json(folder.path / "table.json", {...})       # all further files by the writers of `runs.files`
 
-Settings are plain values. They must be those of the stored run, with two exceptions: a setting that HASHED names may be written
-differently as long as its hash, which is a setting too, is the same, and a number in `may_grow` may be larger than before. While
-settings.json is the only file, new settings take its place.
-
-A part's name is its series and a number: `part-000003`, `group-0002-00000150`. `read_settings` and `read_parts` are for readers,
-during a run or after it.
+A folder that holds something else, or a run with other settings, is refused and left as it was. Settings must be those of the
+stored run, with two exceptions: a setting that HASHED names may be written differently as long as its hash, which is a setting
+too, is the same, and a number in `may_grow` may be larger than before. While settings.json is the only file, new settings take
+its place. A part's name is its series and a number: `part-000003`, `group-0002-00000150`.
 """
 
 from __future__ import annotations
@@ -79,9 +73,8 @@ class RunFolder:
             if settings != stored:
                 files.write_json(self.path / "settings.json", settings)
             with files.writing(self.path):
-                for folder in (self.path, self.path / "parts"):
-                    for left_by_a_kill in folder.glob(files.TEMPORARY):
-                        left_by_a_kill.unlink(missing_ok=True)
+                for left_by_a_kill in (*self.path.glob(files.TEMPORARY), *self.path.glob(f"parts/{files.TEMPORARY}")):
+                    left_by_a_kill.unlink(missing_ok=True)
         except BaseException as error:
             self.__exit__(type(error), error, None)
             raise
@@ -110,11 +103,6 @@ class RunFolder:
     def rows(self, columns: pyarrow.Schema, series: str | None = None) -> pyarrow.Table:
         """The rows of all parts of one series, or of all."""
         return read_rows(self.parts(series), columns, self.remedy)
-
-    def drop(self, part: Path) -> None:
-        """Delete a part; its rows will be computed again."""
-        with files.writing(part):
-            part.unlink(missing_ok=True)
 
     def _look(self) -> dict[str, Any] | None:
         """The stored settings if that run may continue; None if there is no run and one may begin. Writes nothing."""

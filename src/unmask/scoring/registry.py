@@ -283,11 +283,6 @@ def sharing(scores: Iterable[Score]) -> list[list[Score]]:
     return list(groups.values())
 
 
-def passes_of(sites: int, scores: Iterable[Score]) -> int:
-    """About how many passes these scores take for a text, in whatever order they are named."""
-    return sum(score.cost(sites) for score in scores)
-
-
 def columns_of(scores: Iterable[Score]) -> list[str]:
     """The columns of these scores."""
     return [column for score in scores for column in score.columns]

@@ -51,7 +51,7 @@ from unmask.runs.files import as_json, atomic_path, write_json
 from unmask.runs.folder import RunFolder, on_a_thread, read_parts, read_rows
 from unmask.runs.progress import Progress
 from unmask.scoring.batch import TEXTS, TextScores, begin
-from unmask.scoring.registry import Score, about, columns_of, passes_of
+from unmask.scoring.registry import Score, about, columns_of
 from unmask.scoring.texts import Encoded, Item, Prepared, SentencePair, encode_each, spaced_words, word_of_site
 
 if TYPE_CHECKING:
@@ -122,7 +122,7 @@ def prepared(model: MaskedLM, numbered: Sequence[tuple[int, Item]]) -> list[Prep
 def chunks(model: MaskedLM, items: Iterable[tuple[int, Item]], scores: Sequence[Score], device: str) -> Iterator[list[Prepared]]:
     """Texts as tokens, in chunks of as much work as suits the device."""
     most_texts, most_passes = CHUNK_TEXTS[device], CHUNK_PASSES[device]
-    passes_by_sites = cache(lambda sites: passes_of(sites, scores))
+    passes_by_sites = cache(lambda sites: sum(score.cost(sites) for score in scores))
     waiting, size = iter(items), FEWEST_READ
     chunk: list[Prepared] = []
     passes = 0
@@ -142,20 +142,22 @@ def scored(
     model: MaskedLM,
     work: Iterable[list[Prepared]],
     shape: RowShape,
-    progress: Callable[[int], Progress | None] = lambda _: None,
+    done: int = 0,
+    total: int = 0,
+    progress: Progress | None = None,
     ahead: bool = False,
 ) -> Iterator[tuple[list[Prepared], TextScores]]:
-    """The chunks with their numbers; `progress(n)` reports texts after the n that went before.
+    """The chunks with their numbers; `progress` counts their texts after the `done` that went before, of `total`.
 
     ahead   ask for the passes of a chunk before the numbers of the one before are read: a GPU is busy with them while the
             caller uses those numbers, and while the next chunk is read
     """
     begun: deque[tuple[list[Prepared], Callable[[], TextScores]]] = deque()
-    done = 0
     for chunk in work:
         texts = [text.encoded for text in chunk if text.encoded is not None]
         look_at_first(model, (text.ids for text in texts))
-        begun.append((chunk, begin(model, texts, shape.scores, shape.windows, progress(done), shape.kind != "texts")))
+        report = None if progress is None else partial(_report, progress, done, total)
+        begun.append((chunk, begin(model, texts, shape.scores, shape.windows, report, shape.kind != "texts")))
         done += len(chunk)
         if len(begun) > ahead:
             before, read = begun.popleft()
@@ -170,7 +172,7 @@ def stream(
     work = chunks(model, enumerate(items, 1), shape.scores, model.device.type)
     done = 0
     ahead = model.device.type == "cuda" and not isinstance(items, Iterator)
-    for chunk, numbers in scored(model, work, shape, _among(progress, 0, total), ahead):
+    for chunk, numbers in scored(model, work, shape, 0, total, progress, ahead):
         yield shape.rows(model.words, chunk, numbers)
         done += len(chunk)
         if progress:
@@ -210,7 +212,7 @@ def run_in_folder(
 
     with on_a_thread() as call:
         if workers is None:
-            for chunk, numbers in scored(model, work, shape, _among(progress, already, total), device == "cuda"):
+            for chunk, numbers in scored(model, work, shape, already, total, progress, device == "cuda"):
                 call(folder.store, shape.table(model.words, chunk, numbers), columns, f"part-{chunk[0].number:09d}")
         else:
             for place, table in each(partial(_table, shape), texts(), workers, load):
@@ -227,16 +229,9 @@ def _table(shape: RowShape, model: MaskedLM, texts: list[tuple[int, Item]]) -> p
     return shape.table(model.words, chunk, numbers)
 
 
-def _among(progress: Progress | None, before: int, all_texts: int) -> Callable[[int], Progress | None]:
-    """Counts the texts of a chunk among all texts; other counts are passed on."""
-    if progress is None:
-        return lambda _: None
-
-    def report(done_before: int, done: int, total: int, what: str = TEXTS) -> None:
-        counts = (before + done_before + done, all_texts) if what == TEXTS else (done, total)
-        progress(*counts, what)
-
-    return partial(partial, report)
+def _report(progress: Progress, before: int, all_texts: int, done: int, total: int, what: str = TEXTS) -> None:
+    """Count the texts of a chunk among all texts; other counts are passed on."""
+    progress(*((before + done, all_texts) if what == TEXTS else (done, total)), what)
 
 
 def count_and_hash(items: Iterable[Item]) -> tuple[int, str]:
@@ -406,24 +401,17 @@ def write_rows(path: Path, tables: Iterable[pyarrow.Table], columns: pyarrow.Sch
             return
         with open(temporary, "w", encoding="utf-8", newline="") as file:
             write = LineWriter(file, format)
-            write.begin(columns.names)
             for table in tables:
                 for row in table.to_pylist():
                     write(row)
 
 
 class LineWriter:
-    """Writes rows as lines of JSON, or of CSV under a heading, to a stream."""
+    """Writes rows as lines of JSON, or of CSV under a heading from the first row, to a stream."""
 
     def __init__(self, stream: Any, format: str) -> None:
         self._stream, self._format = stream, format
         self._csv: csv.DictWriter[str] | None = None
-
-    def begin(self, names: Iterable[str]) -> None:
-        """Write the heading; by default it is that of the first row."""
-        if self._format == "csv":
-            self._csv = csv.DictWriter(self._stream, list(names), lineterminator="\n")
-            self._csv.writeheader()
 
     def __call__(self, row: Mapping[str, Any]) -> None:
         """Write one more row."""
@@ -431,8 +419,8 @@ class LineWriter:
             self._stream.write(as_json(row, indent=None) + "\n")
             return
         if self._csv is None:
-            self.begin(row)
-        assert self._csv is not None
+            self._csv = csv.DictWriter(self._stream, list(row), lineterminator="\n")
+            self._csv.writeheader()
         self._csv.writerow(row)
 
 

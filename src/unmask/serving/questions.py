@@ -13,6 +13,7 @@ import threading
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from dataclasses import is_dataclass
 from json import dumps
 from math import comb, prod
 from typing import Any
@@ -34,7 +35,6 @@ from unmask.joints.registry import CONSTRUCTIONS, DEFAULT, INDEPENDENT, SEARCHED
 from unmask.models.masked_lm import MaskedLM
 from unmask.models.text.blanks import read_blanks
 from unmask.runs.progress import Progress
-from unmask.sampling.registry import entry_of
 from unmask.sampling.settings import SampleSettings
 from unmask.scoring.registry import SCORES
 from unmask.scoring.texts import spaced_words
@@ -366,10 +366,6 @@ def _completions(filling: Filling) -> list[Answer]:
     return [{**one.to_dict(), "spans": one.spans} for one in filling.completions]
 
 
-class Code(str):
-    """Python that is written as it is."""
-
-
 class Copies:
     """Copies of questions about the model that was given by `name` (None: the bundled one), loaded with `loaded` options."""
 
@@ -379,20 +375,16 @@ class Copies:
     def of(self, verb: str, values: Values) -> dict[str, str]:
         """The question with these values, as {python, command}."""
         values = {name: value for name, value in values.items() if value is not None and name not in OF_THE_PAGE}
-        python, shown, before = dict(values), ".to_frame()", ""
+        python, shown, before = dict(values), ".last" if verb == "sample" else ".to_frame()", ""
         if verb == "mutants" and values["changes"] == 1:
             python["positions"] = values["positions"] = "all"
         elif verb == "score":
             python["rows"] = "nested"
-        elif verb == "sample":
-            shown, own = ".last", {name: python.pop(name) for name in ("temperature",) if name in python}
-            python["kernel"] = Code(_call(entry_of(values["kernel"]).__name__, (), own)) if own else values["kernel"]
-            if text := python.pop("init", None):
-                python["start"] = Code(_call("Start", (), {"init": [text]}))
-                values["init"], before = "-", f"printf '%s\\n' {shlex.quote(text)} | "
-        first, named = _parts(verb, python)
-        model = Code(_call("load", (self.name,) if self.name else (), self.loaded)) if self.loaded else self.name
-        line = _call(verb, first, named if model is None else {**named, "model": model})
+        elif text := python.get("init"):
+            python["init"], values["init"], before = [text], "-", f"printf '%s\\n' {shlex.quote(text)} | "
+        first, named = _parts(verb, arguments(getattr(unmask, verb), python))
+        model = _call("load", (self.name,) if self.name else (), self.loaded) if self.loaded else self.name and _python(self.name)
+        line = _call(verb, first, named, f"model={model}" if model else "")
         return {"python": f"import unmask\n\nprint({line}{shown}.to_string())", "command": before + self._line(verb, values)}
 
     def _line(self, verb: str, values: Values) -> str:
@@ -413,11 +405,15 @@ def _parts(verb: str, values: Values) -> tuple[list[Any], dict[str, Any]]:
     return [values[name] for name in place], changed
 
 
-def _call(name: str, first: Any, named: Values) -> str:
-    return f"unmask.{name}({', '.join([*map(_python, first), *(f'{key}={_python(value)}' for key, value in named.items())])})"
+def _call(name: str, first: Any, named: Values, last: str = "") -> str:
+    parts = [*map(_python, first), *(f"{key}={_python(value)}" for key, value in named.items()), *([last] if last else [])]
+    return f"unmask.{name}({', '.join(parts)})"
 
 
 def _python(value: Any) -> str:
-    if isinstance(value, list):
+    if is_dataclass(kind := type(value)):
+        usual: Any = kind()
+        return _call(kind.__name__, (), {name: own for name, own in vars(value).items() if own != getattr(usual, name)})
+    if isinstance(value, list | tuple):
         return f"[{', '.join(map(_python, value))}]"
-    return dumps(value, ensure_ascii=False) if isinstance(value, str) and not isinstance(value, Code) else str(value)
+    return dumps(value, ensure_ascii=False) if isinstance(value, str) else str(value)

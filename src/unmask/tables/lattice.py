@@ -31,12 +31,12 @@ from __future__ import annotations
 
 from array import array
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from itertools import chain as chained
 from itertools import islice
-from math import exp, fsum, log
+from math import exp, log
 from typing import Any
 
 import numpy as np
@@ -202,13 +202,6 @@ class Rounding:
 
     def _error(self, log_prob: float, factors: int) -> float:
         return 0.0 if log_prob == float("-inf") else self.relative * abs(log_prob) + factors * self.factor
-
-
-def log_sum(log_probs: Iterable[float]) -> float:
-    """log of the sum of probabilities."""
-    known = list(log_probs)
-    largest = max(known, default=float("-inf"))
-    return largest if largest == float("-inf") else largest + log(fsum(exp(value - largest) for value in known))
 
 
 HIDDEN = -1

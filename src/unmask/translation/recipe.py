@@ -114,15 +114,11 @@ class TranslateSettings:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, for JSON."""
-        names = ("lengths", "energy", "seed", *(("sweeps",) if self.moves else ()))
         of_kernel = {"kernel": self.kernel.name, **asdict(self.kernel)}
-        start = {"start": self.start.name if self.start else RANDOM} if self.moves else {}
-        return {**of_kernel, **start, **({name: getattr(self, name) for name in names} if self.of_masked_models else {})}
-
-    @property
-    def of_masked_models(self) -> bool:
-        """Whether a masked model translates."""
-        return isinstance(self.kernel, Method)
+        if isinstance(self.kernel, Beam):
+            return of_kernel
+        start = {"start": self.start.name if self.start else RANDOM, "sweeps": self.sweeps} if self.moves else {}
+        return {**of_kernel, **start, "lengths": self.lengths, "energy": self.energy, "seed": self.seed}
 
 
 def settle(

@@ -480,11 +480,10 @@ def shares(settings: TranslateSettings, device: str, sources: Sequence[Source], 
     together, so that passes are the same, too.
     """
     order = sorted(range(len(sources)), key=lambda place: len(sources[place]))
-    if settings.of_masked_models:
-        size = max(1, min(SOURCES[device], -(-len(order) // (SHARES * workers)))) if workers else SHARES * SOURCES[device]
-    else:
-        assert isinstance(settings.kernel, Beam)
+    if isinstance(settings.kernel, Beam):
         size = rows_at_once(device, settings.kernel.beam)
+    else:
+        size = max(1, min(SOURCES[device], -(-len(order) // (SHARES * workers)))) if workers else SHARES * SOURCES[device]
     return [order[first : first + size] for first in range(0, len(order), size)]
 
 

@@ -228,9 +228,11 @@ def read_variants(
     numeric = [name for name in header if _is_numeric(name, rows)]
     if column is None:
         column = _only_column([name for name in numeric if name != variant], source, header, notes)
-    if variant is None:
-        others = [name for name in header if name != column and name not in numeric]
-        variant = _variant_column(others, source, rows[0], parent, places, notes)
+    texts = [name for name in header if name != column and name not in numeric] if variant is None else [variant]
+    if not texts:
+        raise InputError(f"{source}: every column has numbers: name the column of the variants with --variant")
+    variant = texts[0]
+    notes += [f"variants from {variant!r}"] if len(texts) > 1 else []
     values: dict[tuple[Change, ...], list[float]] = {}
     missing, bad = [], []
     for where, row in rows:
@@ -244,6 +246,7 @@ def read_variants(
             bad.append(f"{where}: {error}")
     if bad and not skip_bad:
         more = f"; {len(bad) - 1:,} more rows cannot be read" if len(bad) > 1 else ""
+        more += f"; {variant!r} was read, and --variant names another column" if len(texts) > 1 else ""
         more += parent.offset_in_words(row[variant] for _, row in rows)
         raise InputError(f"{bad[0]}{more}: correct or remove them, or skip them with --skip-bad")
     for left_out, why in ((missing, f"without a value in {column!r}"), (bad, "not readable")):
@@ -326,25 +329,6 @@ def _only_column(numeric: Sequence[str], source: str, header: Sequence[str], not
         raise InputError(f"{source}: {some} numbers: say which is measured with --column")
     notes.append(f"measured values from {numeric[0]!r}, the only column of numbers")
     return numeric[0]
-
-
-def _variant_column(
-    columns: Sequence[str], source: str, first: Row, parent: Parent, places: Sequence[int] | None, notes: list[str]
-) -> str:
-    """The first column whose first cell can be read as a variant."""
-    why = "every column has numbers"
-    for name in columns:
-        try:
-            read_variant(first[1][name], parent, places)
-        except InputError as error:
-            why = f"the first row of none of {', '.join(columns)} can be read ({error})"
-        else:
-            if len(columns) > 1:
-                notes.append(f"variants from {name!r}")
-            return name
-    if len(columns) == 1:
-        return columns[0]
-    raise InputError(f"{source}: {why}: name the column of the variants with --variant")
 
 
 def _table(measured: Any) -> tuple[str, list[str], list[Row]]:

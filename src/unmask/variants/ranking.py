@@ -16,7 +16,7 @@ class Ranking:
 
     Parameters:
         column: The column of the values [default: the only one of numbers].
-        variant: The column of the variants [default: the first that can be read].
+        variant: The column of the variants [default: the first without numbers].
         better: Which values are better.
         skip_bad: Leave out rows that cannot be read, and count them.
         scores: Scores to compare: all, or some of singles, product, pll, left_to_right, any_order, epistasis,

@@ -1,7 +1,5 @@
 """Word starts and continuations of the three kinds of tokenizers, the ways to spell a word, and alphabets."""
 
-from itertools import product
-
 import pytest
 import torch
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors
@@ -66,19 +64,6 @@ def test_sentence_piece():
     assert tokens(tokenizer, found.continuing) == {"cat", "s", "at", "c", "the", "é"}
     ids = tokenizer.convert_tokens_to_ids(["▁cat", "s"])
     assert found.spelled(ids) == "cats"
-    spelled = {tuple(tokenizer.convert_ids_to_tokens(list(way))) for way in found.splits(ids, 3)}
-    assert spelled == {("▁cat", "s"), ("▁", "cat", "s"), ("▁c", "at", "s")}
-
-
-def test_splits_are_all_sequences_that_spell_the_word(make_word_tokenizer):
-    tokenizer = make_word_tokenizer()
-    found = marks(tokenizer)
-    cats = tokenizer.convert_tokens_to_ids(["cat", "##s"])
-    begin, go_on = (torch.nonzero(mask).flatten().tolist() for mask in (found.beginning(False, True), found.continuing))
-    every = [(b, *rest) for n in (0, 1, 2) for b in begin for rest in product(go_on, repeat=n)]
-    expected = {ids for ids in every if found.spelled(ids) == "cats"}
-    assert set(found.splits(cats, 3)) == expected and len(expected) == 1
-    assert len(found.splits(cats, 4)) == 2
 
 
 def test_a_tokenizer_without_marks_is_refused(tiny):

@@ -264,23 +264,6 @@ class WordMarks:
         except InputError:
             return False
 
-    def splits(self, ids: Sequence[int], most: int) -> list[tuple[int, ...]]:
-        """Every way to spell the word that `ids` spell in at most `most` pieces, `ids` itself included."""
-        spelled = "".join(t if self.space else t.removeprefix(CONTINUED) for t in map(self._token, ids))
-        known = self.words.regular_tokens
-        inner = "" if self.space else CONTINUED
-
-        def ways(place: int, pieces: int) -> list[tuple[int, ...]]:
-            if place == len(spelled):
-                return [()]
-            if pieces == 0:
-                return []
-            mark = inner if place else ""
-            ends = [end for end in range(place + 1, len(spelled) + 1) if mark + spelled[place:end] in known]
-            return [(known[mark + spelled[place:end]], *rest) for end in ends for rest in ways(end, pieces - 1)]
-
-        return ways(0, most)
-
     @cached_property
     def _pieces(self) -> dict[str, Tensor]:
         """For each mark that a piece of a word can have at its front ("" for none), which tokens have it."""

@@ -31,7 +31,7 @@ from torch import Tensor
 from unmask.errors import InputError
 from unmask.models.masked_lm import MaskedLM
 from unmask.results import Result
-from unmask.runs.files import read_arrays, read_table, user_path, write_arrays
+from unmask.runs.files import read_arrays, read_table, user_path, write_arrays, writing
 from unmask.runs.folder import RunFolder, read_parts, read_rows, read_settings
 from unmask.sampling.settings import SampleSettings
 
@@ -234,7 +234,8 @@ class SampleFolder(RunFolder):
         done = 0 if saved is None else int(saved["done"])
         for part in self.parts(_series(group)):
             if int(part.stem.rpartition("-")[2]) > done:
-                self.drop(part)
+                with writing(part):
+                    part.unlink(missing_ok=True)
         return saved
 
     def _check(self, run: GroupRun, saved: Snapshot, goes_on: bool, path: Path) -> None:
