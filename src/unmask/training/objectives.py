@@ -137,7 +137,8 @@ class Task(NamedTuple):
 
     def part(self, first: int, stop: int) -> Task:
         """The task of some rows, with the divisor of all."""
-        return Task(*(value[first:stop] for value in self[:4]), self.total)
+        shown, predicted, answer, weight = (value[first:stop] for value in self[:4])
+        return Task(shown, predicted, answer, weight, self.total)
 
 
 def hide(
