@@ -1,7 +1,5 @@
 """Runs a command line in this process, with streams of its own; or in another one, which a signal stops at a known moment."""
 
-from __future__ import annotations
-
 import io
 import os
 import signal
@@ -48,6 +46,15 @@ def invoke(
             code, error = 1, raised
     printed = [streams[name].buffer.getvalue().decode() for name in ("stdout", "stderr")]
     return Done(code, printed[0], printed[1], error)
+
+
+def refused(words: Sequence[object], input: str | bytes | None = None) -> str:
+    """The line of a command that ends with exit code 2: one on standard error, besides warnings, and nothing printed."""
+    done = invoke([str(word) for word in words], input, env={"COLUMNS": "80"}, catch_exceptions=False)
+    assert done.exit_code == 2 and done.stdout == "", done.output[-1000:]
+    lines = [line for line in done.stderr.splitlines() if not line.startswith("warning: ")]
+    assert len(lines) == 1 and lines[0].startswith("error: ") and len(lines[0]) > len("error: ") + 10, done.stderr
+    return lines[0].removeprefix("error: ")
 
 
 HEARD = {signal.SIGINT: signal.default_int_handler, signal.SIGTERM: signal.SIG_DFL, signal.SIGHUP: signal.SIG_DFL}

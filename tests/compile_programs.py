@@ -4,8 +4,6 @@ The modules are imported under the tests' shape checks. Launches on tensors of t
 functions that no program reached, then what the compiler says of a program that the shape checks decorate.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from importlib import import_module, reload
 from importlib.util import find_spec

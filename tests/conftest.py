@@ -6,8 +6,6 @@ interrupts ignored, in every process that they start too; here they are heard ag
 it does by default, and its start is tried three times: on a busy machine they take minutes to appear.
 """
 
-from __future__ import annotations
-
 import os
 import shutil
 import signal
@@ -75,6 +73,25 @@ def tiny(tiny_folder):
     from unmask.models.masked_lm import MaskedLM
 
     return MaskedLM.load(tiny_folder, device="cpu")
+
+
+@pytest.fixture(scope="session")
+def roberta_folder(tmp_path_factory):
+    """A saved RoBERTa with random weights and a byte-level vocabulary, whose tokens carry the space before them."""
+    import torch
+    from tokenizers.processors import RobertaProcessing
+    from transformers import RobertaConfig, RobertaForMaskedLM
+
+    from small_models import SHAPE, byte_tokenizer
+
+    around = RobertaProcessing(("</s>", 2), ("<s>", 0), trim_offsets=True, add_prefix_space=False)
+    tokenizer = byte_tokenizer(["The old dog sat on a mat.", "A dog ran to the old house."], 320, around)
+    torch.manual_seed(11)
+    size = {"vocab_size": len(tokenizer), "max_position_embeddings": 42, "pad_token_id": 1, "initializer_range": 0.6}
+    folder = tmp_path_factory.mktemp("roberta")
+    RobertaForMaskedLM(RobertaConfig(**size, **SHAPE)).save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    return folder
 
 
 @pytest.fixture(scope="session")

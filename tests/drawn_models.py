@@ -1,17 +1,13 @@
 """Masked language models of a few tokens whose logits are hashed from the text: laws to enumerate, of any shape."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import product
 
 import numpy as np
 import torch
-from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors
-from transformers import BertConfig, BertForMaskedLM, PreTrainedTokenizerFast
 
-from small_models import SPECIAL
+from small_models import SPECIAL, random_bert, tokenizer_of
 from unmask.models.masked_lm import MaskedLM
 
 FEW = ("a", "b", "ab", ".", "##a", "##b", "##ba")
@@ -89,15 +85,8 @@ def drawn(pieces, law):
 
 @lru_cache
 def _frame(pieces):
-    vocabulary = {token: i for i, token in enumerate([*SPECIAL, *pieces])}
-    core = Tokenizer(models.WordPiece(vocabulary, unk_token="[UNK]"))
-    core.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
-    core.decoder = decoders.WordPiece()
-    core.post_processor = processors.TemplateProcessing(single="[CLS] $A [SEP]", special_tokens=[("[CLS]", 2), ("[SEP]", 3)])
-    names = {f"{name[1:-1].lower()}_token": name for name in SPECIAL}
-    tokenizer = PreTrainedTokenizerFast(tokenizer_object=core, model_max_length=24, **names)
-    shape = {"hidden_size": 4, "num_hidden_layers": 1, "num_attention_heads": 1, "intermediate_size": 4}
-    return DrawnLM(BertForMaskedLM(BertConfig(vocab_size=len(vocabulary), max_position_embeddings=24, **shape)), tokenizer)
+    tokenizer = tokenizer_of(pieces, model_max_length=24)
+    return DrawnLM(random_bert(len(tokenizer), 24, seed=0, spread=0.02), tokenizer)
 
 
 def every_filling(model, cloze, support):

@@ -1,7 +1,5 @@
 """Verbs called with flat options, as a command line has them."""
 
-from __future__ import annotations
-
 import os
 from typing import Any
 

@@ -1,7 +1,5 @@
 """What Triton's programs are compiled for: noted where Triton interprets them, heard from the compiler elsewhere."""
 
-from __future__ import annotations
-
 from importlib import import_module
 from inspect import signature
 from types import ModuleType

@@ -5,8 +5,6 @@ decorated function's wrapper, and torch compiles the wrapper with the function, 
 that hold Triton programs, or functions that torch compiles, stay as they are.
 """
 
-from __future__ import annotations
-
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Every block of README and docs/ runs as pasted and prints what is shown, or says why not; every link leads somewhere."""
 
-from __future__ import annotations
-
 import ast
 import os
 import re

@@ -1,14 +1,12 @@
 """Bounds as text: never on the wrong side of what they bound, and less than one digit away from it."""
 
-from __future__ import annotations
-
 from decimal import Decimal
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from unmask.formats import around_blanks, at_most, count_at_most, excerpt, percent_at_least, percent_at_most
+from unmask.formats import around_blanks, count_at_most, excerpt, percent_at_least, percent_at_most
 
 
 @given(st.floats(0, 1))
@@ -19,12 +17,6 @@ def test_percentages_of_bounds(share):
     assert low >= Decimal("0.9") * 100 * Decimal(share)
 
 
-def test_rounding_to_nearest_would_be_on_the_wrong_side():
-    assert percent_at_most(0.001104) == "0.12 %" and float(f"{0.1104:.2g}") < 0.1104
-    assert at_most(2.41e-16) == "2.5e-16" and at_most(0.0) == "0"
-    assert percent_at_least(0.33349) == "33.3 %" and percent_at_least(0.99999) == "99.9 %"
-
-
 @pytest.mark.parametrize("count, shown", [(7, "7"), (28_996, "28,996"), (1_010 * 10**12, "1.1e+15"), (10**300, "1.0e+300")])
 def test_counts(count, shown):
     assert count_at_most(count) == shown
@@ -33,14 +25,6 @@ def test_counts(count, shown):
 def test_a_share_that_rounding_put_above_one():
     assert percent_at_most(1.0000022) == "100 %" and percent_at_least(1.0000022) == "100.0 %"
     assert percent_at_most(0.0) == percent_at_least(0.0) == "0 %"
-
-
-def test_a_long_text_keeps_what_is_around_its_blanks():
-    text = "one two three four five six seven eight nine ten eleven twelve thirteen"
-    spans = [(text.index(w), text.index(w) + len(w)) for w in ("three", "twelve")]
-    shown, places = excerpt(text, spans, 44)
-    assert len(shown) <= 44 and "…" in shown
-    assert [shown[start:stop] for start, stop in places] == ["three", "twelve"]
 
 
 def test_a_text_without_spaces_is_cut_around_its_blanks():

@@ -1,7 +1,5 @@
 """Every public name has its place in the reference, and an example in its docstring that runs, except groups of options."""
 
-from __future__ import annotations
-
 import doctest
 import re
 from dataclasses import is_dataclass

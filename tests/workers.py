@@ -1,7 +1,5 @@
 """The processes of workers, for tests that kill them."""
 
-from __future__ import annotations
-
 import os
 import random
 from pathlib import Path

@@ -6,10 +6,10 @@ from math import exp, log
 
 import pytest
 import torch
-from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors
-from transformers import BertConfig, BertForMaskedLM, PreTrainedTokenizerFast
 
 import unmask
+from drawn_models import FEW
+from small_models import random_bert, tokenizer_of
 from unmask.errors import InputError
 from unmask.models.masked_lm import MaskedLM
 from unmask.tables.lattice import lattice
@@ -22,24 +22,11 @@ def fill_chain(text, model, passes=1000, **options):
     return unmask.fill(text, model=model, search=unmask.Search(passes=passes, **search), **options)
 
 
-SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
-PIECES = ["a", "b", "ab", ".", "##a", "##b", "##ba"]
-
-
 @pytest.fixture(scope="module")
 def small():
     """A BERT of seven regular tokens, in which words have several spellings: ab is "ab" or "a ##b"."""
-    vocabulary = {token: i for i, token in enumerate([*SPECIAL, *PIECES])}
-    core = Tokenizer(models.WordPiece(vocabulary, unk_token="[UNK]"))
-    core.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
-    core.decoder = decoders.WordPiece()
-    core.post_processor = processors.TemplateProcessing(single="[CLS] $A [SEP]", special_tokens=[("[CLS]", 2), ("[SEP]", 3)])
-    names = {f"{name[1:-1].lower()}_token": name for name in SPECIAL}
-    tokenizer = PreTrainedTokenizerFast(tokenizer_object=core, model_max_length=16, **names)
-    torch.manual_seed(1)
-    shape = {"hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 32}
-    config = BertConfig(vocab_size=len(vocabulary), max_position_embeddings=16, initializer_range=0.6, **shape)
-    return MaskedLM(BertForMaskedLM(config).eval(), tokenizer)
+    tokenizer = tokenizer_of(FEW, model_max_length=16)
+    return MaskedLM(random_bert(len(tokenizer), 16, seed=1, spread=0.6), tokenizer)
 
 
 def probabilities(model, text, counts):

@@ -1,7 +1,5 @@
 """`fill` and `compare` against the tables written out by hand."""
 
-from __future__ import annotations
-
 import json
 from itertools import product
 from math import exp, log

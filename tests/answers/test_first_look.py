@@ -1,9 +1,5 @@
 """The look at a model's first text: its number by a plain loop, one warning per model, silence for models that are read right."""
 
-from __future__ import annotations
-
-import json
-import random
 import shutil
 import warnings
 from math import log
@@ -12,6 +8,7 @@ import pytest
 import torch
 
 import unmask
+from small_models import shuffle_vocabulary
 from unmask.answers.checking import LOOKED_ROWS as ROWS
 from unmask.answers.checking import _surprise, look_at_first
 from unmask.errors import UnmaskWarning
@@ -31,12 +28,7 @@ OTHERS = [
 def shuffled(tmp_path):
     """The bundled model with another model's tokenizer: the same tokens, other ids."""
     folder = shutil.copytree(english_model_path(), tmp_path / "english")
-    rule = json.loads((folder / "tokenizer.json").read_text())
-    tokens = sorted(rule["model"]["vocab"], key=rule["model"]["vocab"].get)
-    regular = tokens[5:]
-    random.Random(0).shuffle(regular)
-    rule["model"]["vocab"] = {token: i for i, token in enumerate([*tokens[:5], *regular])}
-    (folder / "tokenizer.json").write_text(json.dumps(rule))
+    shuffle_vocabulary(folder)
     return folder
 
 

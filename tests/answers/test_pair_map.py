@@ -1,14 +1,12 @@
 """The map of two blanks against the enumerated joint, and its view in a notebook."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch
 from numpy.testing import assert_allclose
 
 import unmask
-from unmask.answers.plots import dependence_in_words, pair_map
+from unmask.answers.plots import pair_map
 from unmask.cloze import Cloze
 from unmask.joints.deriving import derive
 from unmask.models.tabular import TabularMLM
@@ -48,15 +46,6 @@ def test_a_pinned_word_gives_the_joint_s_and_the_model_s_conditionals(blank):
         own = model.logits(ids, torch.tensor([[1 - blank]]))[0, 0].softmax(0)
         assert_allclose(held["model"], own[held["ids"]], rtol=1e-5)
         assert np.allclose(held["given"], held["model"], atol=1e-5) == agree
-
-
-def test_words_for_dependence():
-    joint, product = joints(TabularMLM.random(4, 2, seed=2), "balanced")
-    information = joint.mutual_information()
-    assert f"{information:.2f} nats of mutual information" in dependence_in_words(joint, 1.0)
-    assert "nearly independent: 0.00 nats" in dependence_in_words(product, 0.0) and "nearly agree" in dependence_in_words(
-        product, 0.0
-    )
 
 
 def test_a_map_needs_two_blanks(tiny):

@@ -1,7 +1,5 @@
 """The dependence profile: informations by enumeration, texts and files, and what is refused."""
 
-from __future__ import annotations
-
 import itertools
 import json
 import math

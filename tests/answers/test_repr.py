@@ -1,7 +1,5 @@
 """What an answer looks like in a terminal: short, and the same after a pickle."""
 
-from __future__ import annotations
-
 import pickle
 
 import pytest

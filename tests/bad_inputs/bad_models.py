@@ -1,18 +1,10 @@
 """Model folders that cannot serve, each a good one with one change; tests/models has every refusal of a folder."""
 
-from __future__ import annotations
-
-import json
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
-
-def _config(**changes):
-    def change(folder):
-        path = folder / "config.json"
-        path.write_text(json.dumps({**json.loads(path.read_text()), **changes}))
-
-    return change
+from small_models import reconfigure
 
 
 def _instead(name, content):
@@ -37,10 +29,10 @@ def _not_finite(folder):
 
 MODELS: dict[str, Callable[[Path], None]] = {
     "model-with-deep-config": _instead("config.json", b'{"a": ' + b"[" * 100_000 + b"]" * 100_000 + b"}"),
-    "model-with-code": _config(auto_map={"AutoModelForMaskedLM": "modeling.Model"}, model_type="own"),
-    "model-with-fewer-layers": _config(num_hidden_layers=1),
-    "model-with-more-layers": _config(num_hidden_layers=5),
-    "model-with-odd-heads": _config(num_attention_heads=3),
+    "model-with-code": partial(reconfigure, auto_map={"AutoModelForMaskedLM": "modeling.Model"}, model_type="own"),
+    "model-with-fewer-layers": partial(reconfigure, num_hidden_layers=1),
+    "model-with-more-layers": partial(reconfigure, num_hidden_layers=5),
+    "model-with-odd-heads": partial(reconfigure, num_attention_heads=3),
     "model-truncated": _truncated,
     "model-not-finite": _not_finite,
     "model-with-text-tokenizer": _instead("tokenizer.json", b"hello"),

@@ -3,8 +3,6 @@
 A process of its own: while the tests run, types are checked by beartype, which would speak first.
 """
 
-from __future__ import annotations
-
 import json
 import sys
 from pathlib import Path
@@ -19,7 +17,6 @@ from unmask.signature import arguments
 
 MODEL, FOLDER = sys.argv[1], Path(mkdtemp()) if len(sys.argv) < 3 else Path(sys.argv[2])
 TEXT = "the [MASK] [MASK]"
-DEVICES = ("meta", "mps", "xpu", "vulkan", "cpu:7", "")
 TEXTS = FOLDER / "texts.txt"
 
 
@@ -50,7 +47,6 @@ CASES = {
     "fill candidates=sets": (lambda: fill(candidates=[[1], [2], [3]]), "candidate sets"),
     "fill allow=text": (lambda: fill(allow="1=the"), "allow '1=the' is not valid: give a dictionary"),
     "fill candidates=far": (lambda: fill(candidates=[[6], [10**9]]), "regular token"),
-    **{f"fill device={v!r}": (lambda v=v: fill(device=v), "device") for v in (*DEVICES, None, [1], torch.device("meta"))},
     "fill forbid=['']": (lambda: fill(forbid=[""]), "forbid"),
     "fill model=NUL": (lambda: unmask.fill(TEXT, model="a\0b"), "a\\x00b"),
     "score ~nobody": (lambda: unmask.score(Path("~nobody-here/x"), model=MODEL), "no such home folder"),

@@ -1,7 +1,6 @@
 """Hostile and mistaken command lines: what is given, and a word that the one line must have."""
 
-from __future__ import annotations
-
+import re
 import shlex
 
 import pytest
@@ -11,52 +10,34 @@ LONG = "x" * 5000
 TEXT = "'the [MASK] [MASK] .'"
 TEXTS: list[tuple[str, str]] = [
     ("fill ''", "empty"),
-    ("fill 'the [MASK] \x07'", "control character"),
-    (f"fill 'the [MASK] {'the ' * 40}'", "16"),
     (f"fill 'the cat' --positions {'1' * 5000}", "positions"),
-    ("fill 'the [MASK]' --targets aardvark", "aardvark"),
-    ("fill 'the [MASK]' --alphabet cat,aardvark", "aardvark"),
     ("fill 'the [MASK]' --alphabet {world}/latin1.txt", "latin1"),
-    ("fill 'the [MASK]' --alphabet [MASK]", "alphabet: '['"),
+    ("fill 'the [MASK]' --exact --candidates 3", "exact"),
     ("fill", "no text"),
     ("fill --file {world}/empty.txt", "no text"),
     ("fill --file {world}/folder", "folder"),
-    ("fill --file {world}/zeros.txt", "control character"),
     ("fill --file {world}/loop.txt", "loop.txt"),
-    ("fill --file {world}/texts.txt", "text 1 of 4"),
     (f"fill --file {LONG}", "long"),
     (f"compare {TEXT} --joints mrf --joints hcb", "--joints was given twice"),
     ("sample 'the [GAP:2]'", "which fill alone takes"),
-    (f"compare {TEXT} --figure {{world}}/texts.txt/x.png", "texts.txt"),
-    ("mutants 'the cat sat' --mutations cat2dog --alphabet {world}/none", "alphabet: '/'"),
     (f"mutants 'the cat sat' --mutations cat{'2' * 5000}dog", "residues 1 to 3"),
     ("mutants 'the cat sat' --positions 1 --save {world}/none/x.parquet", "folder"),
     ("mutants --file {world}/texts.txt --positions 1 --figure x.png", "one figure"),
-    ("fill 'the [GAP:30-40] sat'", "30 tokens at their shortest and the model takes 16"),
-    (f"fill 'the [GAP:{'1' * 5000}] sat'", "too long: give at most 100,000 tokens"),
     ("fill '" + "[GAP:1-99999] " * 2000 + "'", "more than 64 ways"),
     (f"fill 'the [MASK]' --allow {'1' * 5000}=cat", "is not understood: give BLANK=WORDS"),
-    ("fill 'the [MASK]' --forbid the,a,cat,dog,sat,ran,on,under,mat,tree,.,s", "no token of the model passes"),
-    ("score {world}/keys.jsonl", "keys.jsonl line 1 has no field 'text'"),
-    ("score --minimal-pairs {world}/keys.jsonl", "line 1 has no field 'sentence_good'"),
+    ("score 'the cat' -", "is a file among"),
+    ("score 'the cat' --format parquet", "Parquet cannot be printed"),
+    ("score 'the cat' --minimal-pairs {world}/none.jsonl", "both given"),
     ("evaluate --data {world}/corrupt.txt.gz --out {new}", "corrupt.txt.gz"),
-    ("evaluate --data {world}/digits.jsonl --out {new}", "digits.jsonl"),
-    ("evaluate --data {world}/outside.jsonl --out {new}", "77"),
     ("evaluate --data {world}/texts.txt --out {world}/folder/../texts.txt --pairs 2", "texts.txt"),
     ("evaluate --data {world}/texts.txt --out {new} --engine ray:x", "engine"),
-    ("sample --out {new} --init {world}/texts.txt --random-start", ""),
-    ("sample 'the cat' --out {new}", "blank"),
     ("diagnose {world}/folder", "folder"),
     ("diagnose {model}", "model"),
-    ("train {world}/corrupt.txt.gz --out {new}", "corrupt.txt.gz"),
     ("train {world}/texts.txt --out {world}/folder/..", ""),
     ("train {world}/texts.txt --out {new} --tokenizer {world}/texts.txt", "texts.txt"),
     ("train {world}/texts.txt --out {new} --init {world}/model-with-more-layers", "model-with-more-layers"),
     ("train --parallel {world}/texts.txt --out {new}", "parallel"),
-    ("train --parallel {world}/texts.txt {world}/empty.txt --out {new}", "empty.txt 0"),
-    ("train {world}/texts.txt --parallel {world}/texts.txt {world}/texts.txt --out {new}", "one of the two"),
     ("translate {world}/texts.txt --model {model} --save {world}/folder", "is a folder: name a file"),
-    ("translate {world}/empty.txt --model {model}", "empty.txt' has no text: give one text per line"),
     ("translate {world}/texts.txt --model {model} --save {world}/none/x.jsonl", "of save does not exist: make it first"),
     ("fill 'the [MASK]' --top", "top"),
 ]
@@ -84,9 +65,9 @@ VALUES = {
 
 
 @pytest.mark.parametrize(("option", "value"), [(option, value) for option, values in VALUES.items() for value in values])
-def test_a_hostile_value_is_refused_at_once(refused, option, value):
+def test_a_hostile_value_is_refused(refused, option, value):
     words = ["sample", "--chains", "2", "--sweeps", "1", "--length", "3", "--model", "{model}", f"{option}={value}"]
-    said = refused(words, seconds=20)
+    said = refused(words)
     assert len(said) < 1000 and (option in ("--model", "--out") or option[2:] in said)
 
 
@@ -118,10 +99,9 @@ ENDLESS = {
 
 
 @pytest.mark.parametrize("line", ENDLESS.values(), ids=ENDLESS)
-def test_a_word_of_20_megabytes_is_refused_at_once(refused, tmp_path, line):
+def test_a_word_of_20_megabytes_is_refused_for_its_letters_before_it_is_cut_into_tokens(refused, tmp_path, line):
     word, file = "a" * 20_000_000, tmp_path / "endless.txt"
     file.write_text(f"the {word}\n")
-    refused("fill 'the cat' --model {model}")
     words = [part.replace("{word}", word).replace("{file}", str(file)) for part in shlex.split(f"{line} --model {{model}}")]
-    said = refused(words, seconds=10)
-    assert "20,000,0" in said and "shorten" in said and len(said) < 300
+    said = refused(words)
+    assert re.search("has 20,000,0.. characters", said) and "shorten" in said and len(said) < 300

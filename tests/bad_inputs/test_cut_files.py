@@ -1,7 +1,5 @@
 """Whole runs, each of whose files was cut short: they go on to the same result, or say in one line what to do, and that works."""
 
-from __future__ import annotations
-
 import shutil
 import warnings
 

@@ -1,7 +1,5 @@
 """No command replaces a file that it reads or that it did not write, nor begins a run in a folder that holds something else."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os
@@ -10,8 +8,8 @@ import shutil
 
 import pytest
 
+import command_runner
 import unmask
-from command_runner import invoke
 
 FILES = {
     "compare --figure": ("compare --file {input} --alphabet {words} --model {model} --figure {to}", ".png"),
@@ -77,12 +75,9 @@ def refused(place, monkeypatch):
     def run(line, to, given):
         names = {"input": given, "words": place / "words.txt", "model": place / "model", "to": to, "new": place / "new"}
         before = contents(place)
-        done = invoke([word.format(**names) for word in shlex.split(line)])
-        assert done.exit_code == 2 and done.stdout == "", done.output
-        lines = [line for line in done.stderr.splitlines() if not line.startswith("warning: ")]
-        assert len(lines) == 1 and lines[0].startswith("error: "), done.stderr
+        message = command_runner.refused([word.format(**names) for word in shlex.split(line)])
         assert contents(place) == before
-        return lines[0]
+        return message
 
     return run
 

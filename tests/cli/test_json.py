@@ -1,7 +1,5 @@
 """JSON has no infinities: every command prints them as the words that every file has."""
 
-from __future__ import annotations
-
 import json
 from math import inf, nan
 from types import SimpleNamespace

@@ -1,7 +1,5 @@
 """What surrounds a command: streams that are closed, full or narrow, signals, warnings, and errors as one line."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

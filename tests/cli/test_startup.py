@@ -1,7 +1,5 @@
 """What a command loads before it answers: what it needs, and no more."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 

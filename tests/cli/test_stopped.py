@@ -25,7 +25,7 @@ COMMANDS = {
 }
 BEGUN = {
     "train": "training/checkpoint.pt",
-    "sample": "settings.json",
+    "sample": "checkpoints/*.npz",
     "evaluate": "parts/part-*.parquet",
     "score": "parts/part-*.parquet",
 }
@@ -33,9 +33,9 @@ BEGUN = {
 RESULTS = {"train": "model.safetensors", "sample": "samples.parquet", "evaluate": "results.parquet", "score": "scores.jsonl"}
 STOPS = {
     "train": [signal.SIGTERM],
-    "sample": [signal.SIGHUP],
+    "sample": [signal.SIGKILL],
     "evaluate": [signal.SIGINT, signal.SIGTERM],
-    "score": [signal.SIGKILL],
+    "score": [signal.SIGHUP],
 }
 
 

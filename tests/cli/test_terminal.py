@@ -1,7 +1,5 @@
 """What the terminal shows of numbers and long texts."""
 
-from __future__ import annotations
-
 from io import StringIO
 from math import inf, log
 

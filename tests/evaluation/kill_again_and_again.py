@@ -1,18 +1,13 @@
-"""Run by test_kill.py: an evaluation that dies of SIGKILL at ten random moments, then is let finish.
+"""Run by test_kill.py: an evaluation that dies of SIGKILL at ten moments of its writing, then is let finish.
 
-Everything is loaded once and each life of the run is a fork, so that a kill falls into choosing, measuring or writing and
-not into importing: after up to five more stored pairs, or one more batch, and a random part of the time that these take.
-Prints how many pairs were stored at each death.
+Everything is loaded once and each life of the run is a fork. A life ends before a file is on the disk (as it is synchronised), or
+after it has its name: what is on the disk does not change at any other moment. Prints how many pairs were stored at each death.
 """
 
-from __future__ import annotations
-
-import json
 import os
 import random
 import signal
 import sys
-import time
 from pathlib import Path
 
 import pyarrow.parquet
@@ -23,33 +18,38 @@ from unmask.evaluation import measure
 
 def main(model: str, data: str, folder: str, pairs: int, at_once: int) -> None:
     loaded = unmask.MaskedLM.load(model, device="cpu")
-    whole, killed = Path(folder) / "whole", Path(folder) / "killed"
-    measure.ON_A_CPU = at_once
+    measure.ON_A_CPU, measure.MOST_ROWS_PER_PART = at_once, 1  # every batch is a part
 
-    def run(out: Path) -> None:
-        unmask.evaluate(data, model=loaded, pairs=pairs, joints=("product", "mrf", "pseudo_gibbs"), out=out)
+    def run(name: str) -> None:
+        unmask.evaluate(data, model=loaded, pairs=pairs, joints=("product", "mrf", "pseudo_gibbs"), out=Path(folder) / name)
 
-    run(whole)
-    seconds = json.loads((whole / "table.json").read_text())["median_seconds_a_pair"] * at_once
-    draw = random.Random()
+    run("whole")
+    draw = random.Random(0)
     for _ in range(10):
-        enough = stored(killed) + draw.randint(0, 5 if at_once == 1 else 1)
+        name, calls = draw.choice(("fsync", "replace")), draw.randint(2, 6)
         child = os.fork()
         if not child:
-            run(killed)
+            die_after(name, calls)
+            run("killed")
             os._exit(0)
-        while stored(killed) < min(enough, pairs):
-            time.sleep(seconds / 10)
-        time.sleep(draw.uniform(0, 2 * seconds))
-        os.kill(child, signal.SIGKILL)
-        os.waitpid(child, 0)
-        print(stored(killed), end=" ", flush=True)
-    run(killed)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == -signal.SIGKILL
+        parts = (Path(folder) / "killed" / "parts").glob("part-*.parquet")
+        print(sum(pyarrow.parquet.read_metadata(part).num_rows // 3 for part in parts), end=" ", flush=True)
+    run("killed")
 
 
-def stored(folder: Path) -> int:
-    """How many pairs are on the disk."""
-    return sum(pyarrow.parquet.read_metadata(part).num_rows // 3 for part in (folder / "parts").glob("part-*.parquet"))
+def die_after(name: str, calls: int) -> None:
+    """This process is killed by its call of `os.NAME` with this number: before it for fsync, after it for replace."""
+    plain, made = getattr(os, name), []
+
+    def counted(*args: object) -> None:
+        made.append(args)
+        if len(made) < calls or name == "replace":
+            plain(*args)
+        if len(made) == calls:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    setattr(os, name, counted)
 
 
 if __name__ == "__main__":

@@ -1,7 +1,5 @@
 """The scripts of docs/examples that make whole tables, on a tiny model."""
 
-from __future__ import annotations
-
 import runpy
 import sys
 from pathlib import Path

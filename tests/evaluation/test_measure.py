@@ -16,7 +16,6 @@ import unmask
 from unmask.cloze import Cloze
 from unmask.errors import InputError
 from unmask.evaluation.measure import Measurer, measure_pairs
-from unmask.joints.registry import CONSTRUCTIONS
 from unmask.models import batching
 from unmask.models.batching import halving
 from unmask.models.masked_lm import MaskedLM
@@ -108,14 +107,10 @@ def test_every_number_is_the_paper_s(tiny, tables):
     assert rows[0]["compatibility"] == pytest.approx(float(gap.square().mean()), abs=1e-4)
 
 
-def test_all_constructions_come_back_and_arnold_gokhale_has_the_lowest_objective(tiny):
-    (rows,) = measure_pairs(tiny, [masked()], list(CONSTRUCTIONS))
-    objectives = {row["construction"]: row["objective"] for row in rows}
-    assert list(objectives) == list(CONSTRUCTIONS)
-    assert min(objectives, key=objectives.__getitem__) == "arnold_gokhale"
-    assert all(
-        row["steps"] > 0 for row in rows if row["construction"] in ("arnold_gokhale", "balanced", "pseudo_gibbs", "restarted")
-    )
+def test_a_position_one_off_would_be_seen(tiny, tables):
+    expected = reference(*tables, (TEXT[1], TEXT[3]), steps=50)
+    (rows,) = measure_pairs(tiny, [masked()], list(expected), arnold_gokhale_steps=50)
+    assert largest_gap(rows, expected) > 0.1
 
 
 def test_over_some_tokens_every_number_is_that_of_the_tables_restricted_to_them(tiny, tables):
@@ -190,20 +185,6 @@ def test_a_stopped_run_goes_on_with_other_batches(asked, one_by_one, tmp_path, m
         unmask.evaluate(**asked, out=tmp_path)
     found = unmask.evaluate(**asked, out=tmp_path)
     assert_same(found.rows, one_by_one)
-
-
-def test_out_of_memory_halves_the_pairs_at_once(asked, one_by_one, monkeypatch, in_batches):
-    tried = []
-
-    def only_three_fit(self, pairs, together=Measurer.together):
-        tried.append(len(pairs))
-        if len(pairs) > 3:
-            raise torch.OutOfMemoryError("CUDA out of memory")
-        return together(self, pairs)
-
-    monkeypatch.setattr(Measurer, "together", only_three_fit)
-    assert_same(unmask.evaluate(**asked).rows, one_by_one)
-    assert tried == [12, 6, 3, 3, 3, 3]
 
 
 @pytest.mark.parametrize(

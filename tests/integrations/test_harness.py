@@ -1,7 +1,5 @@
 """The LM Evaluation Harness, the real package, on tasks from local files: the numbers of `unmask score`, laws that sum to 1."""
 
-from __future__ import annotations
-
 import json
 import sys
 import tomllib
@@ -147,9 +145,9 @@ def test_texts_longer_than_the_model_sum_to_one(colours):
         UnmaskLM(colours).loglikelihood_rolling([asked(texts[5])], disable_tqdm=True)
 
 
-def test_tokens_that_carry_their_space(spaced_folder):
+def test_tokens_that_carry_their_space(roberta_folder):
     """RoBERTa: the space between context and answer belongs to the answer's first token, wherever the task writes it."""
-    model = MaskedLM.load(spaced_folder, device="cpu")
+    model = MaskedLM.load(roberta_folder, device="cpu")
     contexts = [("The old", " dog"), ("The old ", "dog"), ("The old [MASK] sat.", " dog")]
     found = UnmaskLM(model).loglikelihood([asked(*one) for one in contexts], disable_tqdm=True)
     items = [{"before": "The old", "target": "dog", "after": after} for after in ("", "", "sat.")]

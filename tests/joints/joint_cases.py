@@ -1,8 +1,8 @@
 """Enumerable blocks: random models, whose conditionals disagree, and joints, whose conditionals agree."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
+from dataclasses import replace
+from itertools import product
 from math import prod
 
 import torch
@@ -10,17 +10,29 @@ from hypothesis import strategies as st
 
 from unmask.cloze import Cloze
 from unmask.joints.arnold_gokhale import plain_step
-from unmask.joints.registry import Member
+from unmask.joints.deriving import derive
+from unmask.joints.joint import Joint
+from unmask.joints.registry import CONSTRUCTIONS, Member
 from unmask.joints.rules import tiles
 from unmask.joints.solver import Acceleration, FixedPoint
 from unmask.joints.sweeps import Marginals, Members, flat, sweep, unflat
 from unmask.models.tabular import TabularMLM
+from unmask.tables.lattice import Variant, lattice
+from unmask.tables.revealing import Conditionals
 from unmask.tables.unary import Tables, unary_tables
 
 SIZES = [(2, 2), (2, 5), (3, 3), (4, 2)]
 """(sites, vocabulary)."""
 sizes = st.sampled_from(SIZES)
 seeds = st.integers(0, 9999)
+
+
+ITERATED = [name for name, construction in CONSTRUCTIONS.items() if construction.member is not None]
+
+
+def exactly(tables: Tables, name: str) -> Joint:
+    """A construction by name, the iterated ones far beyond the default tolerance."""
+    return derive(tables, name, **({"tolerance": 1e-9} if name in ITERATED else {}))
 
 
 def whole_block(vocab: int, sites: int) -> Cloze:
@@ -45,6 +57,18 @@ def random_joint(size: tuple[int, int], seed: int) -> torch.Tensor:
 def tables_of(p: torch.Tensor, candidates=None) -> Tables:
     """The conditionals of the joint `p`."""
     return unary_tables(TabularMLM.from_joint(p), whole_block(p.shape[0], p.dim()), candidates)
+
+
+def every_filling(model: TabularMLM, variants: Sequence[Variant]) -> dict[tuple[int, ...], float]:
+    """{(variant, *tokens): weight times p} of all fillings of all variants, by the lattice of each."""
+    every = {}
+    for number, variant in enumerate(variants):
+        fillings = list(product(range(model.vocab_size), repeat=variant.sites))
+        texts = torch.tensor([variant.cloze.filled(values) for values in fillings])
+        sites = torch.tensor([variant.cloze.block]).expand(len(texts), -1)
+        p = lattice(Conditionals(model), texts, sites).log_mean.exp() * variant.weight
+        every.update({(number, *values): float(value) for values, value in zip(fillings, p, strict=True)})
+    return every
 
 
 def without(p: torch.Tensor) -> list[torch.Tensor]:
@@ -99,6 +123,19 @@ def large_tables(shape: Sequence[int], seed: int, scale: float = 1.5) -> Tables:
     tables = tables_from([normal(*shape).log_softmax(t) for t in range(len(shape))], [normal(n).log_softmax(0) for n in shape])
     assert len(list(tiles(tables.log_q[0]))) > 1
     return tables
+
+
+def float32_pair(shape: tuple[int, int], seed: int, device: str = "cpu", zeros: bool = False) -> Tables:
+    """A pair's tables in float32; `zeros`: tokens that the model rules out in one table, in both, in every context."""
+    generator = torch.Generator().manual_seed(seed)
+    logits = [(3 * torch.randn(shape, generator=generator)).to(device) for _ in range(2)]
+    if zeros:
+        logits[0][2, 5] = logits[0][7, 8] = logits[1][7, 8] = -torch.inf
+        logits[0][-1] = logits[1][:, -1] = -torch.inf
+    masked = [torch.randn(size, generator=generator).to(device).log_softmax(0) for size in shape]
+    tables = tables_from([f.log_softmax(t) for t, f in enumerate(logits)], masked)
+    totals = tuple(f.logsumexp(t, keepdim=True) for t, f in enumerate(logits))
+    return replace(tables, candidates=tuple(c.to(device) for c in tables.candidates), log_total=totals)
 
 
 def swept(tables: Tables, log_mu: Marginals, member: Member) -> Marginals:

@@ -1,7 +1,10 @@
-"""The accelerated iteration on maps whose fixed point is known: linear, slow, and hostile ones."""
+"""The accelerated iteration on maps whose fixed point is known: linear, slow, hostile ones, and tokens that grow."""
 
+import pytest
 import torch
 from joint_cases import accelerated
+
+from unmask.joints.solver import GROWS, Acceleration
 
 
 def linear_map(rates, seed=0):
@@ -76,3 +79,27 @@ def test_points_that_move_by_the_same_step_are_no_nearer_to_a_fixed_point():
     shift = torch.tensor([0.5, -0.5, 0.25], dtype=torch.float64)
     end = accelerated(lambda z: z + shift, torch.full((3,), -2.0, dtype=torch.float64), 1e-4, 20)
     assert end.reads == 20 and not end.converged and end.error == float("inf")
+
+
+TARGET = torch.tensor([[-1e-9, -20.0, -25.0]], dtype=torch.float64)
+
+
+def ended(grows: float, start: float, rate: float = 0.2) -> tuple[torch.Tensor, float]:
+    """Where an iteration of G(z) = z + rate (target - z) ends, and by how much G still raises a coordinate there."""
+    runs = Acceleration(torch.tensor([[-1e-9, start, -25.0]], dtype=torch.float64), 1e-4, 500, grows)
+    while runs.running:
+        runs.receive(runs.z + rate * (TARGET - runs.z) + 0.01 * torch.sin(TARGET - runs.z))
+    (end,) = runs.ends
+    left = TARGET[0] - end.log_p
+    return end.log_p, float((rate * left + 0.01 * torch.sin(left)).amax())
+
+
+@pytest.mark.parametrize("start", [-60.0, -35.0, -22.0])
+def test_an_iteration_ends_when_nothing_grows(start):
+    log_p, growth = ended(GROWS / 2, start)
+    assert growth < GROWS and abs(float(log_p[1]) - float(TARGET[0, 1])) < 0.1
+
+
+def test_without_the_bound_it_ends_too_early():
+    """The negative control: nearly all mass stands still, and the second token has still to grow."""
+    assert ended(torch.inf, -60.0)[1] > GROWS

@@ -1,12 +1,12 @@
 """The best-first search against brute force over all fillings."""
 
-from itertools import product
 from math import exp
 
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from joint_cases import every_filling
 
 from unmask.cloze import Cloze
 from unmask.joints.chain_search import EXACT_SITES, search_fillings
@@ -22,14 +22,7 @@ def blank(vocab, sites):
 
 def brute_force(model, variants):
     """(probability, variant, tokens) of all fillings, best first."""
-    rows = []
-    for number, variant in enumerate(variants):
-        fillings = list(product(range(model.vocab_size), repeat=variant.sites))
-        texts = torch.tensor([variant.cloze.filled(values) for values in fillings])
-        sites = torch.tensor([variant.cloze.block]).expand(len(texts), -1)
-        p = lattice(Conditionals(model), texts, sites).log_mean.exp() * variant.weight
-        rows += [(float(value), number, values) for values, value in zip(fillings, p, strict=True)]
-    return sorted(rows, reverse=True)
+    return sorted(((p, state[0], state[1:]) for state, p in every_filling(model, variants).items()), reverse=True)
 
 
 SHAPES = [(30, 2, 45), (9, 3, 150), (5, 4, 350), (4, 3, 50)]

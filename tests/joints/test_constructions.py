@@ -7,20 +7,14 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from joint_cases import random_joint, random_tables, seeds, sizes, tables_of
+from joint_cases import ITERATED, exactly, random_joint, random_tables, seeds, sizes, tables_of
 
 from unmask.errors import InputError
 from unmask.joints.closed_forms import hcb
 from unmask.joints.deriving import derive
 from unmask.joints.registry import CONSTRUCTIONS
 
-ITERATED = ("arnold_gokhale", "balanced", "pseudo_gibbs", "restarted")
 RESTRICTABLE = ("product", "mrf", "mrf_logit", "hcb", "chain")
-
-
-def exactly(tables, name):
-    """A construction by name, the iterated ones far beyond the default tolerance."""
-    return derive(tables, name, **({"tolerance": 1e-9} if name in ITERATED else {}))
 
 
 @settings(max_examples=10, deadline=None)

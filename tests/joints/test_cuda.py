@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from joint_cases import float32_pair
 
 from unmask.joints.deriving import derive_all, derive_blocks
 from unmask.joints.metrics import block_metrics, metrics_of_blocks
@@ -12,22 +13,8 @@ pytestmark = pytest.mark.gpu
 
 
 def random_pair(seed: int, device: str, zeros: bool = False) -> Tables:
-    """A pair's tables in float32, larger than the likely tokens, uneven for the kernels' blocks; `zeros`: some ruled out."""
-    generator = torch.Generator().manual_seed(seed)
-    n, m = 450, 700
-    logits = [(3 * torch.randn(n, m, generator=generator)).to(device) for _ in range(2)]
-    if zeros:
-        logits[0][20, 50] = logits[0][70, 80] = logits[1][70, 80] = -torch.inf
-        logits[0][440] = logits[1][:, 690] = -torch.inf
-    masked = [torch.randn(size, generator=generator).to(device).log_softmax(0) for size in (n, m)]
-    return Tables(
-        candidates=(torch.arange(n, device=device), torch.arange(m, device=device)),
-        log_q=tuple(f.log_softmax(t) for t, f in enumerate(logits)),
-        log_inside=(torch.zeros(1, m, device=device), torch.zeros(n, 1, device=device)),
-        log_total=tuple(f.logsumexp(t, keepdim=True) for t, f in enumerate(logits)),
-        log_masked=tuple(masked),
-        log_masked_inside=(0.0, 0.0),
-    )
+    """Larger than the likely tokens, uneven for the kernels' blocks."""
+    return float32_pair((450, 700), seed, device, zeros)
 
 
 @pytest.mark.parametrize("zeros", [False, True])

@@ -16,7 +16,6 @@ from joint_cases import (
     without,
 )
 
-from unmask.errors import InputError
 from unmask.joints.arnold_gokhale import family, plain_step
 from unmask.joints.deriving import derive
 from unmask.joints.registry import Member
@@ -171,12 +170,3 @@ def test_the_report_says_what_was_done():
     stopped = family(tables, 0.5, tolerance=1e-12, max_reads=3).report
     assert not stopped["converged"] and stopped["steps"] == 3 and stopped["error"] > 1e-12
     assert derive(tables, "arnold_gokhale", steps=4).report["converged"] is False
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [({"alpha": 1.5}, "alpha 1.5 is out of range"), ({"alpha": 0.0, "steps": 0}, "steps 0 is out of range")],
-)
-def test_bad_options_are_refused(options, message):
-    with pytest.raises(InputError, match=message):
-        family(random_tables((2, 2), 0), **options)

@@ -52,12 +52,6 @@ def assert_reductions(joint):
     assert len(joint.topk(mu.numel() + 1)[0]) == mu.numel()
 
 
-def test_the_product_has_no_mutual_information_and_others_do():
-    tables = random_tables((2, 5), 3)
-    assert product(tables).mutual_information() == pytest.approx(0, abs=1e-12)
-    assert mrf(tables).mutual_information() > 1e-2
-
-
 def p_value(joint, drawn):
     """Of Pearson's chi-square for draws (token ids) from the joint; small where they come from another."""
     n = len(drawn)

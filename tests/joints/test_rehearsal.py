@@ -1,7 +1,5 @@
 """What a rehearsal launches is what pairs launch."""
 
-from __future__ import annotations
-
 import os
 
 import pytest

@@ -1,7 +1,5 @@
 """Several blocks at once are the blocks alone: the solver's rows, the sums, the metrics."""
 
-from __future__ import annotations
-
 import os
 from importlib.util import find_spec
 

@@ -1,7 +1,5 @@
 """Tiles that threads share: the same sums as those of one thread, and no thread is left with another number."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from threading import Thread
 

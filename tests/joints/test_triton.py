@@ -1,7 +1,5 @@
 """The GPU's reads of pairs against the tiles that every device runs, through Triton's interpreter."""
 
-from __future__ import annotations
-
 import os
 from dataclasses import replace
 from math import isclose
@@ -13,6 +11,7 @@ pytest.importorskip("triton")
 if not os.environ.get("TRITON_INTERPRET"):
     pytest.skip("compiled here, and held by test_cuda.py beside this file", allow_module_level=True)
 
+from joint_cases import float32_pair
 
 from unmask.joints.deriving import derive, derive_all
 from unmask.joints.metrics import block_metrics
@@ -27,19 +26,8 @@ WITH_RESTARTS = (*CONSTRUCTIONS, "family:0.5,0.25", "family:1,0.1")
 
 @pytest.fixture(scope="module")
 def tables() -> Tables:
-    """A pair's tables in float32, of a size that fills no block of a GPU program evenly."""
-    generator = torch.Generator().manual_seed(3)
-    n, m = 11, 37
-    logits = [3 * torch.randn(n, m, generator=generator) for _ in range(2)]
-    masked = [torch.randn(size, generator=generator).log_softmax(0) for size in (n, m)]
-    return Tables(
-        candidates=(torch.arange(n), torch.arange(m)),
-        log_q=tuple(f.log_softmax(t) for t, f in enumerate(logits)),
-        log_inside=(torch.zeros(1, m), torch.zeros(n, 1)),
-        log_total=tuple(f.logsumexp(t, keepdim=True) for t, f in enumerate(logits)),
-        log_masked=tuple(masked),
-        log_masked_inside=(0.0, 0.0),
-    )
+    """Of a size that fills no block of a GPU program evenly."""
+    return float32_pair((11, 37), 3)
 
 
 @pytest.mark.parametrize("name", WITH_RESTARTS)
@@ -73,19 +61,9 @@ def test_a_sweep_by_triton_is_a_sweep(tables: Tables, monkeypatch: pytest.Monkey
     assert len({tuple(row) for row in expected.tolist()}) >= 7, "the members are told apart, but for the chain's"
 
 
-def with_zeros(tables: Tables) -> Tables:
-    """The same with tokens that the model rules out: in one table, in both, in every context."""
-    logits = [q.clone() for q in tables.log_q]
-    logits[0][2, 5] = logits[0][7, 8] = logits[1][7, 8] = -torch.inf
-    logits[0][10] = logits[1][:, 36] = -torch.inf
-    return replace(tables, log_q=tuple(f.log_softmax(t) for t, f in enumerate(logits)))
-
-
 @pytest.mark.parametrize("zeros", [False, True])
-def test_joints_and_metrics_by_triton_are_those_of_the_tiles(
-    tables: Tables, zeros: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    tables = with_zeros(tables) if zeros else tables
+def test_joints_and_metrics_by_triton_are_those_of_the_tiles(zeros: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    tables = float32_pair((11, 37), 3, zeros=zeros)
     by_tiles = block_metrics(derive_all(tables, WITH_RESTARTS), (4, 7))
     monkeypatch.setattr(batching, "TRITON_DEVICES", {"cuda", "cpu"})
     by_triton = block_metrics(derive_all(replace(tables), WITH_RESTARTS), (4, 7))

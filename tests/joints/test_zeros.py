@@ -7,6 +7,7 @@ from dataclasses import replace
 from itertools import permutations, product
 from math import factorial, inf
 
+import joint_cases
 import pytest
 import torch
 from hypothesis import example, given, settings
@@ -20,8 +21,8 @@ from unmask.joints.joint import not_converged
 from unmask.joints.registry import CONSTRUCTIONS, Member, named
 
 pytestmark = pytest.mark.filterwarnings("ignore::unmask.errors.UnmaskWarning")
-EXPLICIT = [name for name, construction in CONSTRUCTIONS.items() if construction.member is None]
-ITERATED = [*(name for name in CONSTRUCTIONS if name not in EXPLICIT), "family:0,0.1", "family:0.2,0.5"]
+EXPLICIT = [name for name in CONSTRUCTIONS if name not in joint_cases.ITERATED]
+ITERATED = [*joint_cases.ITERATED, "family:0,0.1", "family:0.2,0.5"]
 PLAIN_STEPS = 100
 WITHIN = {torch.float64: 5e-4, torch.float32: 2e-3}
 """Total variation of the residual, and the share of the objective, beyond which an answer is wrong; `tolerance` is 1e-4."""
@@ -135,7 +136,7 @@ def test_iterated_constructions_are_right_or_say_that_they_have_not_converged(ca
 
 def test_most_hard_tables_converge():
     """A solver that always said it has not would pass the test above."""
-    asked = {name: named(name).member for name in CONSTRUCTIONS if name not in EXPLICIT}
+    asked = {name: named(name).member for name in joint_cases.ITERATED}
     cases = [made((5, 4), torch.float64, low, 1.5, 0.1, 0.4, seed) for seed in range(3) for low in (-inf, -745.0)]
     found = [joint.report["converged"] for joints in members_of(cases, asked, max_reads=40) for joint in joints]
     assert sum(found) >= 0.9 * len(found)

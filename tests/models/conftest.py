@@ -1,8 +1,7 @@
 """Small checkpoints of many architectures with random weights, saved to disk as a user would have them."""
 
-from __future__ import annotations
-
 import os
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,15 +10,14 @@ os.environ.setdefault("HF_HUB_OFFLINE", "1")
 
 import pytest
 import torch
-from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, processors
+from tokenizers import processors
 from transformers import CONFIG_MAPPING, AutoConfig, AutoModelForMaskedLM, PreTrainedTokenizerFast
 
 import small_models
 
 WORDS = "the a cat dog bird sat ran sang on in mat house tree red old small . , ! ##s ##ing ##ed play walk un ##able".split()
-SPECIALS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
-VOCABULARY = list(dict.fromkeys([*SPECIALS, *WORDS, *LETTERS, *(f"##{letter}" for letter in LETTERS)]))
+VOCABULARY = list(dict.fromkeys([*small_models.SPECIAL, *WORDS, *LETTERS, *(f"##{letter}" for letter in LETTERS)]))
 
 COMMON = {"vocab_size": len(VOCABULARY), "pad_token_id": 0, "max_position_embeddings": 24}
 BERT_SHAPE = {"hidden_size": 32, "num_hidden_layers": 3, "num_attention_heads": 4, "intermediate_size": 48}
@@ -43,19 +41,7 @@ WITHOUT_FAST_PATH = ["albert", "deberta"]
 
 def word_tokenizer() -> PreTrainedTokenizerFast:
     """A cased WordPiece tokenizer over VOCABULARY."""
-    core = Tokenizer(models.WordPiece({token: i for i, token in enumerate(VOCABULARY)}, unk_token="[UNK]"))
-    core.normalizer = normalizers.BertNormalizer(lowercase=False)
-    core.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
-    core.decoder = decoders.WordPiece()
-    core.post_processor = processors.TemplateProcessing(single="[CLS] $A [SEP]", special_tokens=[("[CLS]", 2), ("[SEP]", 3)])
-    return PreTrainedTokenizerFast(
-        tokenizer_object=core,
-        pad_token="[PAD]",
-        unk_token="[UNK]",
-        cls_token="[CLS]",
-        sep_token="[SEP]",
-        mask_token="[MASK]",
-    )
+    return small_models.tokenizer_of(VOCABULARY[len(small_models.SPECIAL) :])
 
 
 def byte_tokenizer(mask_takes_space: bool = True) -> PreTrainedTokenizerFast:
@@ -98,6 +84,12 @@ def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path
         return made[kind]
 
     return make
+
+
+@pytest.fixture
+def copied(checkpoint: Callable[[str], Path], tmp_path: Path) -> Path:
+    """A copy of the small BERT checkpoint that a test may change."""
+    return shutil.copytree(checkpoint("bert"), tmp_path / "model")
 
 
 @pytest.fixture(scope="session")

@@ -18,46 +18,41 @@ from unmask.models.load import CACHED, as_model, load
 from unmask.models.masked_lm import MaskedLM
 
 
-@pytest.fixture
-def folder(checkpoint, tmp_path):
-    return shutil.copytree(checkpoint("bert"), tmp_path / "model")
-
-
-def test_an_object_is_itself_and_a_name_is_loaded_once(folder):
-    model = as_model(folder)
-    assert as_model(model) is model and as_model(partial(load, folder, "cpu")) is model
-    assert as_model(str(folder)) is model and load(folder, device="cpu", dtype="float32") is model
-    assert load(folder, dtype="float64").dtype == torch.float64
-    assert MaskedLM.load(folder) is not model
+def test_an_object_is_itself_and_a_name_is_loaded_once(copied):
+    model = as_model(copied)
+    assert as_model(model) is model and as_model(partial(load, copied, "cpu")) is model
+    assert as_model(str(copied)) is model and load(copied, device="cpu", dtype="float32") is model
+    assert load(copied, dtype="float64").dtype == torch.float64
+    assert MaskedLM.load(copied) is not model
     assert as_model() is as_model(None)
 
 
-def test_a_folder_that_changed_is_read_again(folder):
-    before = as_model(folder)
-    config = json.loads((folder / "config.json").read_text())
-    (folder / "config.json").write_text(json.dumps(config | {"layer_norm_eps": 0.5}))
-    after = as_model(folder)
+def test_a_folder_that_changed_is_read_again(copied):
+    before = as_model(copied)
+    config = json.loads((copied / "config.json").read_text())
+    (copied / "config.json").write_text(json.dumps(config | {"layer_norm_eps": 0.5}))
+    after = as_model(copied)
     assert after is not before and after.network.config.layer_norm_eps == 0.5
 
 
-def test_only_the_last_few_are_kept(folder, tmp_path):
+def test_only_the_last_few_are_kept(copied, tmp_path):
     import gc
     import weakref
 
-    others = [shutil.copytree(folder, tmp_path / f"other{i}") for i in range(CACHED)]
-    first = weakref.ref(as_model(folder))
-    assert first() is as_model(folder)
+    others = [shutil.copytree(copied, tmp_path / f"other{i}") for i in range(CACHED)]
+    first = weakref.ref(as_model(copied))
+    assert first() is as_model(copied)
     for other in others:
         as_model(other)
     gc.collect()
     assert first() is None
 
 
-def test_a_refused_model_is_refused_every_time(folder):
-    (folder / "model.safetensors").unlink()
+def test_a_refused_model_is_refused_every_time(copied):
+    (copied / "model.safetensors").unlink()
     for _ in range(2):
         with pytest.raises(ModelError, match="no weights"):
-            as_model(folder)
+            as_model(copied)
 
 
 @pytest.mark.parametrize("kind", ["bert", "modernbert"])

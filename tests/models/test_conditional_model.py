@@ -1,7 +1,5 @@
 """A model that defines `logits` alone: its defaults give what a model with everything of its own gives."""
 
-from __future__ import annotations
-
 import torch
 
 from unmask.cloze import Cloze

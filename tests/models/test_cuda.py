@@ -1,7 +1,5 @@
 """The same numbers on a GPU as on the CPU; skipped where there is none."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 from torch.nn import functional

@@ -20,12 +20,6 @@ from unmask.models.masked_lm import MaskedLM
 from unmask.models.source import Source, english_model_path
 
 
-@pytest.fixture
-def copied(checkpoint, tmp_path):
-    """A copy of the small BERT checkpoint that a test may damage."""
-    return shutil.copytree(checkpoint("bert"), tmp_path / "model")
-
-
 def test_bundled_model_loads_without_a_network(monkeypatch):
     def no_network(*_, **__):
         raise AssertionError("the network was touched")

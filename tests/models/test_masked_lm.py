@@ -1,15 +1,18 @@
 """The head on chosen positions and the substitution fast path against a plain loop over the Hugging Face model."""
 
-from __future__ import annotations
-
 import dataclasses
 import logging
+import shutil
 
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 from transformers import AutoModelForMaskedLM
 
 from unmask.errors import InputError, ModelError
+from unmask.models.batching import passes
+from unmask.models.encoder import encoder
 from unmask.models.masked_lm import MaskedLM
 
 TEXT = [2, 5, 7, 4, 13, 4, 14, 3]
@@ -49,12 +52,6 @@ def test_head_on_positions_equals_full_forward(checkpoint, any_architecture):
     assert everywhere.std() > 1, "logits too flat for the comparison to mean anything"
     torch.testing.assert_close(got, expected, atol=1e-4, rtol=0)
     assert (got[0].flip(0) - expected[0]).abs().max() > 0.1, "positions in the wrong order would pass"
-
-
-def test_fast_path_serves_the_types_that_it_knows(checkpoint, any_architecture):
-    model = MaskedLM.load(checkpoint(any_architecture))
-    collected(model, [VARIED], torch.arange(5, 9)[:, None], PREDICTED)
-    assert (model.encoder is None) == (any_architecture in ("albert", "deberta"))
 
 
 @pytest.mark.parametrize("vary, predict", [([3], 3), ([0], 7), ([7], 0), ([6, 2, 4], 5), ([], 5)])
@@ -197,10 +194,6 @@ def test_head_that_mixes_positions_still_gives_the_full_forward_numbers(make_net
 
 
 def test_the_fingerprint_covers_every_weight_and_the_tokenizer(tiny_folder, tmp_path):
-    import shutil
-
-    from unmask.models.masked_lm import MaskedLM
-
     model, again = (MaskedLM.load(tiny_folder, device="cpu") for _ in range(2))
     assert model.fingerprint == again.fingerprint
     list(again.network.parameters())[-1].data.view(-1)[-1] += 1e-6
@@ -210,3 +203,74 @@ def test_the_fingerprint_covers_every_weight_and_the_tokenizer(tiny_folder, tmp_
     text = text.replace('"cat"', '"?"').replace('"dog"', '"cat"').replace('"?"', '"dog"')
     (swapped / "tokenizer.json").write_text(text)
     assert MaskedLM.load(swapped, device="cpu").fingerprint != model.fingerprint
+
+
+ROWS = torch.tensor([[2, 5, 9, 4, 12, 7, 20, 3], [2, 30, 31, 8, 4, 4, 6, 3], [2, 11, 6, 5, 5, 25, 4, 3]])
+WHERE = torch.tensor([[3], [5], [0]])
+
+
+def test_a_thread_that_gives_the_fast_path_up_does_not_disturb_another(checkpoint, monkeypatch):
+    model = MaskedLM.load(checkpoint("bert"))
+    run = model.batches.run
+
+    def after_another_thread(*arguments):
+        model.encoder = None
+        return run(*arguments)
+
+    monkeypatch.setattr(model.batches, "run", after_another_thread)
+    with torch.no_grad():
+        whole = model.network(input_ids=ROWS).logits.log_softmax(-1)
+    got = model.logits(ROWS, WHERE)[:, 0].log_softmax(-1)
+    torch.testing.assert_close(got, whole[torch.arange(len(ROWS)), WHERE[:, 0]], atol=1e-5, rtol=0)
+
+
+@pytest.fixture
+def narrow(checkpoint, monkeypatch):
+    """A model in bfloat16, and a limit that rounding alone is beyond."""
+    monkeypatch.setattr(encoder, "ROUNDING_UNITS", 1e-3)
+    return MaskedLM.load(checkpoint("bert"), dtype="bfloat16")
+
+
+def test_rounding_in_half_precision_does_not_give_the_fast_path_up(narrow, caplog):
+    fast, slow = narrow._at_one(narrow.encoder, ROWS, WHERE)[:, 0].log_softmax(-1), narrow.head(ROWS, WHERE)[:, 0].log_softmax(-1)
+    assert (slow.exp() * (fast - slow).abs()).sum() > 1e-3 * torch.finfo(torch.bfloat16).eps
+    narrow.logits(ROWS, WHERE)
+    assert narrow.encoder is not None and not caplog.text
+
+
+@given(st.integers(0, 2**16), st.floats(0.05, 1.0))
+def test_the_forward_pass_in_float32_decides(seed, noise):
+    """Two roundings of one answer agree; an answer further from it than both does not; without the third nobody could tell."""
+    generator = torch.Generator().manual_seed(seed)
+    exact, first, second = torch.randn(3, 4, 16, generator=generator, dtype=torch.float64)
+    rounded = exact + noise * first.sign() / 2
+    for fast, same in ((exact - noise * first.sign() / 2, True), (exact + 20 * noise * second, False)):
+        assert encoder.agree(fast, rounded, torch.float16, "the model", lambda: exact) is same
+
+
+def setting() -> tuple[bool, bool]:
+    return torch.backends.cuda.cudnn_sdp_enabled(), torch.is_grad_enabled()
+
+
+@pytest.mark.parametrize("enabled", [True, False])
+def test_what_is_set_for_passes_is_as_it_was_afterwards(enabled, tiny_folder):
+    @passes()
+    def fails():
+        with passes():
+            assert setting() == (False, False)
+        assert setting() == (False, False)
+        raise KeyError
+
+    before = torch.backends.cuda.cudnn_sdp_enabled()
+    torch.backends.cuda.enable_cudnn_sdp(enabled)
+    try:
+        for _ in range(2):
+            with pytest.raises(KeyError):
+                fails()
+            assert setting() == (enabled, True)
+        model = MaskedLM.load(tiny_folder)
+        for _ in model.substitutions([model.mask_id] * 3, [0], torch.tensor([[0], [1]]), 1):
+            assert setting() == (enabled, True)
+        assert setting() == (enabled, True)
+    finally:
+        torch.backends.cuda.enable_cudnn_sdp(before)

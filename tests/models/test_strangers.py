@@ -5,8 +5,6 @@ not read; word levels cut by a regular expression; output columns that are not t
 is in test_loading.
 """
 
-from __future__ import annotations
-
 import io
 import json
 import shutil

@@ -120,7 +120,7 @@ def test_past_questions_are_kept_for_this_model_until_they_are_cleared(page):
     page.settled()
     page.open("#/score?text=The+keys+are+gone.")
     page.tab.wait_for_selector(".scored")
-    page.open("#/sample")
+    page.open("#/batch")
     page.tab.locator("#past summary").click()
     listed = page.tab.locator("#past li")
     assert listed.count() == 2 and "The keys are gone." in listed.first.inner_text()

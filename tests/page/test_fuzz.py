@@ -30,5 +30,5 @@ def test_every_answer_is_foreseen(tiny):
 
         ask()
         asked.add(operation.path)
-    assert {"/api/fill", "/api/plan", "/api/sample"} <= asked
+    assert {"/api/fill", "/api/plan", "/api/sample", "/api/batch"} <= asked
     jobs.close()

@@ -12,6 +12,7 @@ READY = {
     "dependence": ("#/dependence?text=She+drank+hot+coffee+slowly.&candidates=10", "[aria-label='the chosen pair'] svg.heat"),
     "sample": ("#/sample?chains=2&sweeps=4&speed=240", ".words button"),
     "score": ("#/score", "svg[aria-label^='the first against']"),
+    "batch": ("#/batch", "table.data"),
     "api": ("api", "section.card table"),
 }
 LOOKS = [("light", 1440), ("dark", 1440), ("light", 512), ("light", 390), ("dark", 390)]

@@ -7,7 +7,6 @@ import re
 import pytest
 
 pytestmark = pytest.mark.page
-TWO = "#/fill?text=A+man+is+riding+a+horse+on+the+beach.&blanks=3,5&size=64&joint=balanced"
 
 
 def heat(page):

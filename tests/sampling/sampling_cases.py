@@ -142,15 +142,6 @@ class Flipped(MetropolisHastings):
 
 
 @dataclass(frozen=True)
-class Late(MetropolisHastings):
-    """Right, and never rejects before it knows the whole energy."""
-
-    @property
-    def acceptance(self):
-        return Acceptance(self.target, self.passes, self.options.temperature, early=False)
-
-
-@dataclass(frozen=True)
 class SubsetEnergy(MetropolisHastings):
     @property
     def acceptance(self):

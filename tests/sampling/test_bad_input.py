@@ -17,10 +17,8 @@ from unmask.sampling.settings import SampleSettings
 from unmask.signature import arguments
 
 SMALL = {"chains": 3, "sweeps": 4, "length": 4, "seed": 7}
-NAN = float("nan")
 
 WRONG = [
-    ({"chains": 10**9}, "chains 1000000000 is out of range"),
     ({"chains": 10**6, "sweeps": 10**6}, "GB are free: give [0-9,]+ chains or fewer"),
     ({"length": 0}, "length 0"),
     ({"length": []}, "no length"),
@@ -28,17 +26,12 @@ WRONG = [
     ({"length": 40}, "the text has 42 tokens and the model takes 16"),
     ({"burn_in": 4}, "leaves no sample"),
     ({"thin": 9}, "leaves no sample"),
-    ({"kernel": "blok"}, "did you mean block"),
-    ({"temperature": NAN}, "temperature nan"),
     ({"device": "abacus"}, "device 'abacus'"),
     ({"kernel": "block", "block_size": 9}, "blocks of 9 in a text of 4 free positions: give a block size from 1 to 4"),
     ({"kernel": "entropy-bound", "gamma": 1.0, "passes": 4}, "passes 4 and gamma 1 were both given"),
     ({"kernel": "least-dependent", "profile": "no/such/profile.json"}, "no/such/profile.json"),
     ({"kernel": "least-dependent", "profile": {"by_distance": [0.1]}}, "profile lacks 'fingerprint': measure one"),
-    ({"kernel": "gibbs", "temperature": 1.0}, "temperature was given, which kernel gibbs does not use"),
     ({"kernel": "ancestral", "random_start": True}, "random_start was given, which kernel ancestral does not use"),
-    ({"length": "four"}, "give a whole number or a list"),
-    ({"alphabet": ""}, "names no token"),
     ({"alphabet": ["zebra"]}, "zebra"),
     ({"alphabet": ["cat dog"]}, "2 tokens of the model"),
 ]
@@ -50,7 +43,6 @@ TEMPLATES = [
     ({"template": "the [MASK]", "allow": {2: ["[SEP]"]}}, "allow at position 2|not a word of it"),
     ({"template": "the [MASK]", "allow": {1: ["cat"]}}, "not free: the blanks are at 2"),
     ({"template": "the [MASK]", "allow": {2: ["cat dog"]}}, "2 tokens of the model"),
-    ({"template": "the [MASK]", "allow": {"two": ["cat"]}}, "allow"),
     ({"template": "the [MASK]", "allow": {2: ["zebra"]}}, "zebra"),
     ({"init": 5}, "neither a file nor a list of texts"),
     ({"init": []}, "no text to start from"),
@@ -118,16 +110,6 @@ def folder(finished, tmp_path):
 
 
 CHECKPOINT, PART = "checkpoints/group-0000.npz", "parts/group-0000-00000004.parquet"
-
-
-@pytest.mark.parametrize("file", ["settings.json", CHECKPOINT, PART, "starts.parquet"])
-@pytest.mark.parametrize("content", [b"", b"garbage", b"{", b"[1]", b"{}", b"\xff\xfe", b"[" * 100_000])
-def test_a_damaged_file_is_one_line(folder, file, content):
-    (folder / file).write_bytes(content)
-    with pytest.raises(InputError) as caught:
-        load_run(folder)
-    assert "\n" not in str(caught.value) and len(str(caught.value)) < 500
-    assert command("diagnose", folder).exit_code == 2
 
 
 anything = st.none() | st.integers() | st.text(max_size=4) | st.lists(st.integers(), max_size=2) | st.just({"a": 1})

@@ -72,8 +72,3 @@ def test_help_names_the_kernels_and_their_options():
         assert name in shown
     assert "--block-size" in shown and "--together" not in shown
     assert unmask("sample", "--together", 4).exit_code == 2
-
-
-def test_diagnosing_nothing_is_refused(tmp_path):
-    ran = unmask("diagnose", tmp_path)
-    assert ran.exit_code == 2 and "holds no run" in ran.output

@@ -1,7 +1,5 @@
 """Every score against its definition, written out over the entries of a tabular model, and which of them are probabilities."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from itertools import permutations, product
 from math import exp, log
@@ -95,15 +93,6 @@ def test_what_is_a_probability_sums_to_one_and_what_is_none_does_not(name):
         assert abs(total - 1) > 0.01
 
 
-def test_pll_of_two_tokens_that_always_agree_sums_to_the_vocabulary():
-    agree = torch.full((4, 4), 1e-12, dtype=torch.float64)
-    agree.fill_diagonal_(0.25)
-    texts = list(product(range(4), repeat=2))
-    model = TabularMLM.from_joint(agree / agree.sum())
-    assert float(scores(model, texts, ["pll"]).values.exp().sum()) == pytest.approx(4, abs=1e-6)
-    assert float(scores(model, texts, ["left_to_right"]).values.exp().sum()) == pytest.approx(1, abs=1e-10)
-
-
 def test_shares_of_sites_add_up():
     model = TabularMLM.random(3, 4, seed=2)
     names = [name for name in SCORES if SCORES[name].by_token]
@@ -136,14 +125,6 @@ def test_a_target_is_scored_given_what_stands_around_it():
     assert value["any_order"] == pytest.approx(log_mean(ways))
     assert value["left_to_right"] == pytest.approx(log_q(model, text, {1, 2, 3}, 1) + log_q(model, text, {2, 3}, 2))
     assert value["right_to_left"] == pytest.approx(log_q(model, text, {0, 1, 2}, 2) + log_q(model, text, {0, 1}, 1))
-
-
-def test_one_token_has_one_probability():
-    model = TabularMLM.random(5, 1, seed=1)
-    names = [name for name in ENUMERATED if not name.startswith("energy")]
-    found = scores(model, [[3]], names)
-    for name in names:
-        assert float(found[name].values[0]) == pytest.approx(log_q(model, [3], {0}, 0), abs=1e-9), name
 
 
 def test_sampled_orders_come_with_an_error_that_covers_the_truth():

@@ -1,7 +1,5 @@
 """Everything about a score is on its entry: no other file knows its name."""
 
-from __future__ import annotations
-
 import ast
 from pathlib import Path
 
@@ -53,19 +51,6 @@ def test_options_go_to_the_entries_that_have_them():
         arguments(unmask.score, {"orders": 8})
     with pytest.raises(InputError, match="score any_order was given twice, with different options"):
         chosen([AnyOrder(), AnyOrder(orders=8)])
-
-
-@pytest.mark.parametrize(
-    ("entry", "options", "message"),
-    [
-        (AnyOrder, {"orders": 1}, "orders 1 is out of range"),
-        (AnyOrder, {"oders": 8}, "did you mean orders"),
-        (DecoderLaw, {"decoder": "mh"}, "'decoder:mh' is unknown"),
-    ],
-)
-def test_options_are_checked_when_an_entry_is_made(entry, options, message):
-    with pytest.raises(InputError, match=message):
-        entry(**options)
 
 
 def test_scores_with_equal_options_share_their_passes():

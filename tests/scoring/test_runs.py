@@ -1,7 +1,5 @@
 """Files in, files out: streams, folders that go on after an interrupt, Ray, and the command."""
 
-from __future__ import annotations
-
 import csv
 import json
 from functools import partial
@@ -254,22 +252,3 @@ def test_sentences_without_a_score_say_why(unmask_score):
     assert code == 1 and "1 text lacks a score" in message and "all words of 'zzz qqq' are unknown" in message
     code, _, message = unmask_score("the dog sat", "the yyy sat", "--score", "pll")
     assert code == 0 and "warning: the model does not know 'yyy' and reads [UNK] instead" in message
-
-
-@pytest.mark.parametrize(
-    ("arguments", "told"),
-    [
-        (["nowhere.txt"], "'nowhere.txt' does not exist"),
-        ([], "no text was given"),
-        (["a dog", "-"], "is a file among"),
-        (["a dog", "--score", "pl_word"], "did you mean pll_word"),
-        (["a dog", "--format", "parquet"], "Parquet cannot be printed"),
-        (["a dog", "--minimal-pairs", "x.jsonl"], "both given"),
-        (["a dog", "--format", "xml"], "format 'xml' is unknown"),
-    ],
-)
-def test_command_refuses_in_one_line(unmask_score, arguments, told, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    code, printed, message = unmask_score(*arguments)
-    assert (code, printed) == (2, "") and message.count("\n") == 1 and told in message
-    assert not list(Path().iterdir())

@@ -1,7 +1,5 @@
 """From texts to numbers: words of several tokens, targets between words, long texts, texts that cannot be scored."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 
@@ -243,12 +241,6 @@ def test_the_name_of_a_file_is_not_scored_as_a_text(pieces, tmp_path, monkeypatc
         unmask.score("dog.csv", model=pieces)
     with pytest.raises(InputError, match="is the name of a file: give the texts in it"):
         unmask.dependence("dog.csv", model=pieces)
-    for words, instead in (
-        (["fill", "dog.csv"], "--file dog.csv"),
-        (["dependence", "dog.csv"], "--file dog.csv"),
-    ):
-        refused = invoke(words)
-        assert refused.exit_code == 2 and f"is the name of a file: give {instead}" in refused.stderr.replace("\n", " ")
 
 
 def test_columns_of_a_table_come_back_and_their_case_does_not_matter(pieces, tmp_path):

@@ -1,7 +1,5 @@
 """Texts that are read, passed and written together get what each gets alone, and no more of them are held than is needed."""
 
-from __future__ import annotations
-
 from functools import partial
 
 import pytest

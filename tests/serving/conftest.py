@@ -1,7 +1,5 @@
 """The page's server over the tiny model, in this process."""
 
-from __future__ import annotations
-
 import json
 import threading
 import time

@@ -152,6 +152,22 @@ def test_a_size_that_is_offered_is_not_refused(client, monkeypatch):
             assert answer.status_code == 200 or "--" not in answer.json()["error"]
 
 
+def test_a_batch_is_scored_compared_or_filled(client, tiny):
+    texts = ["the cat sat .", "a dog ran ."]
+    found = asked(client, "batch", content="\n".join(texts))
+    known = unmask.score(texts, "pll", model=tiny)
+    assert found["columns"] == ["text", "pll"] and [row[0] for row in found["rows"]] == texts
+    assert [row[1] for row in found["rows"]] == pytest.approx([row["pll"] for row in known.rows], abs=1e-5)
+    pairs = "sentence_good,sentence_bad\nthe cat sat .,the cat on .\n"
+    found = asked(client, "batch", content=pairs, name="my pairs.csv")
+    assert found["columns"][:2] == ["sentence_good", "sentence_bad"] and "of 1 pairs right by pll" in found["lines"][0]
+    found = asked(client, "batch", content="the [MASK] sat .\nthe ___ ran .")
+    best = unmask.fill("the [MASK] sat .", tiny, top=1).completions[0]
+    assert found["rows"][0] == ["the [MASK] sat .", best.text, pytest.approx(best.log_prob, abs=1e-5)] and len(found["rows"]) == 2
+    answer = client.post("/api/batch", json={"content": "a;b\n", "name": "x.csv"})
+    assert answer.status_code == 422 and answer.json()["error"].startswith("x.csv"), "no folder of the server is named"
+
+
 def test_score_and_difference(client, tiny):
     found = asked(client, "score", texts=[WHOLE, "the dog sat on the mat ."], score=["pll", "left_to_right"])
     known = unmask.score([WHOLE, "the dog sat on the mat ."], ["pll", "left_to_right"], model=tiny, rows="nested")

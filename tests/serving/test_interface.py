@@ -1,7 +1,5 @@
 """The JSON interface as its document describes it: every field, every refusal; and copies of questions, which can be run."""
 
-from __future__ import annotations
-
 import pytest
 
 import unmask

@@ -1,7 +1,5 @@
 """Jobs: how far they are, what a stopped one gives, who goes first, and what happens when the server ends."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import threading

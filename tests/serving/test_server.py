@@ -1,7 +1,5 @@
 """The command: where it listens, what it refuses in one line, how it ends."""
 
-from __future__ import annotations
-
 import http.client
 import json
 import re

@@ -1,7 +1,5 @@
 """Which tokens a joint is derived over: the score against its formula, and what is refused."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 
@@ -116,12 +114,6 @@ def test_bad_sets_are_refused(candidates, message):
     model = TabularMLM.random(5, 2, 0)
     with pytest.raises(InputError, match=message):
         choose_candidates(model, masked_cloze(model, 0, 1), candidates)
-
-
-def test_exact_and_candidates_exclude_each_other():
-    model = TabularMLM.random(5, 2, 0)
-    with pytest.raises(InputError, match="both given"):
-        choose_candidates(model, masked_cloze(model, 0, 1), 3, exact=True)
 
 
 def test_default_sizes_use_the_budget_and_no_more():

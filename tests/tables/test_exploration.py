@@ -1,29 +1,16 @@
 """What is said of fillings from some of the passes, against enumeration of all fillings."""
 
-from itertools import product
-
 import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from joint_cases import every_filling
 
 from unmask.cloze import Cloze
 from unmask.models.tabular import TabularMLM
-from unmask.tables.lattice import HIDDEN, Exploration, Variant, lattice
+from unmask.tables.lattice import HIDDEN, Exploration, Variant
 from unmask.tables.revealing import Conditionals
-
-
-def truth(model, variants):
-    """weight times p(x) of every filling of every variant."""
-    every = {}
-    for number, variant in enumerate(variants):
-        fillings = list(product(range(model.vocab_size), repeat=variant.sites))
-        texts = torch.tensor([variant.cloze.filled(values) for values in fillings])
-        sites = torch.tensor([variant.cloze.block]).expand(len(texts), -1)
-        p = lattice(Conditionals(model), texts, sites).log_mean.exp() * variant.weight
-        every.update({(number, *values): float(value) for values, value in zip(fillings, p, strict=True)})
-    return every
 
 
 @st.composite
@@ -45,7 +32,7 @@ def explored(draw):
 @given(explored(), st.data())
 def test_flow_is_below_and_the_bound_above_whatever_has_been_passed(case, data):
     model, variants, states = case
-    p = truth(model, variants)
+    p = every_filling(model, variants)
     for state, flow in zip(states.states, states.flow, strict=True):
         if HIDDEN not in state:
             assert flow <= p[state] + 1e-12
@@ -62,7 +49,7 @@ def test_flow_is_below_and_the_bound_above_whatever_has_been_passed(case, data):
 @given(explored())
 def test_a_filling_whose_states_are_all_passed_has_its_exact_probability(case):
     model, variants, states = case
-    p = truth(model, variants)
+    p = every_filling(model, variants)
     for filling in list(p)[:: max(1, len(p) // 5)]:
         states.reveal(states.missing(filling))
         assert states.missing(filling) == []
@@ -76,7 +63,7 @@ def test_tokens_that_are_not_allowed_leave_the_bound_and_keep_their_probability(
     states = Exploration(Conditionals(model), [variant])
     states.reveal([(0, HIDDEN, HIDDEN)])
     states.reveal([s for s in states.states if HIDDEN in s and s[1] != 2 and s[1] != 3])
-    p = truth(model, [variant])
+    p = every_filling(model, [variant])
     inside = {s: v for s, v in p.items() if s[1] < 2}
     bound = states.bound(np.array([], dtype=np.int64))
     assert bound >= max(inside.values()) - 1e-12

@@ -1,7 +1,7 @@
-"""The lattice of revealed sets against enumeration of all orders and all texts."""
+"""The lattice of revealed sets against enumeration of all orders and all texts; what a support holds of the probability."""
 
 from itertools import permutations, product
-from math import factorial, log
+from math import factorial, log, log1p
 
 import pytest
 import torch
@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from unmask.errors import InputError
 from unmask.models.tabular import TabularMLM
 from unmask.tables.lattice import along_orders, lattice, log_mean_of_sampled, random_orders
-from unmask.tables.revealing import Conditionals
+from unmask.tables.revealing import Conditionals, lost_nats, outside, regular_tokens
 
 
 def by_order(model, text, sites, order, support=None):
@@ -77,24 +77,6 @@ def test_the_mean_over_orders_sums_to_one_and_the_mean_of_logs_to_less(seed, sha
     assert float(found.log_mean.exp().sum()) == pytest.approx(1, abs=1e-12)
     assert float(found.mean_log.exp().sum()) < 1 - 1e-6
     assert bool((found.mean_log <= found.log_mean + 1e-12).all())
-
-
-def test_pseudo_likelihood_of_tokens_that_always_agree_sums_to_the_vocabulary():
-    joint = torch.full((3, 3), 1e-14, dtype=torch.float64)
-    joint.fill_diagonal_(1 / 3)
-    found = whole(TabularMLM.from_joint(joint / joint.sum()), all_texts(3, 2))
-    assert float((found.log_q[:, 2, 0] + found.log_q[:, 1, 1]).exp().sum()) == pytest.approx(3, abs=1e-9)
-    assert float(found.log_mean.exp().sum()) == pytest.approx(1, abs=1e-12)
-
-
-def test_a_compatible_model_has_one_probability_in_every_order():
-    joint = torch.rand((3, 3, 3), generator=torch.Generator().manual_seed(1), dtype=torch.float64) + 0.01
-    joint /= joint.sum()
-    texts = all_texts(3, 3)
-    found = whole(TabularMLM.from_joint(joint), texts)
-    truth = joint[tuple(texts.T)].log()
-    for value in (found.log_mean, found.mean_log):
-        torch.testing.assert_close(value, truth, rtol=0, atol=1e-12)
 
 
 def test_a_support_is_renormalised_over():
@@ -165,3 +147,21 @@ def test_a_network_agrees_with_one_pass_at_a_time(tiny):
         expected = [by_order(tiny, texts[n].tolist(), sites[n].tolist(), order) for order in orders]
         log_mean = torch.tensor(expected).double().logsumexp(0) - log(len(orders))
         torch.testing.assert_close(found.log_mean[n], log_mean, rtol=0, atol=1e-5)
+
+
+def test_regular_tokens_and_what_is_outside_make_the_vocabulary():
+    model = TabularMLM.random(6, 1, seed=0)
+    model.special_ids = (4, 1, 6)
+    assert regular_tokens(model).tolist() == [0, 2, 3, 5] and outside(model, regular_tokens(model)).tolist() == [1, 4]
+    assert outside(model, torch.tensor([5, 2])).tolist() == [0, 1, 3, 4]
+
+
+@pytest.mark.parametrize("odds", [1e-12, 1e-5, 0.3, 3.0, 1e5, 1e12])
+def test_nats_are_right_to_single_precision_whatever_the_share(odds):
+    """Four regular tokens of weight 1 and two special ones of weight 2 `odds` each: log(1 + odds)."""
+    logits = torch.tensor([[0.0, log(2 * odds), 0, 0, log(2 * odds), 0], [0.0] * 6])
+    nats = lost_nats(logits, torch.tensor([1, 4]), logits.logsumexp(1))
+    assert nats.tolist() == pytest.approx([log1p(odds), log1p(0.5)], rel=1e-6)
+    if odds == 1e12:
+        share = logits.double().softmax(1)[0, [1, 4]].sum().float()
+        assert -torch.log1p(-share) == torch.inf, "control: of one minus the share nothing is left"

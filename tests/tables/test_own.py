@@ -1,7 +1,5 @@
 """Tables of conditionals that a user gives: `Tables.from_conditionals`."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch

@@ -1,7 +1,5 @@
 """Several blocks asked about at once: the numbers of single calls, in fewer calls of the model."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 from hypothesis import given, settings

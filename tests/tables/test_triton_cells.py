@@ -1,7 +1,5 @@
 """Tables written straight from logits by Triton, interpreted here, against a softmax over the candidates."""
 
-from __future__ import annotations
-
 import os
 from importlib.util import find_spec
 

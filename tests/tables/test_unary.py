@@ -150,16 +150,3 @@ def test_half_precision_logits_give_float32_tables():
         assert tables.log_q[t].dtype == tables.log_total[t].dtype == torch.float32
         torch.testing.assert_close(tables.log_q[t].double(), exact.log_q[t], rtol=1e-6, atol=1e-6)
         torch.testing.assert_close(tables.log_total[t].double(), exact.log_total[t], rtol=1e-6, atol=1e-6)
-
-
-def test_a_hundred_thousand_cells_in_batches_that_straddle_the_axes():
-    generator = torch.Generator().manual_seed(5)
-    model = Batched(torch.randn((3, 51, 51, 51, 50), generator=generator))
-    cloze = Cloze((50, 50, 50), (0, 1, 2))
-    model.batch = 10**6
-    whole = unary_tables(model, cloze)
-    model.batch = 37
-    split = unary_tables(model, cloze)
-    for a, b in zip(whole.log_q, split.log_q, strict=True):
-        assert torch.equal(a, b)
-        assert not torch.equal(a, b.transpose(0, 1))

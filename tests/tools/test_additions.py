@@ -1,7 +1,5 @@
 """The additions that CONTRIBUTING.md shows as diffs apply to the source as it is, and what they add works."""
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

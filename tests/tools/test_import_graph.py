@@ -1,7 +1,5 @@
 """The order of the rooms holds in the source, and the tool that says so sees what is wrong in a made-up one."""
 
-from __future__ import annotations
-
 import runpy
 import tomllib
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Formulas of the documentation become MathML."""
 
-from __future__ import annotations
-
 import re
 import runpy
 from pathlib import Path

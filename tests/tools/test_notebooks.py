@@ -1,7 +1,5 @@
 """The notebooks are those of their pages, and run from the first cell to the last (`make test-release`)."""
 
-from __future__ import annotations
-
 import os
 import re
 import runpy

@@ -1,7 +1,5 @@
 """What most of these tests need of the small language in `made_up`."""
 
-from __future__ import annotations
-
 import pytest
 from made_up import made_up_lines
 

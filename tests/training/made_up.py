@@ -1,7 +1,5 @@
 """A small language and packed rows made for these tests."""
 
-from __future__ import annotations
-
 import random
 
 import torch

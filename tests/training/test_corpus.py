@@ -5,13 +5,15 @@ from __future__ import annotations
 import gzip
 import json
 import lzma
+from functools import cache
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tokenizers import Tokenizer
+from made_up import made_up_lines
 
 from unmask.errors import InputError
+from unmask.models.text.vocabulary import train_tokenizer
 from unmask.training.corpus import Segmentation, TextSource, segments, sentences, sources
 
 TEXT = "Grüße aus dem Hafen.\n\n  The second line.  \nThe last line"
@@ -117,15 +119,6 @@ def test_lengths_and_holdout_depend_on_the_line_alone():
     assert [cut.holds_out(line) for line in reversed(lines)] == held[::-1]
 
 
+@cache
 def _tokenizer():
-    from made_up import made_up_lines
-
-    from unmask.models.text.vocabulary import train_tokenizer
-
-    global _cached
-    if _cached is None:
-        _cached = train_tokenizer(lambda: [*made_up_lines(50), "zz z"], 120)
-    return _cached
-
-
-_cached: Tokenizer | None = None
+    return train_tokenizer(lambda: [*made_up_lines(50), "zz z"], 120)

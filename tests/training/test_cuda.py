@@ -53,8 +53,7 @@ def test_killed_in_another_process_and_resumed_gives_the_same_bits(shared, optio
     """The other process compiles for itself, with nothing that was compiled before, up to its death."""
     out = tmp_path / "model"
     child = run_apart(shared, out, options, hold=True, TORCHINDUCTOR_CACHE_DIR=str(tmp_path / "compiled"))
-    deadline = time.monotonic() + 240
-    while not checkpoint_of(out).exists() and time.monotonic() < deadline and child.poll() is None:
+    while not checkpoint_of(out).exists() and child.poll() is None:
         time.sleep(0.01)
     child.kill()
     assert child.wait() == -signal.SIGKILL and not (out / "model.safetensors").exists()

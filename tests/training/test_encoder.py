@@ -1,7 +1,5 @@
 """The training forward pass against the plain definition, one order of sums, and the optimisers' steps."""
 
-from __future__ import annotations
-
 import copy
 
 import pytest

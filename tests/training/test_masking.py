@@ -1,7 +1,5 @@
 """Each scheme against its stated law."""
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from itertools import combinations

@@ -30,6 +30,8 @@ SMALL: dict[str, Any] = {
     "optimiser": "adamw",
 }  # fmt: skip
 pytestmark = pytest.mark.filterwarnings("ignore:.*has not learned|.*has learned little")
+ENDLESS = 10**6
+"""Steps of a run that is stopped long before its end, however late the signal comes."""
 LINES = made_up_lines(300)
 REVERSED = [" ".join(reversed(line.split())) for line in LINES]
 
@@ -136,18 +138,6 @@ def one(shared):
     return shared / "one"
 
 
-def test_two_processes_train_the_model_of_one(shared, one, tmp_path):
-    two, other = tmp_path / "two", tmp_path / "other"
-    ended = together([command(shared, two)] * 2, tmp_path / "files")
-    assert ended.codes == [0, 0]
-    assert ended.printed[0].startswith(f"{two}: finished at step 12 of 12") and not ended.printed[1]
-    assert "12 steps of 512 tokens" in ended.told[0] and not ended.told[1]
-    assert len(curve(two)) == 24 and same_run(one, two)
-    assert "1 threads, 2 processes)" in (two / "README.md").read_text()
-    alone(shared, other, seed=4)
-    assert not same_run(one, other)
-
-
 @pytest.mark.parametrize("first", [1, 2])
 def test_a_checkpoint_moves_between_numbers_of_processes(shared, one, tmp_path, first):
     out = tmp_path / "model"
@@ -192,8 +182,8 @@ def wait_for(there, run):
 
 def test_an_interrupt_of_one_process_stops_all_with_a_model(shared, tmp_path):
     out = tmp_path / "model"
-    with started([command(shared, out, steps=2_000)] * 2, tmp_path / "files") as run:
-        wait_for(lambda: list(out.glob("training/checkpoint.pt")), run)
+    with started([command(shared, out, steps=ENDLESS)] * 2, tmp_path / "files") as run:
+        wait_for((out / "training" / "log.jsonl").exists, run)
         os.kill(run.processes[1].pid or 0, signal.SIGINT)
         os.kill(run.processes[1].pid or 0, signal.SIGINT)
         ended = run.end()
@@ -244,10 +234,14 @@ def test_each_process_has_a_gpu_of_its_own(monkeypatch, device, local, found):
             device_of(device, local)
 
 
-def test_torchrun_starts_it(shared, one, tmp_path):
+def test_two_processes_of_torchrun_train_the_model_of_one(shared, one, tmp_path):
+    two, other = tmp_path / "two", tmp_path / "other"
     launch = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", "-m", "unmask"]
-    words = [str(word) for word in command(shared, tmp_path / "two")]
+    words = [str(word) for word in command(shared, two)]
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
     ended = subprocess.run([*launch, *words], capture_output=True, text=True, env=environment, timeout=SECONDS)
     assert ended.returncode == 0 and ended.stdout.count("finished at step 12 of 12") == 1
-    assert same_run(one, tmp_path / "two")
+    assert ended.stderr.count("12 steps of 512 tokens") == 1 and "1 threads, 2 processes)" in (two / "README.md").read_text()
+    assert len(curve(two)) == 24 and same_run(one, two)
+    alone(shared, other, seed=4)
+    assert not same_run(one, other)

@@ -1,7 +1,5 @@
 """Commands in several processes at once, as torchrun starts them: numbered, with a store that outlives each of them."""
 
-from __future__ import annotations
-
 import multiprocessing
 import os
 import sys

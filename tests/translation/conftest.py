@@ -1,7 +1,5 @@
 """Small models of a made-up pair of languages, trained once for all tests here."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 

@@ -3,8 +3,6 @@
 source  NOUN [ADJECTIVE] NOUN [ADJECTIVE] VERB .        target  VERB [ADJECTIVE] NOUN [ADJECTIVE] NOUN .
 """
 
-from __future__ import annotations
-
 import random
 from collections.abc import Sequence
 from typing import Any

@@ -1,20 +1,15 @@
 """Sources and translations in one text: layout, padding that nobody looks at, causal models step by step, entropy bounds."""
 
-from __future__ import annotations
-
 from itertools import product
 
 import pytest
 import torch
 from enumeration import energy_terms, target_law, transition_matrix
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from unmask.models.encoder.bert import BertMaskedLM
 from unmask.models.tabular import TabularMLM
-from unmask.sampling import registry
 from unmask.sampling.decoders.decoder import Ancestral, decode
-from unmask.sampling.decoders.revealing import EntropyBound, under_bound
+from unmask.sampling.decoders.revealing import EntropyBound
 from unmask.sampling.engine.passes import Passes
 from unmask.sampling.engine.randomness import ChainStreams
 from unmask.sampling.kernels.metropolis import MetropolisHastings, ProductBlock, SequentialBlock
@@ -57,14 +52,6 @@ def test_only_the_translation_is_asked_for_and_its_end_by_a_causal_model() -> No
     assert torch.equal(everything.asked, text.maskable)
     too = MaskedTasks(UniformRate(1.0, 1.0), source=0.999999).task(text, VOCABULARY, generator)
     assert int(too.asked.sum()) == 5 + 4 and int((too.shown == 4).sum()) == 9
-
-
-def test_every_number_of_masked_tokens_is_equally_likely() -> None:
-    generator, counts = torch.Generator().manual_seed(1), torch.zeros(3)
-    for _ in range(3000):
-        mask = UniformRate(0.0, 1.0).draw(packed(), generator)
-        counts[int(mask[0, 5:7].sum())] += 1
-    assert (counts / 3000 - 1 / 3).abs().max() < 0.04
 
 
 def test_nobody_looks_at_padding() -> None:
@@ -159,21 +146,3 @@ def test_log_probabilities_of_an_order_sum_to_one_given_each_source() -> None:
         texts = torch.tensor([[first, *rest] for rest in product(range(3), repeat=3)])
         log_prob = Ancestral(target, Passes(target.model)).log_prob(texts, torch.tensor([[2, 0, 1]]).repeat(27, 1))
         assert float(log_prob.exp().sum()) == pytest.approx(1.0, abs=1e-12)
-
-
-@settings(max_examples=60, deadline=None)
-@given(st.lists(st.floats(0, 3), min_size=1, max_size=6), st.floats(0, 4))
-def test_the_largest_set_of_sure_sites_under_the_bound(entropies: list[float], gamma: float) -> None:
-    chosen = under_bound(torch.tensor([entropies], dtype=torch.float64), torch.tensor([[gamma]]).double())[0].tolist()
-    inside = [h for h, kept in zip(entropies, chosen, strict=True) if kept]
-    outside = sorted(h for h, kept in zip(entropies, chosen, strict=True) if not kept)
-    assert inside and sum(inside) - max(inside) <= gamma + 1e-9
-    assert not outside or (max(inside) <= outside[0] and sum(inside) > gamma - 1e-9)
-
-
-def test_entropy_bound_fills_one_by_one_without_a_bound_to_lose_and_all_at_once_with_a_large_one() -> None:
-    model = TabularMLM.random(3, 4, 2)
-    target = Target(model, [model.mask_id] * 4)
-    for gamma, steps in ((0.0, 4), (100.0, 1)):
-        state, passes = decode(registry.EntropyBound(gamma=gamma).on(target), 3, ChainStreams(0, [0, 1, 2]).at(0, 0))
-        assert passes.tolist() == [steps] * 3 and bool((state.ids < 3).all())

@@ -1,7 +1,5 @@
 """Sources shared out among workers: the rows of one process, also when workers are lost."""
 
-from __future__ import annotations
-
 import os
 import signal
 from pathlib import Path

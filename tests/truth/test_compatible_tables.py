@@ -4,11 +4,12 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from joint_cases import ITERATED
 
 from unmask.cloze import Cloze
 from unmask.joints.closed_forms import chain, hcb, mrf, product
 from unmask.joints.deriving import derive
-from unmask.joints.metrics import block_metrics, compatibility
+from unmask.joints.metrics import block_metrics
 from unmask.models.tabular import TabularMLM
 from unmask.tables.unary import unary_tables
 
@@ -37,7 +38,7 @@ def test_faithful_constructions_recover_the_joint_and_measure_zero(case, data):
     gold = tuple(data.draw(st.integers(0, vocab - 1)) for _ in range(sites))
     pivot = [data.draw(st.integers(0, vocab - 1)) for _ in range(sites)]
     faithful = [hcb(tables), hcb(tables, pivot), chain(tables)]
-    iterated = [derive(tables, name, tolerance=1e-10) for name in ("arnold_gokhale", "balanced", "pseudo_gibbs", "restarted")]
+    iterated = [derive(tables, name, tolerance=1e-10) for name in ITERATED]
     measured = block_metrics([*faithful, *iterated], gold)
     assert measured.compatibility == pytest.approx(0, abs=1e-24)
     for joint, found in zip([*faithful, *iterated], measured.joints, strict=True):
@@ -57,12 +58,3 @@ def test_the_random_field_and_the_product_are_unfaithful_even_then(case):
     for joint, found in zip([mrf(tables), product(tables)], measured.joints, strict=True):
         assert float((joint.dense().exp() - truth).abs().max()) > 1e-4
         assert found.a_kl > 1e-5
-
-
-def test_three_tables_that_agree_in_one_pair_only_are_incompatible():
-    _, tables = joint_and_tables(3, 3, seed=1, observed=0)
-    other = TabularMLM.random(3, 3, seed=2)
-    changed = TabularMLM(torch.stack([*TabularMLM.from_joint(torch.ones(3, 3, 3).double() / 27).table[:2], other.table[2]]))
-    mixed = unary_tables(changed, Cloze((3, 3, 3), (0, 1, 2)))
-    assert compatibility(tables) < 1e-24
-    assert compatibility(mixed) > 1e-2

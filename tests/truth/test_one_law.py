@@ -1,7 +1,5 @@
 """One law per name: every code path that claims a law has it, on a model that gives most of its mass to special tokens."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from itertools import permutations, product
 from math import exp, log

@@ -4,6 +4,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from joint_cases import exactly
 
 from unmask.cloze import Cloze
 from unmask.joints.deriving import derive
@@ -17,13 +18,8 @@ ORDERED = ("hcb",)
 seeds = st.integers(0, 9999)
 
 
-def exactly(tables):
-    """Every construction, the iterated ones far beyond the default tolerance."""
-    tight = {"tolerance": 1e-9}
-    return [
-        derive(tables, name, **(tight if name in ("arnold_gokhale", "balanced", "pseudo_gibbs", "restarted") else {}))
-        for name in CONSTRUCTIONS
-    ]
+def all_joints(tables):
+    return [exactly(tables, name) for name in CONSTRUCTIONS]
 
 
 def random_tables(vocab, seed, block=(0, 1), candidates=None):
@@ -40,8 +36,8 @@ def assert_same_metrics(found, expected, skip=()):
 @settings(max_examples=6, deadline=None)
 @given(seeds, st.permutations(range(4)), st.permutations(range(4)))
 def test_permuting_the_tokens_permutes_the_joint_and_leaves_the_metrics(seed, first, second):
-    plain = exactly(random_tables(4, seed))
-    moved = exactly(random_tables(4, seed, candidates=[torch.tensor(first), torch.tensor(second)]))
+    plain = all_joints(random_tables(4, seed))
+    moved = all_joints(random_tables(4, seed, candidates=[torch.tensor(first), torch.tensor(second)]))
     for a, b in zip(plain, moved, strict=True):
         torch.testing.assert_close(a.dense().exp()[first][:, second], b.dense().exp(), rtol=0, atol=1e-5, msg=a.name)
     found, expected = block_metrics(moved, (1, 2)), block_metrics(plain, (1, 2))
@@ -52,7 +48,7 @@ def test_permuting_the_tokens_permutes_the_joint_and_leaves_the_metrics(seed, fi
 @settings(max_examples=6, deadline=None)
 @given(seeds)
 def test_swapping_the_positions_transposes_the_joint_unless_the_construction_has_an_order(seed):
-    there, back = exactly(random_tables(4, seed)), exactly(random_tables(4, seed, block=(1, 0)))
+    there, back = all_joints(random_tables(4, seed)), all_joints(random_tables(4, seed, block=(1, 0)))
     for a, b in zip(there, back, strict=True):
         if a.name not in ORDERED:
             torch.testing.assert_close(a.dense().exp(), b.dense().exp().T, rtol=0, atol=1e-5, msg=a.name)
@@ -70,7 +66,7 @@ def test_hcb_depends_on_the_order():
 def test_arnold_gokhale_has_the_lowest_objective_and_average_divergence(size, seed):
     sites, vocab = size
     tables = unary_tables(TabularMLM.random(vocab, sites, seed), Cloze((vocab,) * sites, tuple(range(sites))))
-    found = {m.construction: m for m in block_metrics(exactly(tables), (0,) * sites).joints}
+    found = {m.construction: m for m in block_metrics(all_joints(tables), (0,) * sites).joints}
     best = found.pop("arnold_gokhale")
     for other in found.values():
         assert best.objective <= other.objective + 1e-9, other.construction

@@ -1,7 +1,5 @@
 """Scores of a list of variants in one call."""
 
-from __future__ import annotations
-
 from unmask.variants.contexts import Contexts
 
 

@@ -1,7 +1,5 @@
 """A small model of letters, as protein models are, with random weights."""
 
-from __future__ import annotations
-
 import pytest
 
 LETTERS = "ACDEG"

@@ -1,7 +1,5 @@
 """Scores of variants against enumeration on models given by tables, and how many passes they take."""
 
-from __future__ import annotations
-
 from itertools import combinations
 from math import log
 

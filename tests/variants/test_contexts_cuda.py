@@ -1,7 +1,5 @@
 """Scores of variants on a GPU against a CPU; skipped where there is none."""
 
-from __future__ import annotations
-
 from itertools import product
 
 import pytest

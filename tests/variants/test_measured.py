@@ -1,7 +1,5 @@
 """`mutants` with measured variants: columns, verdicts and files against known scores; statistics against scipy."""
 
-from __future__ import annotations
-
 import json
 from itertools import product
 

@@ -1,7 +1,5 @@
 """Mutants against enumeration on models given by tables, and the names and scans that lead to them."""
 
-from __future__ import annotations
-
 import json
 from itertools import product
 from math import log

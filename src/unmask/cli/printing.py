@@ -130,8 +130,12 @@ def _show_comparison(comparison: unmask.Comparison, console: Console) -> None:
         log_probs = [*one.log_probs.values(), one.orders_log_prob]
         rows.append([" ".join(one.tokens) + (" *" if one.is_gold else ""), *map(terminal.short_percent, log_probs)])
     widths = [max(map(len, [*head.split("\n"), "99.99"])) + 2 for head in heads]
-    wide = terminal.console(at_least=sum(widths) + len("completion"))  # with more constructions than the registry has
-    print_table(wide, heads, rows, first="completion")
+    first, room = 0, console.width - len("completion")
+    while first < len(heads):  # columns that do not fit follow in a table below
+        end = next((end for end in range(len(heads), first, -1) if sum(widths[first:end]) <= room), first + 1)
+        console.print(end="\n" if first else "")
+        print_table(console, heads[first:end], ([row[0], *row[1 + first : 1 + end]] for row in rows), first="completion")
+        first = end
     support = "alphabet" if len(comparison.support) < len(comparison.model.regular_ids) else "whole vocabulary"
     console.print(f"all orders: the chain rule averaged over all orders, over the {support}")
     if known:

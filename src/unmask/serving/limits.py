@@ -19,10 +19,10 @@ from unmask.errors import InputError
 from unmask.scoring.registry import DEFAULT as DEFAULT_SCORE
 from unmask.signature import options
 
-MOST_BYTES = 64 * 1024
-"""Of a request's body."""
-LONGEST_TEXT, MOST_TEXTS = 2_000, 4
-"""Characters of a text; texts that are scored."""
+MOST_BYTES, MOST_BATCH_BYTES = 64 * 1024, 1_000_000
+"""Of a request's body; of a list or file of texts."""
+LONGEST_TEXT, MOST_TEXTS, MOST_ROWS = 2_000, 4, 2_000
+"""Characters of a text; texts that are scored; texts, or minimal pairs, of a batch."""
 MOST_BLANKS, MOST_CANDIDATES, MOST_COMPLETIONS, MOST_SCORES = 8, 1_024, 100, 6
 MOST_CHAINS, MOST_SWEEPS, MOST_STEPS = 16, 500, 200_000
 """Steps of a chain's run: chains x sweeps x free tokens."""
@@ -32,6 +32,7 @@ MOST_JOBS, MOST_CELLS, MOST_EXACT_TOKENS = 48, 40, 10
 """At once, more are answered with 429; along each edge of a heat map; of a text whose orders are enumerated, not sampled."""
 
 Text = Annotated[str, Len(1, LONGEST_TEXT)]
+Content = Annotated[str, Len(1, MOST_BATCH_BYTES)]
 Name = Annotated[str, Len(1, 40)]
 Scores = Annotated[list[Name], Len(1, MOST_SCORES)]
 Places = Annotated[list[Annotated[int, Interval(ge=1, le=100_000)]], Len(1, LONGEST_TEXT)]
@@ -105,6 +106,16 @@ QUESTIONS: dict[str, Question] = {
         {"texts": Annotated[list[Text], Len(1, MOST_TEXTS)], "score": Scores, "unit": None},
         {"texts": ["The keys are on the table.", "The keys is on the table."], "score": [DEFAULT_SCORE]},
         {"texts": NEEDED, "score": [DEFAULT_SCORE]},
+    ),
+    "batch": Question(
+        "score",
+        {"score": Scores},
+        {"content": "The keys are on the table.\nThe keys is on the table.\n"},
+        {"score": [DEFAULT_SCORE]},
+        {
+            "content": (Content, Field(description="Texts, one per line; or what a .csv, .tsv, .jsonl or .fasta holds.")),
+            "name": (Text, Field("list.txt", description="Of the file: its ending says how it is read.")),
+        },
     ),
     "sample": Question(
         "sample",

@@ -11,11 +11,13 @@ import re
 import shlex
 import threading
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import is_dataclass
 from json import dumps
 from math import comb, prod
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import unmask
@@ -37,7 +39,7 @@ from unmask.models.text.blanks import read_blanks
 from unmask.runs.progress import Progress
 from unmask.sampling.settings import SampleSettings
 from unmask.scoring.registry import SCORES
-from unmask.scoring.texts import spaced_words
+from unmask.scoring.texts import PAIRS, items_of, pairs_of, spaced_words
 from unmask.serving import limits
 from unmask.serving.jobs import FairLock, shared
 from unmask.signature import arguments, fitted, hints, options
@@ -318,6 +320,44 @@ class Questions:
         over_orders = any(hasattr(SCORES[name], "exact_tokens") for name in names if name in SCORES)
         return {"exact_tokens": limits.MOST_EXACT_TOKENS} if over_orders else {}
 
+    def batch(self, request: Values, progress: Progress | None = None) -> Answer:
+        """A list of texts, one per line, or a file (.csv, .tsv, .jsonl, .fasta), as one table.
+
+        Texts with blanks are filled, minimal pairs (sentence_good and sentence_bad) are compared, and other texts are scored.
+        """
+        with _file(request["name"], request["content"]) as path:
+            head = request["content"].lstrip().partition("\n")[0]
+            options = {"score": request["score"], **self._orders(request["score"])}
+            if any(good in head and bad in head for good, bad in PAIRS):
+                count = sum(1 for _ in pairs_of(path))
+                limits.refuse_more(count, limits.MOST_ROWS, "the file has {} pairs", COMMAND)
+                compared = self._result("score", {"minimal_pairs": path, **options}, progress=progress)
+                every = [row for row in compared.accuracy if row["level"] == "all" and row["pairs"]]
+                right = [f"{row['accuracy']:.1%} of {row['pairs']} pairs right by {row['score']}." for row in every]
+                return _table([{k: v for k, v in row.items() if k not in ("set", "phenomenon")} for row in compared.rows], right)
+            texts = [self.sequence(item.text) for item in items_of(path) if item.text.strip()]
+        limits.refuse_more(len(texts), limits.MOST_ROWS, "the list has {} texts", f"give fewer, or {COMMAND}")
+        if not texts:
+            raise InputError("the list is empty: write one text per line")
+        if any(self._typed.search(text) for text in texts):
+            rows = []
+            for number, text in enumerate(texts, 1):
+                rows.append(self._filled(text))
+                if progress:
+                    progress(number, len(texts), "texts")
+            return _table(rows, [f"{len(rows):,} texts with blanks, and the best completion of each."])
+        scores = self._result("score", {"texts": texts, **options}, progress=progress)
+        rows = [{name: row[name] for name in ("text", *request["score"], "reason")} for row in scores.rows]
+        return _table(rows, [f"{len(rows):,} texts."])
+
+    def _filled(self, text: str) -> Answer:
+        masked = self._typed.sub(lambda typed: typed[0] if typed[0].startswith(("[WORD", "[GAP")) else "[MASK]", text)
+        try:
+            best = self._result("fill", {"text": masked, "top": 1}).completions[0]
+        except InputError as error:
+            return {"text": text, "best": None, "log_prob": None, "reason": str(error)}
+        return {"text": text, "best": best.text, "log_prob": best.log_prob, "reason": None}
+
     def settings(self, request: Values) -> SampleSettings:
         """The settings of a run, checked before anything streams."""
         free = len(self.model.cloze(request["template"]).block)
@@ -354,11 +394,30 @@ def _not_none(values: Values) -> Answer:
     return {name: value for name, value in values.items() if value is not None}
 
 
+def _table(rows: list[Answer], lines: list[str]) -> Answer:
+    columns = list(dict.fromkeys(name for row in rows for name, value in row.items() if name != "reason" or value))
+    return {"columns": columns, "rows": [[row.get(name) for name in columns] for row in rows], "lines": lines}
+
+
 def _plainly(summary: str) -> str:
     """A summary as a sentence, without bounds of a millionth of a percent."""
     short = re.sub(r"(at least|about) [\d.]+e-\d+ %", "less than 0.001 %", summary)
     short = re.sub(r"more than [\d.]+e-\d+ %", "more than 0.001 %", short)
     return f"{short[0].upper()}{short[1:]}."
+
+
+@contextmanager
+def _file(name: str, content: str) -> Iterator[Path]:
+    """A list of the page as the file that the readers of files take; their messages name it as the user does."""
+    with TemporaryDirectory() as folder:
+        path = Path(folder, re.sub(r"[^\w.-]", "_", Path(name).name)[-80:].lstrip(".") or "list.txt")
+        if path.suffix == ".txt" and content.lstrip().startswith(">"):
+            path = path.with_suffix(".fasta")
+        path.write_text(content, encoding="utf-8", errors="replace")
+        try:
+            yield path
+        except InputError as error:
+            raise InputError(str(error).replace(f"{folder}/", "")) from None
 
 
 def _completions(filling: Filling) -> list[Answer]:

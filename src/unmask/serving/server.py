@@ -27,7 +27,7 @@ from unmask.errors import InputError
 from unmask.models.load import Model, as_model, load, model_name
 from unmask.serving.app import create_app
 from unmask.serving.jobs import Jobs
-from unmask.serving.limits import MOST_BYTES
+from unmask.serving.limits import MOST_BATCH_BYTES, MOST_BYTES
 
 Message = MutableMapping[str, Any]
 LOOPBACK_HOST = "127.0.0.1"
@@ -62,14 +62,15 @@ class Guard:
         """Answer, or refuse with one line; a body is counted as it comes, because not every request states its length."""
         headers, size = Headers(scope=scope), 0
         host, origin = headers.get("host", ""), headers.get("origin")
+        most = MOST_BATCH_BYTES if "/api/batch" in scope.get("path", "") else MOST_BYTES
         elsewhere = headers.get("sec-fetch-site") in ("cross-site", "same-site") and scope["method"] != "GET"
 
         async def bounded() -> Message:
             nonlocal size
             message = await receive()
             size += len(message.get("body", b""))
-            if size > MOST_BYTES:
-                raise HTTPException(413, f"the request is larger than {MOST_BYTES:,} bytes: ask for less at once")
+            if size > most:
+                raise HTTPException(413, f"the request is larger than {most:,} bytes: ask for less at once")
             return message
 
         if elsewhere or origin not in (None, f"http://{host}", f"https://{host}"):

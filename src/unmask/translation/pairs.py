@@ -27,10 +27,11 @@ from torch.nn import functional
 
 from unmask.errors import InputError
 from unmask.models.encoder.bert import BertEncoder, BertMaskedLM
-from unmask.models.loading import PAIR_FILE, is_pair_model
+from unmask.models.loading import PAIR_FILE, WEIGHTS, is_pair_model
 from unmask.models.source import read_tensors
 from unmask.models.text.vocabulary import vocabulary_hash
 from unmask.runs.files import read_object, write_atomically, write_json
+from unmask.runs.fingerprint import file_hash
 
 SPECIAL = ("[CLS]", "[SEP]", "[PAD]", "[MASK]")
 OWN_TOKENIZER = "put the tokenizer.json back that the model was trained with"
@@ -80,10 +81,11 @@ class PairLayout:
         return (*self.room(source), *[self.mask] * length, self.end)
 
     def save(self, folder: Path, objective: str, vocabulary: Mapping[str, int], corrects: bool = False) -> None:
-        """Write the layout, whether the model was trained to correct what it sees, and which vocabulary is its own."""
+        """Write the layout, whether the model was trained to correct what it sees, and which vocabulary and files are its own."""
         lengths = {"source_length": self.source_length, "max_length": self.max_length}
         about = {"objective": objective, "corrects": corrects, "vocabulary": vocabulary_hash(vocabulary)}
-        write_json(folder / PAIR_FILE, {**lengths, **about})
+        files = {name: file_hash(folder / name) for name in (WEIGHTS, LENGTHS_FILE) if (folder / name).is_file()}
+        write_json(folder / PAIR_FILE, {**lengths, **about, "files": files})
 
 
 def is_causal_pair_model(folder: Path) -> bool:
@@ -111,6 +113,13 @@ def read_layout(folder: Path, vocabulary: Mapping[str, int]) -> tuple[PairLayout
         raise InputError(f"the tokenizer in {str(folder)!r} lacks {missing!r}: {OWN_TOKENIZER}")
     if trained_with != vocabulary_hash(vocabulary):
         raise InputError(f"the tokenizer in {str(folder)!r} has other tokens than the model was trained with: {OWN_TOKENIZER}")
+    for name, saved in (about["files"] if isinstance(about.get("files"), dict) else {}).items():
+        # Another model's head for the length fits any model of this shape.
+        if (folder / name).is_file() and file_hash(folder / name) != saved:
+            raise InputError(
+                f"{name} in {str(folder)!r} is not the file that the model was saved with: put it back, or, if you changed it "
+                f'yourself, take "{name}" out of {PAIR_FILE}'
+            )
     return PairLayout(source_length, max_length, *(vocabulary[token] for token in SPECIAL)), objective, corrects
 
 

@@ -1,7 +1,5 @@
 """The fast encoder against transformers, for every type that has a description; wrong descriptions are caught."""
 
-from __future__ import annotations
-
 import logging
 from dataclasses import replace
 

@@ -1,9 +1,6 @@
 """Our own BERT against transformers' model: the same log-probabilities, and transformers itself for what is not understood."""
 
-from __future__ import annotations
-
 import json
-import shutil
 
 import pytest
 import torch
@@ -15,11 +12,6 @@ from unmask.models.masked_lm import MaskedLM
 from unmask.models.source import english_model_path
 
 ROWS = torch.tensor([[2, 5, 9, 4, 12, 7, 20, 3], [2, 30, 31, 8, 4, 4, 6, 3], [2, 0, 6, 5, 5, 25, 4, 3]])
-
-
-@pytest.fixture
-def copied(checkpoint, tmp_path):
-    return shutil.copytree(checkpoint("bert"), tmp_path / "model")
 
 
 def log_probs(network, rows=ROWS):

@@ -1,7 +1,5 @@
 """The encoder's GPU kernels against torch's operations, through Triton's interpreter."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable
 

@@ -1,11 +1,10 @@
 """Text to ids and back: blanks, positions, targets, spaces, characters, and each error."""
 
-from __future__ import annotations
-
 import pytest
 import torch
-from transformers import EsmTokenizer
+from transformers import BertTokenizer, EsmTokenizer
 
+from small_models import SPECIAL, random_bert
 from unmask.errors import InputError
 from unmask.models.masked_lm import MaskedLM
 from unmask.models.text.text_tokenizer import TextTokenizer
@@ -155,15 +154,9 @@ def test_sentencepiece_spaces(make_network):
 
 @pytest.fixture(scope="module")
 def protein(tmp_path_factory):
-    from transformers import BertTokenizer
-
     folder = tmp_path_factory.mktemp("protein")
-    (folder / "vocab.txt").write_text("\n".join(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *"ACDEFGHIKLMNPQRSTVWY"]))
-    from transformers import AutoConfig, AutoModelForMaskedLM
-
-    shape = {"hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 16}
-    network = AutoModelForMaskedLM.from_config(AutoConfig.for_model("bert", vocab_size=25, **shape))
-    return MaskedLM(network, BertTokenizer.from_pretrained(folder, do_lower_case=False))
+    (folder / "vocab.txt").write_text("\n".join([*SPECIAL, *"ACDEFGHIKLMNPQRSTVWY"]))
+    return MaskedLM(random_bert(25, 64, seed=0, spread=0.02), BertTokenizer.from_pretrained(folder, do_lower_case=False))
 
 
 def test_characters_are_tokens_when_all_tokens_are_characters(protein):

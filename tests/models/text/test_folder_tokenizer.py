@@ -1,7 +1,5 @@
 """tokenizer.json read by ourselves against transformers' tokenizer: the same ids, tokens, places and texts."""
 
-from __future__ import annotations
-
 import json
 from functools import cache
 

@@ -1,11 +1,5 @@
 """The tokenizer of a trained model: every word of its letters can be spelled, and the same bits in any process."""
 
-from __future__ import annotations
-
-import os
-import subprocess
-import sys
-
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -30,26 +24,3 @@ def test_frequent_words_become_one_token_and_rare_letters_stay_out() -> None:
     assert tuple(train_tokenizer(lambda: lines, 90).encode("the baker").tokens) == ("[CLS]", "the", "baker", "[SEP]")
     few = train_tokenizer(lambda: ["a" * 9, "b" * 8, *"cdefgh"], 15)  # a third of the tokens are letters
     assert "[UNK]" in few.encode("h").tokens and "[UNK]" not in few.encode("abc").tokens
-
-
-def test_other_processes_with_other_hash_seeds_learn_the_same_tokenizer() -> None:
-    program = """if True:
-        import hashlib, random
-        from unmask.models.text.vocabulary import train_tokenizer
-        draw = random.Random(0)
-        words = ["".join(draw.choices("abcdefgh", k=draw.randint(1, 6))) for _ in range(800)]
-        lines = [" ".join(draw.choices(words, k=12)) + "." for _ in range(300)]
-        print(hashlib.sha256(train_tokenizer(lambda: lines, 400).to_str().encode()).hexdigest())
-    """
-    path = os.pathsep.join(p for p in sys.path if p)
-    seen = {
-        subprocess.run(
-            [sys.executable, "-c", program],
-            env={**os.environ, "PYTHONHASHSEED": seed, "PYTHONPATH": path},
-            capture_output=True,
-            text=True,
-            check=True,
-        ).stdout
-        for seed in ("0", "1", "2")
-    }
-    assert len(seen) == 1

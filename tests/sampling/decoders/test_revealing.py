@@ -152,15 +152,6 @@ def test_a_rule_that_looks_at_what_it_drew_gives_a_product_that_does_not_sum_to_
     assert abs(total - 1) > 0.05
 
 
-def test_independent_sites_lose_nothing_in_one_pass():
-    marginals = torch.rand(4, 3, generator=torch.Generator().manual_seed(0), dtype=torch.float64) + 0.1
-    joint = torch.einsum("a,b,c,d->abcd", *(m / m.sum() for m in marginals))
-    target = small_target(model=TabularMLM.from_joint(joint))
-    for name in WITH_LAW:
-        found = log_law(decoder_of(name, target, passes=1))
-        assert torch.allclose(found, joint.flatten().log(), atol=1e-12)
-
-
 def test_alternate_sites_of_a_chain_cost_nothing_given_their_neighbours():
     """Two interleaved passes of a Markov chain lose the total correlation of the first set, and nothing in the second."""
     generator = torch.Generator().manual_seed(2)
@@ -173,17 +164,6 @@ def test_alternate_sites_of_a_chain_cost_nothing_given_their_neighbours():
     correlation = sum(entropy_of(m) for m in alone) - entropy_of(first.flatten())
     divergence = float((joint.flatten() * (joint.flatten().log() - log_law(of(Interleaved, target, passes=2)))).sum())
     assert divergence == pytest.approx(correlation, abs=1e-12) and correlation > 1e-3
-
-
-def test_bounds_of_nothing_and_of_everything():
-    target = small_target(3, 4, seed=3)
-    texts = all_texts(target)
-    product_law = sum(target.model.table[(s, 3, 3, 3, 3)].log_softmax(0)[texts[:, s]] for s in range(4))
-    for name in ("least-dependent", "entropy-bound"):
-        one = law(decoder_of(name, target, gamma=0.0), texts, same_order(81))
-        assert one.passes.tolist() == [4] * 81 and one.steps.sort(1).values.tolist() == [[0, 1, 2, 3]] * 81
-        whole = law(decoder_of(name, target, gamma=1e6), texts, same_order(81))
-        assert whole.passes.tolist() == [1] * 81 and torch.allclose(whole.log_q.sum(1), product_law, atol=1e-12)
 
 
 @pytest.mark.parametrize("passes", [2, 4, 8, 16])
@@ -208,14 +188,6 @@ def test_a_point_mass_is_not_a_score():
         law(decoder, all_texts(target), same_order(27))
 
 
-def test_estimated_dependence_is_the_profile_times_the_smaller_entropy(tmp_path):
-    profile = Profile((0.5, 0.25, 0.125), "abc", 7)
-    found = profile.estimate(torch.tensor([[1.0, 2.0, 4.0]], dtype=torch.float64), torch.tensor([2, 3, 5]))
-    assert found.tolist() == [[[0.0, 0.5, 0.125], [0.5, 0.0, 0.5], [0.125, 0.5, 0.0]]]
-    profile.save(tmp_path / "profile.json")
-    assert Profile.load(tmp_path / "profile.json") == profile
-
-
 def test_profiles_that_do_not_fit_are_refused(tmp_path):
     target = small_target(3, 4, seed=3)
     short = of(LeastDependent, target, profile=Profile((0.5, 0.25), "", 1))
@@ -231,13 +203,6 @@ def test_profiles_that_do_not_fit_are_refused(tmp_path):
         (tmp_path / "profile.json").write_text(content)
         with pytest.raises(InputError, match=wrong):
             Profile.load(tmp_path / "profile.json")
-
-
-def test_seeds_draw_the_orders_of_random_sets():
-    target = small_target(3, 4, seed=2)
-    decoder, texts = decoder_of("random", target, passes=2), all_texts(target)
-    laws = [law(decoder, texts, ChainStreams(seed, [0] * 81).at(0, 0)).steps[0].tolist() for seed in range(8)]
-    assert len({tuple(steps) for steps in laws}) > 2
 
 
 def test_compatible_conditionals_one_by_one_are_the_joint():

@@ -143,16 +143,3 @@ def test_computing_everything_changes_nothing(monkeypatch, heat):
     for name in ("ids", "log_prob", "confidence", "rounds"):
         assert torch.equal(getattr(some, name), getattr(every, name))
     assert torch.equal(rows, same)
-
-
-def test_texts_do_not_depend_on_their_batch():
-    decoder = verified(small_target(4, 4, seed=3), passes=2)
-    together, _ = drawn(decoder, 40)
-    for start in (0, 7, 39):
-        alone, _ = decode(decoder, 1, ChainStreams(5, [start]).at(1, 0))
-        assert torch.equal(alone.ids[0], together.ids[start])
-
-
-def test_few_rounds_for_sets_of_little_dependence():
-    state, rows = drawn(verified(small_target(4, 4, seed=2), passes=2), 2000)
-    assert 2 <= state.rounds.double().mean() < 6 and (rows >= state.rounds).all()

@@ -1,12 +1,7 @@
 """Runs: the same samples whatever the batch, wherever they were interrupted, and whenever they were lengthened."""
 
 import json
-import os
 import shutil
-import signal
-import subprocess
-import sys
-import time
 from copy import copy
 
 import numpy as np
@@ -103,29 +98,6 @@ def test_more_sweeps_of_the_same_settings_go_on(tiny, tmp_path):
     assert json.loads((tmp_path / "grown" / "settings.json").read_text())["sweeps"] == 7
     with pytest.raises(InputError, match="sweeps 7, not 4"):
         draw_samples(short, tiny, tmp_path / "grown")
-
-
-SCRIPT = """
-import sys
-from unmask.models.masked_lm import MaskedLM
-from unmask.sampling.run.advance import draw_samples
-from unmask.sampling.settings import SampleSettings
-model = MaskedLM.load(sys.argv[1], device="cpu")
-draw_samples(SampleSettings(chains=3, sweeps=25, length=(6,), seed=3), model, sys.argv[2], seconds_between_checkpoints=0.05)
-"""
-
-
-def test_a_run_killed_for_real_goes_on_exactly(tiny, tiny_folder, tmp_path):
-    out = tmp_path / "killed"
-    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    process = subprocess.Popen([sys.executable, "-c", SCRIPT, str(tiny_folder), str(out)], env=environment)
-    while not list(out.glob("checkpoints/*.npz")) and process.poll() is None:
-        time.sleep(0.02)
-    process.send_signal(signal.SIGKILL)
-    process.wait()
-    assert list(out.glob("checkpoints/*.npz")), "the run began"
-    settings = settings_of(chains=3, sweeps=25, length=(6,), seed=3)
-    same(draw_samples(settings, tiny, out).samples, draw_samples(settings, tiny).samples)
 
 
 def test_a_run_with_other_settings_or_weights_is_refused(tiny, tiny_folder, tmp_path):

@@ -72,7 +72,7 @@ export class Address {
 
 function along(view) {
   const own = { ...remembered.get(view) };
-  if (!carried) return own;
+  if (!carried || view === "batch") return own;
   if (own.text !== carried.text || (own.blanks ?? "") !== carried.blanks) for (const name of OF_ONE_TEXT) delete own[name];
   const kept = Object.entries(carried).filter(([name, value]) => name === "text" || value !== "");
   delete own.blanks;

@@ -1,9 +1,9 @@
-"""Exact joints of residues under AntiBERTy, a masked language model of antibodies that this project did not train.
+"""AntiBERTy, a masked language model of antibodies that this project did not train: it loads, and has exact joints of residues.
 
-`make test-real` downloads it (25 tokens: 20 amino acids and 5 special ones; 26 million parameters).
+`make test-real` downloads it, as the PyPI wheel antiberty==0.1.3 carries it (25 tokens: 20 amino acids and 5 special ones;
+26 million parameters). Its config names a class that transformers does not have, its weights are a pickle with three more heads,
+and its vocabulary lies in the folder above.
 """
-
-from __future__ import annotations
 
 import json
 import os
@@ -21,6 +21,8 @@ pytestmark = pytest.mark.real
 
 HEAVY = "EVQLLESGGGLVQPGGSLRLSCAASGFTFSSYAMSWVRQAPGKGLEWVSAISGSGGSTYYADSVKGRFTISRDNSKNTLYLQMNSLRAEDTAVYYCAKDRYGGFDYWGQGTLVTVSS"
 """A human heavy chain in the manner of germline IGHV3-23; residue i (from 1) is token i, after [CLS]."""
+FRAMEWORK = "EVQLVESGGGLVQPGGSLRLSCAASGFTFSSYAMSWVRQAPGKGLEWVSAISGSGGSTYYADSVKGRFTISRDNSKNTLYLQMNSLRAEDTAVYYCAK"
+"""A human heavy-chain germline segment (IGHV3-23), which antibody models know well."""
 FRAGMENT = HEAVY[:16]
 AMINO_ACIDS = "ACDEFGHIKLMNPQRSTVWY"
 
@@ -36,6 +38,30 @@ def folder():
 @pytest.fixture(scope="module")
 def antiberty(folder):
     return unmask.MaskedLM.load(folder, device="cpu")
+
+
+def masked_one_by_one(model, sequence):
+    """Log-probabilities at each residue with that residue masked, and the residues."""
+    ids = torch.tensor(model.words.encode(sequence))
+    positions = torch.arange(1, len(ids) - 1)
+    rows = ids.repeat(len(positions), 1)
+    rows[torch.arange(len(positions)), positions] = model.mask_id
+    return model.logits(rows, positions[:, None])[:, 0].log_softmax(-1), ids[positions]
+
+
+def test_residues_are_tokens(antiberty):
+    cloze = antiberty.cloze("EVQL[MASK]ESGG")
+    assert antiberty.decode(cloze.ids) == ["[CLS]", *"EVQL", "[MASK]", *"ESGG", "[SEP]"]
+    assert antiberty.vocab_size == 25 and antiberty.special_ids == (0, 1, 2, 3, 4)
+
+
+def test_every_weight_came_from_the_file(antiberty):
+    log_q, residues = masked_one_by_one(antiberty, FRAMEWORK)
+    accuracy = float((log_q.argmax(-1) == residues).float().mean())
+    assert accuracy > 0.9
+    shuffled = "".join(FRAMEWORK[i] for i in torch.randperm(len(FRAMEWORK), generator=torch.Generator().manual_seed(0)))
+    log_q, residues = masked_one_by_one(antiberty, shuffled)
+    assert float((log_q.argmax(-1) == residues).float().mean()) < 0.5, "a shuffled sequence must not look as likely"
 
 
 def with_blanks(sequence: str, residues: list[int]) -> str:

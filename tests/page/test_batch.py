@@ -1,0 +1,66 @@
+"""A list that is pasted, or a file that is dropped: scored, compared or filled, as a table and as a file."""
+
+from __future__ import annotations
+
+import csv
+from io import StringIO
+from pathlib import Path
+
+import pytest
+
+pytestmark = pytest.mark.page
+PAIRS = [
+    ("The keys to the door are here.", "The keys to the door is here."),
+    ('She said "no", and left.', "She say no, and left."),
+    ("The dogs bark.", "The dogs barks."),
+]
+
+
+def chosen(page, name, text):
+    page.open("#/batch")
+    page.tab.wait_for_selector("[aria-label='rows of the batch'] tbody tr")
+    page.tab.locator("input[type=file]").set_input_files({"name": name, "mimeType": "text/plain", "buffer": text.encode()})
+
+
+def table(page):
+    """The rows of the file that the card gives."""
+    box = page.tab.get_by_label("batch", exact=True)
+    box.locator("summary").click()
+    with page.tab.expect_download() as wait:
+        box.get_by_role("button", name="CSV").click()
+    return list(csv.DictReader(StringIO(Path(wait.value.path()).read_bytes().decode())))
+
+
+def test_pairs_of_a_file_are_scored_as_the_library_does(page, english):
+    import unmask
+
+    out = StringIO()
+    csv.writer(out).writerows([("sentence_good", "sentence_bad"), *PAIRS])
+    chosen(page, "pairs.csv", out.getvalue())
+    page.tab.wait_for_selector("h2:text-is('pairs.csv')")
+    known = [row["pll"] for row in unmask.score([one for pair in PAIRS for one in pair], "pll", model=english).rows]
+    right = sum(good > bad for good, bad in zip(known[::2], known[1::2], strict=True))
+    assert f"{right / 3:.1%} of 3 pairs right by pll" in page.tab.get_by_label("batch", exact=True).inner_text()
+    rows = table(page)
+    assert [(row["sentence_good"], row["sentence_bad"]) for row in rows] == PAIRS
+    assert [float(row["good_pll"]) for row in rows] == pytest.approx(known[::2], abs=1e-3)
+
+
+def test_a_pasted_list_is_filled(page, english):
+    import unmask
+
+    page.open("#/batch")
+    page.tab.wait_for_selector("[aria-label='rows of the batch'] tbody tr")
+    page.tab.locator("textarea").fill("She plays the ___.\nHe drank a cup of [MASK].")
+    page.tab.get_by_role("button", name="Compute").click()
+    page.until("document.querySelectorAll('[aria-label=\"rows of the batch\"] tbody tr').length === 2")
+    page.tab.wait_for_selector("th:text-is('best')")
+    best = unmask.fill("He drank a cup of [MASK].", english, top=1).completions[0].text
+    assert table(page)[1]["best"] == best
+
+
+def test_what_cannot_be_read_is_said_with_the_name_of_the_file(page):
+    chosen(page, "mine.jsonl", "[")
+    page.tab.wait_for_selector(".error")
+    assert page.tab.locator(".error").inner_text().startswith("Mine.jsonl line 1")
+    page.console[:] = [line for line in page.console if "422" not in line]
