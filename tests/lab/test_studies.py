@@ -31,7 +31,7 @@ def test_each_study_has_tables_and_writes_its_files(name, tmp_path):
     assert study.to_dict()["study"] == name and len(study.to_dict()) > 3
     assert json.loads((tmp_path / "lab" / "lab.json").read_text())["studies"] == [name]
     frame = study.to_frame()
-    assert list(frame.columns) == list(study.table.columns) and len(frame) == len(study.table.rows) > 0
+    assert list(frame.columns) == list(study.columns) and len(frame) == len(study.rows) > 0
 
 
 def test_the_package_lists_the_studies():

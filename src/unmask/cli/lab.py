@@ -39,17 +39,18 @@ def _run(name: str, options: dict[str, Any]) -> None:
     out = Path(options.setdefault("out", FOLDER))
 
     def show(result: Study | Report) -> None:
+        from unmask.lab.studies import show as shown_cell
+
         screen = terminal.console()
         for study in getattr(result, "studies", [result]):
             terminal.print_heading(screen, study.title)
             if name != "all":
-                table = study.table
-                screen.print(table.title)
-                cells = table.cells()
-                widths = [max(map(len, column)) + 2 for column in zip(table.columns, *cells, strict=True)]
-                heads = table.columns[1:] if sum(widths) <= screen.width else [fill(name, 14) for name in table.columns[1:]]
-                terminal.print_table(screen, heads, cells, first=table.columns[0])
-                screen.print(*([table.note] if table.note else []))
+                screen.print(study.heading)
+                cells, (first, *heads) = [[shown_cell(cell) for cell in row] for row in study.rows], study.columns
+                widths = [max(map(len, column)) + 2 for column in zip(study.columns, *cells, strict=True)]
+                heads = heads if sum(widths) <= screen.width else [fill(name, 14) for name in heads]
+                terminal.print_table(screen, heads, cells, first=first)
+                screen.print(*([study.note] if study.note else []))
             for finding in study.findings:
                 screen.print(f"- {finding}")
             for ending in ("png", "json"):

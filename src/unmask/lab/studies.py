@@ -141,34 +141,22 @@ def read_fields(value: Numbers, sites: int) -> np.ndarray:
 
 
 @dataclass(frozen=True)
-class Table:
-    """A titled table; cells are numbers or words, `note` explains it."""
-
-    title: str
-    columns: Sequence[str]
-    rows: Sequence[Sequence[object]]
-    note: str = ""
-
-    def cells(self) -> list[list[str]]:
-        """The cells as text."""
-        return [[show(cell) for cell in row] for row in self.rows]
-
-    def to_frame(self) -> pandas.DataFrame:
-        """The table as a data frame, numbers as they are."""
-        import pandas
-
-        return pandas.DataFrame([list(row) for row in self.rows], columns=list(self.columns))
-
-
-@dataclass(frozen=True)
 class Study(Result):
-    """One statement of the theory, computed: `claim` is the statement, `draw` makes the figure, `numbers` go to JSON."""
+    """One statement of the theory, computed.
+
+    claim, findings             the statement, and what holds
+    heading, columns, rows      its table, whose cells are numbers or words; `note` explains it
+    draw, numbers               makes the figure; every number behind table and figure, which go to JSON
+    """
 
     name: str
     title: str
     claim: str
     findings: Sequence[str]
-    table: Table
+    heading: str
+    columns: Sequence[str]
+    rows: Sequence[Sequence[object]]
+    note: str
     draw: Callable[[], Figure]
     numbers: dict[str, Any]
 
@@ -178,8 +166,10 @@ class Study(Result):
         return dict(plain({**words, **self.numbers}))
 
     def to_frame(self) -> pandas.DataFrame:
-        """The table."""
-        return self.table.to_frame()
+        """The table, numbers as they are."""
+        import pandas
+
+        return pandas.DataFrame([list(row) for row in self.rows], columns=list(self.columns))
 
     @property
     def headline(self) -> str:
@@ -212,8 +202,10 @@ class Report(Result):
 
     def to_frame(self) -> pandas.DataFrame:
         """One row per finding."""
+        import pandas
+
         rows = [(study.name, finding) for study in self.studies for finding in study.findings]
-        return Table("", ("study", "finding"), rows).to_frame()
+        return pandas.DataFrame(rows, columns=["study", "finding"])
 
 
 def study(function: Function) -> Function:
@@ -334,13 +326,11 @@ def dictionary(model: SpinModel = CURIE_WEISS, *, out: Out = None, progress: Wat
             f"the chain then keeps p exactly (off by {change:.0e}). With the plain p(x_K | x_-K) it settles on another law, "
             f"{naive_tv:.3f} away in total variation.",
         ],
-        Table(
-            f"{model.describe()}: sampling (left) and learning (right) with the same masks",
-            ("masks", "gap", "1/gap", "t_mix", "samples, worst direction", "samples, mean direction"),
-            [list(row.values())[:-1] for row in rows],
-            "t_mix: steps until the sampler is within 1/4 of its law in total variation, from any start. Samples: multiples "
-            "of what maximum likelihood needs; in the worst direction at most 1/gap. Adaptive masks prefer improbable tokens.",
-        ),
+        f"{model.describe()}: sampling (left) and learning (right) with the same masks",
+        ("masks", "gap", "1/gap", "t_mix", "samples, worst direction", "samples, mean direction"),
+        [list(row.values())[:-1] for row in rows],
+        "t_mix: steps until the sampler is within 1/4 of its law in total variation, from any start. Samples: multiples "
+        "of what maximum likelihood needs; in the worst direction at most 1/gap. Adaptive masks prefer improbable tokens.",
         lambda: _draw_dictionary(rows[:-1], sizes, sweep),
         {
             "options": model.options(),
@@ -446,13 +436,11 @@ def masking(model: SpinModel = TILT, *, fits: Fits = 300, out: Out = None, progr
             f"Fits check the closed forms: of {len(distances)} means over {fits} fits to {SAMPLES:,} samples, "
             f"{sum(z < 2 for z in distances)} are within two standard errors, the farthest is {max(distances):.1f} away.",
         ],
-        Table(
-            f"{model.describe()}: trace of Γ_k, and the least eigenvalue of Γ_k - Γ_k+1",
-            ("k", "joint block", "factorised head", "all masks averaged", "least eig., block", "factorised", "averaged"),
-            [(k, *row) for k, row in enumerate(zip(*traces.values(), *shown, strict=True), 1)],
-            "Every coupling and every field is a parameter. A negative least eigenvalue means that some direction got worse "
-            "with more masking.",
-        ),
+        f"{model.describe()}: trace of Γ_k, and the least eigenvalue of Γ_k - Γ_k+1",
+        ("k", "joint block", "factorised head", "all masks averaged", "least eig., block", "factorised", "averaged"),
+        [(k, *row) for k, row in enumerate(zip(*traces.values(), *shown, strict=True), 1)],
+        "Every coupling and every field is a parameter. A negative least eigenvalue means that some direction got worse "
+        "with more masking.",
         lambda: _draw_masking(traces, one, averaged, cells),
         {
             "options": model.options(fits=fits, slow=SLOW.describe(), learned=LEARNED.describe()),
@@ -535,12 +523,10 @@ def dependence(model: SpinModel = WEAK, *, out: Out = None, progress: Watch = No
         "Li et al. (2024): “Strong dependencies among target positions cause slow generation (multimodal) and slow training (via "
         "theorem 1).”",
         findings,
-        Table(
-            f"{model.describe().split(', coupling')[0]}, fields {model.fields}, by coupling",
-            ("coupling", "k", "mutual information of two sites, nats", "gap", "t_mix", "samples, worst direction"),
-            [(f"{p['coupling']:g}", *(p[name] for name in columns)) for p in points if p["coupling"] in shown],
-            "t_mix: steps until within 1/4 of the law, from any start. Samples: multiples of what maximum likelihood needs.",
-        ),
+        f"{model.describe().split(', coupling')[0]}, fields {model.fields}, by coupling",
+        ("coupling", "k", "mutual information of two sites, nats", "gap", "t_mix", "samples, worst direction"),
+        [(f"{p['coupling']:g}", *(p[name] for name in columns)) for p in points if p["coupling"] in shown],
+        "t_mix: steps until within 1/4 of the law, from any start. Samples: multiples of what maximum likelihood needs.",
         lambda: _draw_dependence(points, sizes, {coupling: laws[coupling] for coupling in shown}),
         {
             "options": model.options(),
@@ -615,12 +601,10 @@ def parallel(model: SpinModel = FIVE_SITES, *, out: Out = None, progress: Watch 
             "The error is the dependence inside the block: it grows with the conditional total correlation of what is "
             "masked. Sites that should agree are drawn apart, so the parallel law spreads over mixtures that p hardly allows.",
         ],
-        Table(
-            model.describe(),
-            ("k", "TV(parallel law, p)", "TV(Gibbs law, p)", "E TC(x_K | x_-K), nats"),
-            [(p["k"], *map(without_rounding, (p["tv"], e, p["total_correlation"]))) for p, e in zip(mine, exact, strict=True)],
-            "TV: total variation, from 0 (the same law) to 1.",
-        ),
+        model.describe(),
+        ("k", "TV(parallel law, p)", "TV(Gibbs law, p)", "E TC(x_K | x_-K), nats"),
+        [(p["k"], *map(without_rounding, (p["tv"], e, p["total_correlation"]))) for p, e in zip(mine, exact, strict=True)],
+        "TV: total variation, from 0 (the same law) to 1.",
         lambda: _draw_parallel(points, everything, sizes, laws),
         {"options": model.options(), "points": points, "gibbs_tv": exact},
     )
@@ -696,11 +680,10 @@ def stutter(*, out: Out = None, progress: Watch = None) -> Study:
             f"Refinement one blank at a time repairs the stutter: {halved} steps halve it. But it hardly ever moves the word "
             f"to another slot: its mixing time is {long_run[0]['mixing_time']:,.0f} steps. Drawing pairs jointly does both.",
         ],
-        Table(
-            "One word, N slots: what a parallel draw of all slots gives",
-            ("slots", "repeated", "missing", "once (right)", "TC, nats"),
-            [[row[name] for name in ("slots", "repeated", "missing", "once", "total_correlation")] for row in by_slots],
-        ),
+        "One word, N slots: what a parallel draw of all slots gives",
+        ("slots", "repeated", "missing", "once (right)", "TC, nats"),
+        [[row[name] for name in ("slots", "repeated", "missing", "once", "total_correlation")] for row in by_slots],
+        "",
         lambda: _draw_stutter(pair.p, product, by_slots, repair),
         {
             "options": {},
@@ -787,12 +770,10 @@ def schedule(model: SpinModel = PATH, *, out: Out = None, progress: Watch = None
             f"The average over all masks is the entropy: Σ_k (1/k) E[masked cross-entropy] = {average:.6f} nats, H(p) = "
             f"{entropy:.6f} nats.",
         ],
-        Table(
-            f"{model.describe()}: KL(p‖sampler) in nats, by number of parallel steps",
-            ("steps", *FIXED),
-            [(row["steps"], *(without_rounding(row[name]) for name in FIXED)) for row in rows],
-            f"Exact conditionals at every step; even groups. Random order: mean of {ORDERS}.",
-        ),
+        f"{model.describe()}: KL(p‖sampler) in nats, by number of parallel steps",
+        ("steps", *FIXED),
+        [(row["steps"], *(without_rounding(row[name]) for name in FIXED)) for row in rows],
+        f"Exact conditionals at every step; even groups. Random order: mean of {ORDERS}.",
         lambda: _draw_schedule(rows, sites, entropy),
         {"options": model.options(), "entropy": entropy, "sum_of_masked_cross_entropies": average, "rows": rows},
     )
@@ -889,13 +870,11 @@ def decoding(model: SpinModel = TILTED_PATH, *, out: Out = None, progress: Watch
             f"loses {lost:.4f} nats (ln 2 = {math.log(2):.4f}). Three bits that agree are independent in pairs given the third, "
             f"with a total correlation of {equal.total_correlation(range(3)):.4f} nats (2 ln 2).",
         ],
-        Table(
-            model.describe(),
-            ("rule", "setting", "passes", "KL(p || law)", "sum of E TC", "bound by entropies"),
-            [[v if isinstance(v, str) else without_rounding(v) for v in point.values()] for point in points],
-            "Setting: distance between sites (interleaved), sites per pass (lowest-entropy), or gamma in nats. Passes are "
-            "expected under p. Informations of least-dependent are exact.",
-        ),
+        model.describe(),
+        ("rule", "setting", "passes", "KL(p || law)", "sum of E TC", "bound by entropies"),
+        [[v if isinstance(v, str) else without_rounding(v) for v in point.values()] for point in points],
+        "Setting: distance between sites (interleaved), sites per pass (lowest-entropy), or gamma in nats. Passes are "
+        "expected under p. Informations of least-dependent are exact.",
         lambda: _draw_decoding(points),
         {"options": model.options(), "points": points},
     )
