@@ -5,8 +5,6 @@ line on standard error, besides warnings, that says what to do. It says nothing 
 files that were there before as they were.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

@@ -5,8 +5,6 @@ what was given; a value works only where the annotation names its kind. Work tha
 A process of its own: while the tests run, types are checked by beartype, which would speak first.
 """
 
-from __future__ import annotations
-
 import inspect
 import json
 import os

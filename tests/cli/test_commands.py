@@ -1,7 +1,5 @@
 """The command line: what it prints agrees with the API, and every mistake is one line and exit code 2."""
 
-from __future__ import annotations
-
 import json
 import re
 import shlex

@@ -1,7 +1,5 @@
 """Texts from files, lists and the hub; sentences with parses, and the distance of two tokens in them."""
 
-from __future__ import annotations
-
 import sys
 from collections import deque
 from types import ModuleType

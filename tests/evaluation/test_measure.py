@@ -3,8 +3,6 @@
 Several pairs at once: the numbers of one by one, within the memory that was given.
 """
 
-from __future__ import annotations
-
 import os
 from importlib.util import find_spec
 

@@ -1,7 +1,5 @@
 """Pairs of positions: chosen from texts, or read from a file."""
 
-from __future__ import annotations
-
 import json
 import tempfile
 from collections import Counter

@@ -6,8 +6,6 @@ differences, however small they are (between 1 and 2 threads 1.2e-6 nats were se
 objective is a sum of divergences over contexts, so its error is as many times larger.
 """
 
-from __future__ import annotations
-
 import os
 import signal
 import sys

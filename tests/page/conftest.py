@@ -1,7 +1,5 @@
 """A real browser at a real server with the bundled model: Debian's Chromium, driven by Playwright (`make test-page`)."""
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

@@ -1,7 +1,5 @@
 """The address is the state: a reload, a shared link and Back show what was there; one sentence goes through all views."""
 
-from __future__ import annotations
-
 import pytest
 
 pytestmark = pytest.mark.page

@@ -1,7 +1,5 @@
 """A list that is pasted, or a file that is dropped: scored, compared or filled, as a table and as a file."""
 
-from __future__ import annotations
-
 import csv
 from io import StringIO
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Two models side by side: every view shows both, and what differs."""
 
-from __future__ import annotations
-
 import pytest
 
 pytestmark = pytest.mark.page

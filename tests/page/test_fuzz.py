@@ -1,7 +1,5 @@
 """The interface, fuzzed from its own OpenAPI document: no fault of the server, no answer that the document does not foresee."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import HealthCheck, given, settings
 

@@ -1,7 +1,5 @@
 """Every view in light and dark, wide and narrow: axe finds nothing, nothing is wider than the window."""
 
-from __future__ import annotations
-
 import pytest
 
 axe = pytest.importorskip("axe_playwright_python.sync_playwright")

@@ -1,7 +1,5 @@
 """One card, one question: every number of a card is of one answer, and of the one that was asked last."""
 
-from __future__ import annotations
-
 import csv
 import json
 import re

@@ -1,7 +1,5 @@
 """What a person does with the page, in a real browser: blanks, the joint, pins, chains, scores, runs; by mouse and by keys."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

@@ -1,7 +1,5 @@
 """The model decides the examples: a page of a protein model opens on a protein, with residues, maps of all 20, and mutants."""
 
-from __future__ import annotations
-
 import csv
 from io import StringIO
 from pathlib import Path

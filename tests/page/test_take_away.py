@@ -1,7 +1,5 @@
 """Everything can be taken away: files of every table and picture, links, and copies for Python and the shell that run."""
 
-from __future__ import annotations
-
 import csv
 import json
 import os

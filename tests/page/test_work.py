@@ -1,7 +1,5 @@
 """Blanks as people type them, the map above the fold, nothing silent, and the keyboard where it was."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """A wheel built from a copy of the source, and an empty environment that has it (`make test-release`)."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

@@ -1,7 +1,5 @@
 """The documentation builds without a warning, and asks nothing from outside when it is read."""
 
-from __future__ import annotations
-
 import os
 import re
 import subprocess

@@ -1,7 +1,5 @@
 """The wheel has all that the package needs, and works where the source tree is not."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

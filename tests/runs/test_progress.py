@@ -1,7 +1,5 @@
 """Long work says first how much there is and about how long it takes."""
 
-from __future__ import annotations
-
 import pytest
 
 from unmask.runs import progress

@@ -1,7 +1,5 @@
 """What the interface answers is what the functions of the same name say."""
 
-from __future__ import annotations
-
 import itertools
 from dataclasses import replace
 from functools import partial

@@ -1,7 +1,5 @@
 """Who may ask, how much, and what happens to work that nobody waits for."""
 
-from __future__ import annotations
-
 import re
 import threading
 from concurrent.futures import ThreadPoolExecutor

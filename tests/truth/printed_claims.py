@@ -1,7 +1,5 @@
 """What `unmask fill` prints, read back, and held against the enumeration of everything that a small model can write."""
 
-from __future__ import annotations
-
 import io
 import re
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """No printed claim of `unmask fill` is false: generated cases, the text as printed, and an enumeration in double precision."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections import Counter

@@ -1,7 +1,5 @@
 """Lists of variants with measured values, as people write them, and the lines that bad ones give."""
 
-from __future__ import annotations
-
 import gzip
 
 import numpy as np
