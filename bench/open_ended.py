@@ -212,7 +212,7 @@ def chains_of(bench: Bench, row: Row, length: int, starts: Tensor) -> MarkovRun:
     """The chains of one row at their starts."""
     settings = row.settings(len(starts), length)
     target, everyone = bench.target(length, row.energy), list(range(len(starts)))
-    kernel = settings.kernel.on(target, bench.passes, settings.sweeps)
+    kernel = settings.kernel.on(target, bench.passes)
     run = MarkovRun(settings, Group(everyone, target, starts), kernel)
     run.begin()
     return run

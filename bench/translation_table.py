@@ -34,12 +34,10 @@ ROWS: dict[str, dict[str, Any]] = {
     "always-accept 1.0": {"kernel": "gibbs", "sweeps": 10, "proposal_temperature": 1.0, **ONE_STEP},
     "MH norm from mask-predict 10": {"kernel": "mh", "energy": "norm", "sweeps": 5},
     "MH raw from mask-predict 10": {"kernel": "mh", "energy": "raw", "sweeps": 5},
-    "annealed MH from mask-predict 10": {"kernel": "annealing", "sweeps": 5, "hot": 1.0, "cold": 0.1},
     "MH raw": {"kernel": "mh", "energy": "raw", "sweeps": 5, **ONE_STEP},
     "block MH (product)": {"kernel": "block", "sweeps": 5, "block_size": 2, **ONE_STEP},
     "always-accept 0.5": {"kernel": "gibbs", "sweeps": 10, "proposal_temperature": 0.5, **ONE_STEP},
     "always-accept 0.8": {"kernel": "gibbs", "sweeps": 10, "proposal_temperature": 0.8, **ONE_STEP},
-    "annealed MH": {"kernel": "annealing", "sweeps": 5, "hot": 1.0, "cold": 0.1, **ONE_STEP},
     "always-accept 1.0 from mask-predict 10": {"kernel": "gibbs", "sweeps": 10, "proposal_temperature": 1.0},
     "block MH (sequential)": {"kernel": "sequential-block", "sweeps": 5, "block_size": 2, **ONE_STEP},
 }

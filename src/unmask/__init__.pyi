@@ -23,7 +23,6 @@ from unmask.models.load import load as load
 from unmask.models.masked_lm import MaskedLM as MaskedLM
 from unmask.sampling.registry import MH as MH
 from unmask.sampling.registry import Ancestral as Ancestral
-from unmask.sampling.registry import Annealing as Annealing
 from unmask.sampling.registry import Block as Block
 from unmask.sampling.registry import Confidence as Confidence
 from unmask.sampling.registry import EntropyBound as EntropyBound

@@ -1,5 +1,6 @@
 """`unmask`, and `python -m unmask`: signals are heard first, then the command line is loaded and run."""
 
+import atexit
 import gc
 import os
 import sys
@@ -15,11 +16,10 @@ def main() -> None:
         # rarely. Threads of torch that wait should sleep: spinning ones halve the speed on a machine with other work.
         gc.set_threshold(20_000)  # new objects between two searches; Python's own number is 700
         os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+        atexit.register(process.end)
         from unmask.cli.app import run
 
-        code = run(sys.argv[1:])
-        if not process.interrupted():
-            process.end(code)
+        process.exit_with(run(sys.argv[1:]))
     finally:
         if process.interrupted():
             process.leave_now()

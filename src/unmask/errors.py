@@ -30,9 +30,5 @@ class ModelError(UnmaskError):
     """
 
 
-class ProcessLost(UnmaskError):
-    """One of several processes that train together has ended, and this one cannot go on without it."""
-
-
 class UnmaskWarning(UserWarning):
     """Something that is not an error and may not be what was meant; the command line prints it in one line."""

@@ -24,7 +24,7 @@ COMMANDS = {
     "score": "score {texts} --score pll,left_to_right --out {out} --model {model} --device cpu",
 }
 BEGUN = {
-    "train": "training/checkpoints/step-*.pt",
+    "train": "training/checkpoint.pt",
     "sample": "checkpoints/*.npz",
     "evaluate": "parts/part-*.parquet",
     "score": "parts/part-*.parquet",

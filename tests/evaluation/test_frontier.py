@@ -130,7 +130,7 @@ def test_what_is_refused(tmp_path):
         "mask-predict has no law that can be computed": {"decoders": ["mask-predict"]},
         "passes 7, 9: none is below the length, 7": {"passes": [7, 9]},
         "data has no text of 9 tokens": {"length": 9},
-        "a text of 202 tokens": {"length": 200},
+        "the text has 202 tokens": {"length": 200},
     }.items():
         with pytest.raises(InputError, match=message) as caught:
             unmask.frontier(TEXTS, **{"length": 7, **given})

@@ -10,17 +10,12 @@ import shutil
 import warnings
 
 import pytest
-import torch
-from safetensors.torch import load_file, save_file
 from transformers import GPT2Config, GPT2LMHeadModel
 
-import flat
-import unmask
 from small_models import reconfigure, refusal
 from unmask.errors import UnmaskWarning
 from unmask.models.loading import load_causal
 from unmask.models.masked_lm import MaskedLM
-from unmask.models.source import as_safetensors, noted_vocabulary
 
 
 def silently(folder, load=MaskedLM.load):
@@ -41,32 +36,10 @@ def damaged(checkpoint, tmp_path):
     return make
 
 
-def test_settings_that_transformers_ignores_are_refused(damaged, any_architecture):
-    healthy = {"position_embedding_type": "rotary" if any_architecture == "esm" else "absolute", "pruned_heads": {}}
-    silently(damaged(any_architecture, **healthy))
-    for value in ("relative_key", "relative_key_query"):
-        said = refusal(damaged(any_architecture, position_embedding_type=value))
-        assert f"position_embedding_type {value!r}" in said and any_architecture in said and "absolute" in said
-    said = refusal(damaged(any_architecture, pruned_heads={"0": [1]}))
-    assert "pruned_heads {'0': [1]}" in said and "all heads" in said
-
-
 def save(folder, network, tokenizer):
     network.save_pretrained(folder)
     tokenizer.save_pretrained(folder)
     return folder
-
-
-@pytest.mark.parametrize("kind", ["bert", "roberta"])
-def test_a_tokenizer_of_far_fewer_tokens_is_reported_with_both_numbers(make_network, make_word_tokenizer, tmp_path, kind):
-    tokenizer = make_word_tokenizer()
-    size = len(tokenizer)
-    folder = save(tmp_path / "foreign", make_network(kind, vocab_size=3 * size), tokenizer)
-    with pytest.warns(UnmaskWarning, match=f"has {size} tokens and the model {3 * size} embeddings.*unmask check --data"):
-        MaskedLM.load(folder)
-    assert any(f"{3 * size} embeddings" in concern for concern in unmask.check(model=folder).concerns)
-    for rows in (size, size + 7, -(-size // 64) * 64, -(-size // 128) * 128):
-        silently(save(tmp_path / str(rows), make_network(kind, vocab_size=rows), tokenizer))
 
 
 def test_another_mask_than_a_network_with_token_dropout_zeroes_is_refused(damaged):
@@ -96,50 +69,3 @@ def test_a_causal_folder_with_a_foreign_tokenizer(make_word_tokenizer, make_byte
     silently(save(tmp_path / "own", causal_network(size), words), load_causal)
     said = refusal(save(tmp_path / "larger", causal_network(size), pieces), load_causal)
     assert f"unknown to the model, which has {size}" in said and "trained with" in said
-    smaller = save(tmp_path / "smaller", causal_network(4 * size), words)
-    with pytest.warns(UnmaskWarning, match=f"{size} tokens and the model {4 * size} embeddings"):
-        load_causal(str(smaller))
-    reconfigure(tmp_path / "own", pruned_heads={"0": [1]})
-    assert "pruned_heads" in refusal(tmp_path / "own", load_causal)
-
-
-TEXTS = [f"The {who} met {n} friends." for who in ("baker", "sailor") for n in range(30)]
-
-
-@pytest.fixture(scope="module")
-def trained(tmp_path_factory):
-    """trained[objective]: a folder that `unmask train` wrote."""
-    small = {"layers": 1, "width": 16, "heads": 1, "vocab": 80, "max_length": 16, "batch_tokens": 128}
-    made, folder = {}, tmp_path_factory.mktemp("trained")
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UnmaskWarning)
-        for name in ("masked", "causal"):
-            options = {**small, "steps": 1, "valid_share": 0.2, "device": "cpu", "objective": name}
-            made[name] = flat.train(TEXTS, out=folder / name, **options).out
-    return made
-
-
-@pytest.mark.parametrize("objective, load", [("masked", MaskedLM.load), ("causal", load_causal)])
-def test_weights_of_unmask_train_know_their_vocabulary(trained, tmp_path, objective, load):
-    folder = shutil.copytree(trained[objective], tmp_path / "model")
-    silently(folder, load)
-    rule = json.loads((folder / "tokenizer.json").read_text())
-    ids = rule["model"]["vocab"]
-    first, second = [token for token, i in ids.items() if i in (30, 31)]
-    ids[first], ids[second] = ids[second], ids[first]
-    (folder / "tokenizer.json").write_text(json.dumps(rule))
-    said = refusal(folder, load)
-    assert "other tokens, or other ids, than the model was trained with" in said and "tokenizer.json" in said
-    weights = load_file(folder / "model.safetensors")
-    save_file(weights, folder / "model.safetensors", {"format": "pt"})
-    silently(folder, load)
-
-
-def test_a_file_that_notes_its_vocabulary_holds_the_same_tensors_and_bytes(tmp_path):
-    tensors = {"b.weight": torch.randn(3, 5), "a": torch.randn(7).half()}
-    contents = {as_safetensors(tensors, "0123456789abcdef") for _ in range(20)}
-    assert len(contents) == 1
-    (tmp_path / "model.safetensors").write_bytes(contents.pop())
-    found = load_file(tmp_path / "model.safetensors")
-    assert found.keys() == tensors.keys() and all(torch.equal(found[name], tensors[name]) for name in tensors)
-    assert noted_vocabulary(tmp_path) == "0123456789abcdef" and noted_vocabulary(tmp_path / "none") is None

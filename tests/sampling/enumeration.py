@@ -142,8 +142,7 @@ class ScriptedChoices(Randomness):
             chosen[here] = self.categorical(rows[here], log_weights[here])
         return conditionals.at(chosen)
 
-    def log_uniform(self, rows: Int[Tensor, " m"], places: Int[Tensor, " m"] | None = None) -> Float[Tensor, " m"]:
-        assert places is None, "one number per row"
+    def log_uniform(self, rows: Int[Tensor, " m"]) -> Float[Tensor, " m"]:
         device, rows = rows.device, rows.cpu()
         drawn = self.log_u[rows, self.uniforms[rows]]
         self.uniforms[rows] += 1

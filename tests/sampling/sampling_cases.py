@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import lru_cache
 from itertools import permutations
 
@@ -31,16 +31,15 @@ def small_target(vocab=3, length=3, seed=0, kind="norm", model=None, **options):
     return Target(model, [model.mask_id] * model.length, Energy(kind), **options)
 
 
-def of(kernel_class, target, sweeps=None, **options):
+def of(kernel_class, target, **options):
     """The kernel or decoder of a class, with options of its entry."""
-    more = {} if sweeps is None else {"sweeps": sweeps}
-    return kernel_class(target, Passes(target.model), replace(kernel_class.options, **options), **more)
+    return kernel_class(target, Passes(target.model), replace(kernel_class.options, **options))
 
 
 def settings_of(**options):
     """Settings by option; options that only other kernels have are left out."""
     kernel = KERNELS[options.pop("kernel", "mh")]
-    others = {name for one in KERNELS.values() for name in one.options} - set(kernel.options)
+    others = {field.name for one in KERNELS.values() for field in fields(one)} - {field.name for field in fields(kernel)}
     return flat_settings(kernel=kernel.name, **{name: value for name, value in options.items() if name not in others})
 
 
@@ -131,7 +130,7 @@ class SubsetAcceptance(Acceptance):
         new.complete(self.target, self.passes)
         near = (torch.arange(self.target.columns) - self.target.free[sites].unsqueeze(-1)).abs().amin(1) <= 1
         energy, new_energy = ((terms * near).sum(-1) for terms in (state.terms[rows], new.terms))
-        log_alpha = log_acceptance(energy, new_energy, state.temperature[rows], log_ratio)
+        log_alpha = log_acceptance(energy, new_energy, self.temperature, log_ratio)
         return Decision(rng.log_uniform(rows) < log_alpha, torch.zeros_like(rows))
 
 
@@ -139,14 +138,14 @@ class SubsetAcceptance(Acceptance):
 class Flipped(MetropolisHastings):
     @property
     def acceptance(self):
-        return FlippedAcceptance(self.target, self.passes)
+        return FlippedAcceptance(self.target, self.passes, self.options.temperature)
 
 
 @dataclass(frozen=True)
 class SubsetEnergy(MetropolisHastings):
     @property
     def acceptance(self):
-        return SubsetAcceptance(self.target, self.passes, early=False)
+        return SubsetAcceptance(self.target, self.passes, self.options.temperature, early=False)
 
 
 def block_conditionals(kernel, ids, sites):

@@ -67,8 +67,8 @@ def proposals(kind, seed, count=400):
     return target, old, new, sites, log_ratio, log_u
 
 
-def decided(acceptance, target, old, new, sites, log_ratio, log_u, temperature=1.0):
-    state, _ = of(MetropolisHastings, target, temperature=temperature).init(old)
+def decided(acceptance, target, old, new, sites, log_ratio, log_u):
+    state, _ = of(MetropolisHastings, target).init(old)
     proposed = of(MetropolisHastings, target).init(new)[0]
     proposed.fresh[:] = False
     proposed.terms[:] = torch.nan
@@ -82,8 +82,8 @@ def test_early_rejection_decides_as_the_equation_does(seed, temperature):
     target, old, new, _, log_ratio, log_u = case
     wanted = log_u[0] < log_acceptance(energies(target.model, old), energies(target.model, new), temperature, log_ratio)
     passes = Passes(target.model)
-    early = decided(Acceptance(target, passes), *case, temperature)
-    plain = decided(Acceptance(target, Passes(target.model), early=False), *case, temperature)
+    early = decided(Acceptance(target, passes, temperature), *case)
+    plain = decided(Acceptance(target, Passes(target.model), temperature, early=False), *case)
     assert torch.equal(early.accepted, wanted) and torch.equal(plain.accepted, wanted)
     assert 20 < int(wanted.sum()) < 380
     assert int(early.passes.sum()) == passes.count < int(plain.passes.sum()) == 5 * 400

@@ -12,7 +12,8 @@ from unmask.models.tabular import TabularMLM
 from unmask.sampling.decoders.decoder import Ancestral, ConfidenceOrder, MaskPredict, decode
 from unmask.sampling.decoders.revealing import EntropyBound, LowestEntropy, RandomSets
 from unmask.sampling.engine.passes import Passes
-from unmask.sampling.engine.randomness import ChainStreams, TokenDraw, counter_words, plain_draw, plain_uniform, uniform
+from unmask.sampling.engine.randomness import ChainStreams, TokenDraw, counter_words, plain_draw, plain_uniform
+from unmask.sampling.engine.triton_programs import uniform_on_gpu
 from unmask.sampling.kernels.kernel import PseudoGibbs
 from unmask.sampling.kernels.metropolis import MetropolisHastings, ProductBlock, SequentialBlock
 from unmask.sampling.registry import KERNELS
@@ -57,7 +58,7 @@ def test_uniform_numbers_are_those_of_the_plain_definition():
     places = torch.arange(70, device="cuda").unsqueeze(0)
     for at in ((0, 0, 0, 0), (2**63 - 1, 10**9, 99_999, 5000), (12345, 1, 16, 1)):
         plain = plain_uniform(counter_words(*at), chains.cpu(), places.cpu())
-        assert torch.equal(uniform(at[0], chains, *at[1:], places).cpu(), plain)
+        assert torch.equal(uniform_on_gpu(counter_words(*at), chains, places).cpu(), plain)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])

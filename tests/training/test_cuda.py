@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from made_up import made_up_lines
-from test_run import checkpoints_of, go, run_apart, same, weights
+from test_run import checkpoint_of, go, run_apart, same, weights
 
 pytestmark = pytest.mark.gpu
 OPTIONS: dict[str, Any] = {
@@ -53,7 +53,7 @@ def test_killed_in_another_process_and_resumed_gives_the_same_bits(shared, optio
     """The other process compiles for itself, with nothing that was compiled before, up to its death."""
     out = tmp_path / "model"
     child = run_apart(shared, out, options, hold=True, TORCHINDUCTOR_CACHE_DIR=str(tmp_path / "compiled"))
-    while not checkpoints_of(out).paths() and child.poll() is None:
+    while not checkpoint_of(out).exists() and child.poll() is None:
         time.sleep(0.01)
     child.kill()
     assert child.wait() == -signal.SIGKILL and not (out / "model.safetensors").exists()

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from unmask.errors import InputError
-from unmask.training.corpus import Segmentation, Segmenter, TextSource, cached, tokenise
+from unmask.training.corpus import Segmentation, TextSource, cached, segments, tokenise
 from unmask.training.packing import BatchPlan, PackedRows, TokenPart, pack
 
 CUT = Segmentation((16, 32), 32, 0.1)
@@ -34,9 +34,8 @@ def stored(corpus, tokenizer, cut):
 
 def test_store_holds_the_segments_and_is_read_back(corpus, tokenizer, lines, cache):
     train, valid, fingerprint = stored(corpus, tokenizer, CUT)
-    segmenter = Segmenter(tokenizer, CUT)
-    assert segments_of(train) == [tuple(s) for s in segmenter([x for x in lines if not CUT.holds_out(x)])]
-    assert segments_of(valid) == [tuple(s) for s in segmenter([x for x in lines if CUT.holds_out(x)])]
+    for part, out in ((train, False), (valid, True)):
+        assert segments_of(part) == [tuple(s) for s in segments(tokenizer, CUT, [x for x in lines if CUT.holds_out(x) == out])]
     assert isinstance(train.ids, np.memmap) and train.ids.dtype == np.uint16
     made = {p: p.stat().st_mtime_ns for p in cache.rglob("*")}
     again, _, same = stored(corpus, tokenizer, CUT)

@@ -12,13 +12,13 @@ import os
 import re
 import signal
 import sys
-import threading
 import time
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import FrameType
+from typing import NoReturn
 
 from unmask.errors import InputError, UnmaskError
 
@@ -33,11 +33,12 @@ SHOW_CURSOR = "\x1b[?25h"
 
 
 class _State:
-    """When an interrupt was heard and whether a line said it; the command that runs, with its --out."""
+    """When an interrupt was heard and whether a line said it; the command that runs, with its --out; its exit code at the end."""
 
     heard: float | None = None
     reported = False
     command: tuple[str, object] = ("", None)
+    code: int | None = None
 
 
 def listen() -> None:
@@ -88,14 +89,25 @@ def leave_now() -> None:
     os._exit(INTERRUPTED)
 
 
-def end(code: int) -> None:
-    """End the process after all that Python promises to run; modules are not taken down one by one, a twelfth of a command."""
-    threading._shutdown()  # type: ignore[attr-defined]  # waits for threads
+def exit_with(code: int) -> NoReturn:
+    """Leave the program: nothing is left to do but what libraries do at exit."""
+    _State.code = code
+    sys.exit(code)
+
+
+def end() -> None:
+    """Runs at exit, after all other functions for this moment: ends the process, if its exit code is known, at once.
+
+    Modules are not taken down one by one, a twelfth of a short command.
+    """
+    if _State.code is None:
+        return
+    atexit.unregister(end)
     atexit._run_exitfuncs()
     for stream in (sys.stdout, sys.stderr):
         with suppress(AttributeError, ValueError, OSError):
             stream.flush()
-    os._exit(code)
+    os._exit(_State.code)
 
 
 def _interrupted(number: int, frame: FrameType | None) -> None:

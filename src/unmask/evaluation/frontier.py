@@ -32,6 +32,7 @@ from unmask.evaluation.pairs import read_texts
 from unmask.evaluation.table import cell, frame_of, line, with_intervals
 from unmask.models.load import Model, as_model, model_name
 from unmask.models.masked_lm import MaskedLM
+from unmask.models.text.text_tokenizer import refuse_too_long
 from unmask.results import Result
 from unmask.runs.files import write_atomically, write_json, write_table
 from unmask.runs.fingerprint import content_hash, provenance
@@ -43,7 +44,7 @@ from unmask.sampling.decoders.verified import Verified, VerifiedState
 from unmask.sampling.engine.passes import Passes
 from unmask.sampling.engine.randomness import ChainStreams
 from unmask.sampling.registry import KERNELS
-from unmask.sampling.target import Target, blank_template, check_length
+from unmask.sampling.target import Target, blank_template
 from unmask.signature import checked
 from unmask.tables.profile import Profile
 from unmask.tables.revealing import logit_rows
@@ -113,7 +114,7 @@ def measured_frontier(
 
     length, first, most = size
     lm = as_model(model)
-    profile = Profile.of(lm) if any("profile" in KERNELS[point.decoder].options for point in points) else None
+    profile = Profile.of(lm) if any(hasattr(KERNELS[point.decoder], "profile") for point in points) else None
     texts = [text.text for text in read_texts(data)]
     ids, skipped = pieces(lm, texts, *size)
     look_at_first(lm, ids.tolist())
@@ -150,7 +151,7 @@ def measured_frontier(
 def pieces(model: MaskedLM, texts: Sequence[str], length: int, first: bool, most: int) -> tuple[Int[Tensor, "n T"], Counter[str]]:
     """Texts of exactly `length` tokens (with `first`: the first tokens of longer ones, too), and why others were left out."""
     before, after = model.around()
-    check_length(model, length + len(before) + len(after))
+    refuse_too_long(length + len(before) + len(after), model.max_length)
     special, rows, skipped = {*model.special_ids, model.mask_id}, list[list[int]](), Counter[str]()
     for text in texts:
         if len(rows) == most:

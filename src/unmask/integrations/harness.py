@@ -48,7 +48,7 @@ MOST_WRITTEN = 10_000
 """Decoded texts in memory: answers of one length to one question have the same blanks."""
 UNREAD = ("top_p", "top_k", "num_beams", "min_p", "repetition_penalty")
 """Settings of samplers that change what a causal model writes, and that decoders of blanks do not have."""
-DECODERS = [name for name, entry in KERNELS.items() if "decoding_temperature" in entry.options]
+DECODERS = [name for name, entry in KERNELS.items() if hasattr(entry, "decoding_temperature")]
 """The decoders that can take the likeliest token, which the harness calls greedy."""
 Answer = TypeVar("Answer")
 

@@ -8,9 +8,8 @@ from __future__ import annotations
 import inspect
 import os
 import warnings
-from collections import OrderedDict
 from collections.abc import Callable
-from functools import partial
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
@@ -27,9 +26,7 @@ if TYPE_CHECKING:
 else:
     Model = Annotated[Any, Loaded("unmask.models.load:load", "MaskedLM"), Written(short="-m", named=True, help=HELP)]
 
-CACHED = 2
-_loaded: OrderedDict[object, MaskedLM] = OrderedDict()
-"""Models that were given by name: the CACHED that were used last, shared between threads."""
+CACHED = 2  # Models that were given by name stay loaded: those that were used last, shared between threads
 
 
 @checked
@@ -56,15 +53,14 @@ def load(
     from unmask.models.loading import resolve_device, resolve_dtype
     from unmask.models.source import LOADING, english_model_path, state_of
 
-    where = str(english_model_path() if name is None else name)
+    where, called = str(english_model_path() if name is None else name), None if name is None else str(name)
     with LOADING:
-        key = (state_of(where), resolve_device(device), resolve_dtype(dtype))
-        if key not in _loaded:
-            _loaded[key] = load_anew(name, device, dtype)
-            while len(_loaded) > CACHED:
-                _loaded.popitem(last=False)
-        _loaded.move_to_end(key)
-        return _loaded[key]
+        return _loaded(state_of(where), called, resolve_device(device), resolve_dtype(dtype))
+
+
+@lru_cache(maxsize=CACHED)
+def _loaded(state: object, name: str | None, device: object, dtype: object) -> MaskedLM:
+    return load_anew(name, device, dtype)
 
 
 def load_anew(name: Any = None, device: Any = "auto", dtype: Any = "auto") -> MaskedLM:
@@ -73,7 +69,6 @@ def load_anew(name: Any = None, device: Any = "auto", dtype: Any = "auto") -> Ma
     from unmask.models.loading import is_pair_model, load_checkpoint, resolve_device, resolve_dtype
     from unmask.models.masked_lm import MaskedLM
     from unmask.models.source import english_model_path
-    from unmask.models.text.vocabulary import warn_of_few_tokens
 
     where = english_model_path() if name is None else name
     if is_pair_model(Path(where)):
@@ -83,9 +78,6 @@ def load_anew(name: Any = None, device: Any = "auto", dtype: Any = "auto") -> Ma
     widen_output(network)
     model = MaskedLM(network, tokenizer, str(name or "the bundled model"))
     model.folder = Path(where) if Path(where).is_dir() else None
-    if model.caution:
-        warnings.warn(model.caution, UnmaskWarning, stacklevel=3)
-    warn_of_few_tokens(tokenizer, model.input_size, model.name)
     return model
 
 
@@ -167,14 +159,7 @@ def shared_model(
 ) -> tuple[MaskedLM, Workers | None, Callable[[], MaskedLM] | None]:
     """The model here, `workers_for` it, and what loads the model in one of them: with workers, it is here on the CPU."""
     if not is_shared(model, engine):
-        here = as_model(model)
-        if here is not model and here.device.type == "cuda" and devices_of(model) == ("auto",):
-            import torch
-
-            if (gpus := torch.cuda.device_count()) > 1:
-                several = f"cuda:{','.join(map(str, range(gpus)))}"
-                warnings.warn(f"one of {gpus} GPUs is used: device {several} shares long work", UnmaskWarning, stacklevel=4)
-        return here, None, None
+        return as_model(model), None, None
     here, workers = on_device(model, "cpu")(), workers_for(model, engine, most)  # a model that cannot be read starts no worker
     assert workers is not None
     return here, workers, on_device(model, workers.device)

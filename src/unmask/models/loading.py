@@ -18,16 +18,13 @@ from unmask.models import source as files
 from unmask.models.encoder.bert import BertMaskedLM, BertShape
 from unmask.models.heads import refuse_causal, refuse_type
 from unmask.models.source import LOADING, Source, first_line, quiet_transformers
-from unmask.models.text.vocabulary import load_tokenizer, refuse_foreign_tokenizer, refuse_other_vocabulary, warn_of_few_tokens
+from unmask.models.text.vocabulary import load_tokenizer, refuse_foreign_tokenizer, refuse_other_vocabulary
 
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16, "float64": torch.float64}
 DEVICES = "use auto, cpu, cuda or cuda:N"
 UNLIMITED = 10**9
 WEIGHTS = "model.safetensors"
 OLD_NAMES = {"LayerNorm.gamma": "LayerNorm.weight", "LayerNorm.beta": "LayerNorm.bias"}
-COUNTS = ("vocab_size", "hidden_size", "num_hidden_layers", "num_attention_heads", "intermediate_size")
-LEARNED, ROTARY = ("absolute", None), ("rotary", "rope")
-"""Values of position_embedding_type that transformers computes; the second only where the architecture has rotary positions."""
 PAIR_FILE = "translation.json"  # In the folder of a model that was trained to translate (`unmask.translation.pairs`).
 
 
@@ -73,7 +70,7 @@ def load_checkpoint(name_or_path: str | Path, device: torch.device, dtype: torch
 def load_network(source: Source, device: torch.device, dtype: torch.dtype) -> nn.Module:
     """The network in evaluation mode on `device`. A folder is read without touching the internet."""
     with LOADING:
-        network: nn.Module = read_own_bert(source, dtype) or read_network(source, dtype)
+        network: nn.Module = read_own_bert(source, dtype) or _by_transformers(source, dtype)
     files.refuse_non_finite(network, source.name)
     return network.to(device).eval()
 
@@ -107,23 +104,11 @@ def _tensors_for(network: BertMaskedLM, path: Path) -> dict[str, Tensor] | None:
             name = name.removesuffix(old) + new if name.endswith(old) else name
         if not files.unused_by_logits(name):
             tensors[name] = tensor
-    types = {name: tensor.dtype for name, tensor in tensors.items()}
     for name, of in network.tied().items():
         if of not in tensors or not torch.equal(tensors.setdefault(name, tensors[of]), tensors[of]):
             return None
     shapes = {name: tensor.shape for name, tensor in tensors.items()}
-    if shapes != {name: tensor.shape for name, tensor in network.state_dict().items()}:
-        return None
-    files.refuse_whole_numbers(types, str(path.parent))
-    return tensors
-
-
-def read_network(source: Source, dtype: torch.dtype) -> nn.Module:
-    """The masked language model of a folder or a hub name, by transformers."""
-    with quiet_transformers():
-        config = _load_config(source)
-        _refuse_other_kinds(config, source)
-        return _load_masked_lm(source, config, dtype)
+    return tensors if shapes == {name: tensor.shape for name, tensor in network.state_dict().items()} else None
 
 
 def load_causal(name: str) -> tuple[Any, Any]:
@@ -137,10 +122,8 @@ def load_causal(name: str) -> tuple[Any, Any]:
             tokenizer = AutoTokenizer.from_pretrained(source.name, local_files_only=local, trust_remote_code=False)
             network = _load_as(AutoModelForCausalLM, source, config, trust_remote_code=False)
         files.refuse_non_finite(network, source.name)
-        embeddings = len(network.get_input_embeddings().weight)
-        refuse_foreign_tokenizer(tokenizer, embeddings, source.name, ("bos", "eos"))
+        refuse_foreign_tokenizer(tokenizer, len(network.get_input_embeddings().weight), source.name, ("bos", "eos"))
         refuse_other_vocabulary(tokenizer, source)
-        warn_of_few_tokens(tokenizer, embeddings, source.name)
     except ModelError:
         raise
     except Exception as error:
@@ -151,7 +134,7 @@ def load_causal(name: str) -> tuple[Any, Any]:
 
 
 def _load_config(source: Source) -> Any:
-    """The configuration; raises for settings that transformers had once, and now passes over: they make another network."""
+    """The configuration; raises if it asks for code."""
     from transformers import AutoConfig
     from transformers.models.auto.configuration_auto import CONFIG_MAPPING_NAMES
 
@@ -178,18 +161,6 @@ def _load_config(source: Source) -> Any:
                 f"{source.name!r} asks for code from the hub (attn_implementation {kernel!r} in its config.json), which is never "
                 "run: take that line out"
             )
-    positions = getattr(config, "position_embedding_type", None)
-    rotary = any(hasattr(config, name) for name in ("rope_theta", "rope_parameters", "rotary_value"))
-    if positions not in LEARNED and not (rotary and positions in ROTARY):
-        raise ModelError(
-            f"{where} says position_embedding_type {positions!r}, which transformers does not compute for "
-            f"{config.model_type}: use a checkpoint with absolute positions"
-        )
-    if pruned := getattr(config, "pruned_heads", None):
-        raise ModelError(
-            f"{where} says pruned_heads {pruned!r}, which transformers does not read any more: save the weights with all heads, "
-            "zeros for those taken out, and pruned_heads {}"
-        )
     return config
 
 
@@ -205,12 +176,6 @@ def _refuse_other_kinds(config: Any, source: Source) -> None:
         other = f"a {kind} model, which has no masked form"
     if other:
         raise ModelError(f"{source.name!r} is {other}: use a masked language model")
-    for name in COUNTS:
-        count = getattr(config, name, 1)
-        if isinstance(count, bool) or not isinstance(count, int) or count < 1:
-            raise ModelError(
-                f"config.json of {source.name!r} says {name} {count!r}: use the config that the weights were saved with"
-            )
     if kind not in MODEL_FOR_MASKED_LM_MAPPING_NAMES and getattr(config, "is_causal", True) is not False:
         raise ModelError(
             f"{source.name!r} is a causal model ({kind}): use a masked language model; a network of this architecture that was "
@@ -219,23 +184,27 @@ def _refuse_other_kinds(config: Any, source: Source) -> None:
     refuse_type(config, source.name)
 
 
-def _load_masked_lm(source: Source, config: Any, dtype: torch.dtype) -> nn.Module:
+def _by_transformers(source: Source, dtype: torch.dtype) -> nn.Module:
+    """The masked language model of a folder or a hub name."""
     from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING, MODEL_FOR_MASKED_LM_MAPPING
 
-    masked = type(config) in MODEL_FOR_MASKED_LM_MAPPING
-    kind = (MODEL_FOR_MASKED_LM_MAPPING if masked else MODEL_FOR_CAUSAL_LM_MAPPING)[type(config)]
-    network = _load_as(kind, source, config, dtype=dtype)
-    if not masked:
-        network.config.use_cache = False
-        tokens = network.get_input_embeddings().num_embeddings
-        refuse_causal(lambda ids: network(input_ids=ids).logits, 0, tokens, network.device, repr(source.name))
+    with quiet_transformers():
+        config = _load_config(source)
+        _refuse_other_kinds(config, source)
+        masked = type(config) in MODEL_FOR_MASKED_LM_MAPPING
+        kind = (MODEL_FOR_MASKED_LM_MAPPING if masked else MODEL_FOR_CAUSAL_LM_MAPPING)[type(config)]
+        network = _load_as(kind, source, config, dtype=dtype)
+        if not masked:
+            network.config.use_cache = False
+            tokens = network.get_input_embeddings().num_embeddings
+            refuse_causal(lambda ids: network(input_ids=ids).logits, 0, tokens, network.device, repr(source.name))
     return network
 
 
 def _load_as(kind: Any, source: Source, config: Any, **options: Any) -> Any:
     """A network of one of transformers' classes; refused if its tensors are not those of the files."""
     if source.local:
-        files.weight_files(source.folder)  # raises if there are none
+        files.refuse_no_weights(source.folder)
     safely = {"local_files_only": source.files_only, "weights_only": True}
     checked = {"output_loading_info": True, "ignore_mismatched_sizes": True}
     try:
@@ -245,8 +214,6 @@ def _load_as(kind: Any, source: Source, config: Any, **options: Any) -> Any:
     misshapen = [str(entry[0]) for entry in report["mismatched_keys"]]
     prefix = network.base_model_prefix + "."
     files.refuse_misfit(source.name, prefix, report["missing_keys"], report["unexpected_keys"], misshapen)
-    if source.local:
-        files.refuse_whole_numbers(files.stored_types(source.folder), source.name)
     return network
 
 

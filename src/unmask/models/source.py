@@ -14,7 +14,7 @@ import re
 import socket
 import threading
 import warnings
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from functools import cached_property
 from logging import CRITICAL, getLogger
@@ -31,8 +31,6 @@ PROXY_VARIABLES = ("HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy")
 UNUSED_BY_LOGITS = ("pooler.", "contact_head.", "seq_relationship.", "position_ids", "token_type_ids")
 SHOWN = 3
 WEIGHT_FILES = ("model.safetensors", "model.safetensors.index.json", "pytorch_model.bin", "pytorch_model.bin.index.json")
-VOCABULARY = "vocabulary"
-"""In the metadata of a safetensors file that `unmask train` wrote: `vocabulary_hash` of the model's tokenizer."""
 LOADING = threading.RLock()  # Held while a checkpoint is read
 
 
@@ -140,87 +138,20 @@ def first_line(error: BaseException) -> str:
     return text.splitlines()[0][:160]
 
 
-def weight_files(folder: Path) -> list[Path]:
-    """The files of a folder that its weights are read from: the first of these that is there, as transformers chooses."""
-    for path in (folder / name for name in WEIGHT_FILES):
-        if not path.is_file():
-            continue
-        if path.suffix != ".json":
-            return [path]
-        try:
-            return sorted({folder / Path(name).name for name in json.loads(path.read_text())["weight_map"].values()})
-        except Exception as error:
-            raise ModelError(why_not_read(error, str(path))) from None
-    raise ModelError(f"folder {str(folder)!r} has no weights: put model.safetensors beside config.json")
+def refuse_no_weights(folder: Path) -> None:
+    """Raise if a folder has none of the files that transformers reads weights from."""
+    if not any((folder / name).is_file() for name in WEIGHT_FILES):
+        raise ModelError(f"folder {str(folder)!r} has no weights: put model.safetensors beside config.json")
 
 
 def read_tensors(path: Path) -> dict[str, Tensor]:
-    """The tensors of a file, or of a folder's files; a pickle that holds more than tensors is not run but refused."""
+    """The tensors of a safetensors file."""
     from safetensors.torch import load_file
 
-    if path.is_dir():
-        return {name: tensor for file in weight_files(path) for name, tensor in read_tensors(file).items()}
     try:
-        if path.suffix == ".safetensors":
-            return load_file(path)
-        stored = torch.load(path, map_location="cpu", weights_only=True)
-        return {name: tensor for name, tensor in stored.items() if isinstance(tensor, Tensor)}
+        return load_file(path)
     except Exception as error:
         raise ModelError(why_not_read(error, str(path))) from None
-
-
-def stored_types(folder: Path) -> dict[str, torch.dtype]:
-    """The number format of each tensor of a folder; of safetensors, without reading the numbers."""
-    from safetensors import safe_open
-
-    types: dict[str, torch.dtype] = {}
-    for path in weight_files(folder):
-        if path.suffix != ".safetensors":
-            types |= {name: tensor.dtype for name, tensor in read_tensors(path).items()}
-            continue
-        with safe_open(path, "pt") as file:
-            types |= {name: file.get_slice(name)[:0].dtype for name in file.keys() if file.get_slice(name).get_shape()}  # noqa: SIM118
-    return types
-
-
-def refuse_whole_numbers(types: Mapping[str, torch.dtype], source: str) -> None:
-    """Raise if a weight or a bias is not stored as floating-point numbers.
-
-    Libraries turn whole numbers into floating-point ones silently; they are a quantised model's, without its scales.
-    """
-    whole = {name: kind for name, kind in types.items() if name.endswith(("weight", "bias")) and not kind.is_floating_point}
-    if whole:
-        raise ModelError(
-            f"{len(whole)} tensors of {source!r} are stored as {str(next(iter(whole.values())))[6:]}, not as floating-point "
-            f"numbers ({_listed(whole)}): save them as float32"
-        )
-
-
-def as_safetensors(tensors: dict[str, Tensor], vocabulary: str) -> bytes:
-    """The content of a safetensors file that notes the hash of its vocabulary; equal arguments give equal bytes.
-
-    safetensors writes several entries of metadata in random order, so the second is put in here.
-    """
-    from safetensors.torch import save
-
-    plain = save(tensors, {"format": "pt"})
-    begin = 8 + int.from_bytes(plain[:8], "little")
-    header = json.loads(plain[8:begin])
-    header["__metadata__"][VOCABULARY] = vocabulary
-    written = json.dumps(header, separators=(",", ":")).encode()
-    written += b" " * (-len(written) % 8)
-    return len(written).to_bytes(8, "little") + written + plain[begin:]
-
-
-def noted_vocabulary(folder: Path) -> str | None:
-    """The hash of the vocabulary that the weights of a folder were trained with, if they note it."""
-    from safetensors import SafetensorError, safe_open
-
-    try:
-        with safe_open(folder / "model.safetensors", "pt") as file:
-            return (file.metadata() or {}).get(VOCABULARY)
-    except (SafetensorError, OSError):
-        return None
 
 
 def why_not_read(error: Exception, name: str) -> str:

@@ -6,7 +6,6 @@ Nothing heavy is imported; `on` loads the class with `init` and `step` that comp
 
 from __future__ import annotations
 
-from dataclasses import fields
 from importlib import import_module
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
@@ -31,13 +30,6 @@ Steps = Annotated[int, Interval(ge=1, le=MOST_STEPS)]
 OWN_LAW = "its own law, with log_prob"
 
 
-class OptionNames:
-    """The names of the options of a class."""
-
-    def __get__(self, one: object, kind: type) -> tuple[str, ...]:
-        return tuple(field.name for field in fields(kind))
-
-
 @settings
 class Method:
     """A kernel or a decoder. The fields of a subclass are its options; the rest is the same for all objects of a class."""
@@ -51,13 +43,11 @@ class Method:
     verdict: ClassVar[str] = ""  # the law of its texts, in a sentence
     uses_terms: ClassVar[bool] = False  # whether the user's own terms of the energy are part of that law
     decodes: ClassVar[bool] = False  # whether it is a decoder: its texts are independent of each other
-    mixes: ClassVar[bool] = True  # whether R-hat and effective sample sizes mean something for its texts
     conditionals: ClassVar[int | None] = None  # drawn from at once in a text; None: of the redrawn sites, of a decoder all
     law: ClassVar[str] = ""  # of a decoder that chooses positions before it draws their tokens, and so has a law: its sets
     bound: ClassVar[str] = ""  # the option that bounds a set, for decoders that take a bound or a number of steps
     one_by_one: ClassVar[bool] = False  # whether its law has one token per pass; `passes` are sets that are drafted together
     corrects: ClassVar[bool] = False  # whether it asks about tokens that the model sees, which takes training (--refinement)
-    options = OptionNames()
 
     def __init_subclass__(cls) -> None:
         if "step" not in vars(cls):
@@ -76,8 +66,8 @@ class Method:
         """Conditionals of one text of `sites` free tokens that are drawn from at once."""
         return self.conditionals or (sites if self.decodes else self.sites_per_step)
 
-    def on(self, target: Target, passes: Passes | None = None, sweeps: int = 100) -> Any:
-        """The kernel or decoder for a target, with `init` and `step`; `sweeps` of the run, for kernels that depend on it."""
+    def on(self, target: Target, passes: Passes | None = None) -> Any:
+        """The kernel or decoder for a target, with `init` and `step`."""
         if target.energy.user_terms and not self.uses_terms:
             able = ", ".join(name for name, method in KERNELS.items() if method.uses_terms)
             raise InputError(f"kernel {self.name} does not use terms of your own: leave them out, or use one of {able}")
@@ -86,8 +76,7 @@ class Method:
 
             passes = Passes(target.model)
         module, _, name = self.computed_by.partition(":")
-        make = getattr(import_module(f"unmask.sampling.{module}"), name)
-        return make(target, passes, self, **({} if self.decodes else {"sweeps": sweeps}))
+        return getattr(import_module(f"unmask.sampling.{module}"), name)(target, passes, self)
 
 
 @settings
@@ -163,30 +152,6 @@ class SequentialBlock(Block):
 
 
 @settings
-class Annealing(Markov):
-    """Metropolis-Hastings while the temperature falls from hot to cold.
-
-    Parameters:
-        hot: First temperature.
-        cold: Last temperature.
-    """
-
-    name, label, colour = "annealing", "annealing", "#7F3C8D"
-    computed_by = "kernels.metropolis:Annealing"
-    step = "mh while the temperature falls from hot to cold"
-    invariant = "nothing: this is optimisation"
-    verdict = "Annealing is optimisation: its texts have low energy, and are samples of no distribution."
-    uses_terms, mixes = True, False
-    hot: Temperature = 2.0
-    cold: Temperature = 0.1
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.cold > self.hot:
-            raise InputError(f"annealing from {self.hot} to {self.cold}: give positive temperatures, the first the higher one")
-
-
-@settings
 class Ancestral(Proposing):
     """A new text: blanks filled one by one.
 
@@ -198,7 +163,7 @@ class Ancestral(Proposing):
     computed_by = "decoders.decoder:Ancestral"
     invariant = "an explicit distribution, with log_prob"
     verdict = "Independent draws with exact log-probabilities, given each text's order; no chain, so nothing has to mix."
-    decodes, mixes, conditionals = True, False, 1
+    decodes, conditionals = True, 1
     order: Order = "random"
 
 
@@ -212,7 +177,7 @@ class Decoding(Method):
 
     invariant = "nothing named"
     verdict = "Decoded texts, independent of each other; they are samples of no named distribution."
-    decodes, mixes = True, False
+    decodes = True
     decoding_temperature: Annotated[float, Interval(ge=0, le=HOTTEST)] | None = None
 
     @property
@@ -365,7 +330,6 @@ class Verified(Profiled, InSteps):
 
     Parameters:
         passes: Steps to a whole text; of verified sets, their number.
-        sets: The decoder that chooses the sets.
     """
 
     name, label, colour = "verified", "verified sets", "#225522"
@@ -378,7 +342,6 @@ class Verified(Profiled, InSteps):
     law = "one token, in the order of sets that are drafted together and verified"
     one_by_one = True
     passes: Steps = 4
-    sets: Literal["least-dependent", "interleaved", "random", "lowest-entropy"] = "least-dependent"
 
     def conditionals_at_once(self, sites: int) -> int:
         """Every row of a set has those of all sites."""

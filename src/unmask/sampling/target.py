@@ -28,6 +28,7 @@ from torch import Tensor
 
 from unmask.errors import InputError
 from unmask.models.conditional_model import ConditionalModel
+from unmask.models.text.text_tokenizer import refuse_too_long
 from unmask.sampling.engine.randomness import Drawn
 from unmask.sampling.registry import EnergyKind
 from unmask.signature import settings
@@ -141,7 +142,7 @@ class Target:
         self.model, self.device = model, model.device
         self.template = tuple(int(i) for i in template)
         self.energy = (energy or Energy()).on(model)
-        check_length(model, len(self.template))
+        refuse_too_long(len(self.template), model.max_length)
         scored = [t for t in scored_positions(self.template, model) if t not in set(given)]
         free = [column for column, t in enumerate(scored) if self.template[t] == model.mask_id]
         if not free:
@@ -196,14 +197,6 @@ class Target:
                 f"start {row} has token {int(values[row, site])} at position {int(self.free_positions[site])}, which is special "
                 "or not allowed there: a chain cannot start where its target is zero"
             )
-
-
-def check_length(model: ConditionalModel, tokens: int) -> None:
-    """Refuse a text that the model cannot take."""
-    if model.max_length is not None and tokens > model.max_length:
-        raise InputError(
-            f"a text of {tokens} tokens, special ones included: the model takes at most {model.max_length}; ask for a shorter one"
-        )
 
 
 def blank_template(model: ConditionalModel, length: int) -> tuple[int, ...]:

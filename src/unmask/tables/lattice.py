@@ -47,7 +47,6 @@ from torch import Tensor
 
 from unmask.cloze import Cloze
 from unmask.errors import InputError
-from unmask.models.conditional_model import ConditionalModel
 from unmask.tables.revealing import Conditionals
 
 MOST_SITES = 16  # 65,535 passes, and 8 MiB of numbers, per text
@@ -90,7 +89,7 @@ def lattice(conditionals: Conditionals, texts: Int[Tensor, "n T"], sites: Int[Te
     A row of `texts` holds the ids of a whole text, and the same row of `sites` its k free positions. The fillings of one
     text are the rows of one call, so that they share passes: all of them, for example, that with every site masked.
     """
-    texts, sites = _prepared(conditionals.model, texts, sites)
+    texts, sites = (numbers.to(conditionals.model.device) for numbers in (texts, sites))
     n, k = sites.shape
     if k > MOST_SITES:
         raise InputError(f"{k} sites have {2**k:,} revealed sets, over the limit of {MOST_SITES} sites: sample orders instead")
@@ -110,10 +109,8 @@ def along_orders(
     conditionals: Conditionals, texts: Int[Tensor, "n T"], sites: Int[Tensor, "n k"], orders: Int[Tensor, "n m k"]
 ) -> Float[Tensor, "n m"]:
     """log p_o(x) of text n in each of its m orders (site indices 0..k-1): at most m k passes per text, for any k."""
-    texts, sites = _prepared(conditionals.model, texts, sites)
+    texts, sites = (numbers.to(conditionals.model.device) for numbers in (texts, sites))
     n, m, k = orders.shape
-    if (n, k) != tuple(sites.shape) or bool((orders.sort(2).values != torch.arange(k, device=orders.device)).any()):
-        raise InputError(f"orders of shape {tuple(orders.shape)} do not order the {sites.shape[1]} sites of {len(sites)} texts")
     places = sites[:, None].expand(-1, m, -1).gather(2, orders.to(texts.device)).flatten(0, 1)
     filled = texts.repeat_interleave(m, 0)
     rows = filled.scatter(1, places, conditionals.model.mask_id)
@@ -142,19 +139,6 @@ def log_mean_of_sampled(log_probs: Float[Tensor, "n m"]) -> tuple[Float[Tensor, 
     share = (log_probs - total[:, None]).exp().nan_to_num(nan=1 / m)
     spread = share.std(1) if m > 1 else torch.full_like(total, torch.nan)
     return total - log(m), spread * m**0.5
-
-
-def _prepared(model: ConditionalModel, texts: Tensor, sites: Tensor) -> tuple[Tensor, Tensor]:
-    """Both on the model's device; refuses texts with a mask at a site, sites outside the text, and sites named twice."""
-    texts, sites, length = texts.to(model.device), sites.to(model.device), texts.shape[1]
-    if bool(((sites < 0) | (sites >= length)).any()):
-        raise InputError(f"sites {sites.unique().tolist()} do not all lie in a text of {length} tokens, numbered from 0")
-    in_order = sites.sort(1).values
-    if bool((in_order[:, 1:] == in_order[:, :-1]).any()):
-        raise InputError("a text's sites name a position twice: name each position once")
-    if bool((texts.gather(1, sites) == model.mask_id).any()):
-        raise InputError("a text has the mask token at a site: give the token that fills it")
-    return texts, sites
 
 
 @lru_cache(maxsize=64)

@@ -146,37 +146,32 @@ def sentences(line: str) -> list[str]:
     return [*out, line[start:]]
 
 
-class Segmenter:
-    """Tokenises lines into segments of token ids, each with its start and end token."""
+def segments(tokenizer: Tokenizer, cut: Segmentation, lines: Sequence[str]) -> list[list[int]]:
+    """Token ids of the segments of all lines, in order, each with its start and end token."""
+    start, end = special_id(tokenizer, "[CLS]"), special_id(tokenizer, "[SEP]")
+    split = [sentences(line) for line in lines]
+    encoded = iter(tokenizer.encode_batch_fast([s for parts in split for s in parts], add_special_tokens=False))
+    every: list[list[int]] = []
+    for line, parts in zip(lines, split, strict=True):
+        room, of_line = cut.length_for(line) - 2, list[list[int]]()
+        for ids in (next(encoded).ids for _ in parts):
+            if of_line and len(of_line[-1]) + len(ids) <= room:
+                of_line[-1] = of_line[-1] + ids
+            else:
+                of_line += _between_words(tokenizer, ids, cut.max_length - 2)
+        every += [[start, *ids, end] for ids in of_line]
+    return every
 
-    def __init__(self, tokenizer: Tokenizer, settings: Segmentation) -> None:
-        self.tokenizer = tokenizer
-        self.settings = settings
-        self.start, self.end = special_id(tokenizer, "[CLS]"), special_id(tokenizer, "[SEP]")
-        self.continues = {i for piece, i in tokenizer.get_vocab().items() if piece.startswith(CONTINUES)}
 
-    def __call__(self, lines: Sequence[str]) -> list[list[int]]:
-        """Segments of all lines, in order."""
-        split = [sentences(line) for line in lines]
-        encoded = iter(self.tokenizer.encode_batch_fast([s for parts in split for s in parts], add_special_tokens=False))
-        out: list[list[int]] = []
-        for line, parts in zip(lines, split, strict=True):
-            room, segments = self.settings.length_for(line) - 2, list[list[int]]()
-            for ids in (next(encoded).ids for _ in parts):
-                if segments and len(segments[-1]) + len(ids) <= room:
-                    segments[-1] = segments[-1] + ids
-                else:
-                    segments += self._cut(ids)
-            out += [[self.start, *ids, self.end] for ids in segments]
-        return out
-
-    def _cut(self, ids: list[int]) -> list[list[int]]:
-        room, pieces = self.settings.max_length - 2, []
-        while len(ids) > room:
-            end = next((place for place in range(room, 0, -1) if ids[place] not in self.continues), room)
-            pieces.append(ids[:end])
-            ids = ids[end:]
-        return [*pieces, ids] if ids else pieces
+def _between_words(tokenizer: Tokenizer, ids: list[int], room: int) -> list[list[int]]:
+    """The ids in pieces of at most `room`, cut before a word if possible."""
+    pieces = []
+    while len(ids) > room:
+        begins = (place for place in range(room, 0, -1) if not str(tokenizer.id_to_token(ids[place])).startswith(CONTINUES))
+        end = next(begins, room)
+        pieces.append(ids[:end])
+        ids = ids[end:]
+    return [*pieces, ids] if ids else pieces
 
 
 def cached(kind: str, inputs: object, make: Callable[[Path], None]) -> Path:
@@ -217,11 +212,11 @@ def tokenise(
     inputs = [_TOKENS_FORMAT, source.fingerprint, tokenizer.to_str(), dataclasses.asdict(cut)]
 
     def make(folder: Path) -> None:
-        segmenter, dtype, lines, done = Segmenter(tokenizer, cut), id_type(tokenizer), source.lines(), 0
+        dtype, lines, done = id_type(tokenizer), source.lines(), 0
         parts = {name: [joined([], dtype)] for name in ("train", "valid")}
         while some := list(itertools.islice(lines, _LINES_AT_ONCE)):
             for name, out in (("train", False), ("valid", True)):
-                parts[name].append(joined(segmenter([line for line in some if cut.holds_out(line) == out]), dtype))
+                parts[name].append(joined(segments(tokenizer, cut, [line for line in some if cut.holds_out(line) == out]), dtype))
             done += len(some)
             if progress:
                 progress(done, 0, f"lines of {source.name} tokenised")
@@ -242,9 +237,6 @@ def sources(corpus: Corpus, weights: Sequence[float] | None = None, name: str = 
     items = [corpus] if isinstance(corpus, str | os.PathLike) else list(corpus)
     if not items:
         raise InputError(f"the {name} is empty: give files or texts")
-    for item in items:
-        if not isinstance(item, str | os.PathLike):
-            raise InputError(f"{name} holds a {type(item).__name__}: give files, or a list of texts")
     names_a_file = [not isinstance(item, str) or _looks_like_a_file(item) for item in items]
     are_files = isinstance(corpus, str | os.PathLike) or any(names_a_file)
     if are_files and not all(names_a_file) and len(items) > 1:

@@ -17,7 +17,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -29,8 +29,8 @@ from torch.nn import functional as F
 
 from unmask.errors import InputError
 from unmask.models.encoder.bert import BertMaskedLM, BertShape
-from unmask.models.loading import load_causal, load_checkpoint
-from unmask.models.source import Source
+from unmask.models.loading import read_own_bert
+from unmask.models.source import Source, refuse_non_finite
 from unmask.runs.fingerprint import fingerprint
 from unmask.training.packing import PackedText
 
@@ -91,10 +91,14 @@ class Start:
         """The masked (or causal) language model of a folder; raises InputError if it is not a BERT with a tokenizer.json."""
         if not (folder / "tokenizer.json").is_file():
             raise InputError(f"init {str(folder)!r} has no tokenizer.json: give a folder that `unmask train` wrote")
-        if causal and not Source(str(folder)).config.get("is_decoder"):
-            raise InputError(f"init {str(folder)!r} is not a causal model: give one, or leave out --objective causal")
-        loaded, _ = load_causal(str(folder)) if causal else load_checkpoint(folder, torch.device("cpu"), torch.float32)
-        network = _as_our_own(loaded, folder)
+        source = Source(str(folder))
+        if causal != bool(source.config.get("is_decoder")):
+            what = "not a causal model: give one, or leave out" if causal else "a causal model: give a masked one, or"
+            raise InputError(f"init {str(folder)!r} is {what} --objective causal")
+        network = read_own_bert(source, torch.float32, decoder=causal)
+        if network is None or network.config.hidden_act != "gelu" or not network.config.tie_word_embeddings:
+            raise InputError(f"init {str(folder)!r} is not a BERT (gelu, tied words): give a folder that `unmask train` wrote")
+        refuse_non_finite(network, source.name)
         return cls(folder, network, fingerprint(network.state_dict()))
 
     @property
@@ -116,21 +120,6 @@ class Start:
             raise InputError(
                 f"the tokenizer has {vocab_size:,} tokens and {str(self.folder)!r} {config.vocab_size:,}: leave out --tokenizer"
             )
-
-
-def _as_our_own(loaded: Any, folder: Path) -> BertMaskedLM:
-    """The same weights in our own network, if another library's code had to read them."""
-    if not isinstance(loaded, BertMaskedLM):
-        if getattr(loaded.config, "model_type", None) != "bert":
-            raise InputError(f"init {str(folder)!r} is not a BERT: give a folder that `unmask train` wrote")
-        network = BertMaskedLM(BertShape(**{f.name: getattr(loaded.config, f.name) for f in fields(BertShape)}))
-        stored = loaded.state_dict()
-        network.load_state_dict({name: stored[name].float() for name in network.state_dict()}, assign=True)
-        network.tie()
-        loaded = network
-    if loaded.config.hidden_act != "gelu" or not loaded.config.tie_word_embeddings:
-        raise InputError(f"init {str(folder)!r} is a BERT of another kind (not gelu, or not tied): train a new one")
-    return loaded
 
 
 @contextmanager
@@ -190,15 +179,6 @@ class HeadWeights(NamedTuple):
     words: Affine
 
 
-class EmbeddingWeights(NamedTuple):
-    """Word, position and (single) type embeddings."""
-
-    word: Float[Tensor, "V D"]
-    position: Float[Tensor, "P D"]
-    type: Float[Tensor, "types D"]
-    norm: Affine
-
-
 def _affine(module: nn.Module) -> Affine:
     return Affine(module.weight, module.bias)  # type: ignore[arg-type]
 
@@ -219,13 +199,14 @@ def embed(
     word: Float[Tensor, "R L D"],
     position: Float[Tensor, "R L D"],
     same: Bool[Tensor, "R L L"],
-    w: EmbeddingWeights,
+    kind: Float[Tensor, "types D"],
+    norm: Affine,
     dtype: torch.dtype,
     eps: float,
 ) -> tuple[Float[Tensor, "R L D"], Float[Tensor, "R 1 L L"]]:
     """Input of the first layer, and the attention bias: 0 within a segment, -inf across."""
     bias = torch.zeros(same.shape, dtype=dtype, device=same.device).masked_fill(~same, -torch.inf)
-    return _norm(word + position + w.type[0], w.norm, eps).to(dtype), bias.unsqueeze(1)
+    return _norm(word + position + kind[0], norm, eps).to(dtype), bias.unsqueeze(1)
 
 
 def encoder_layer(
@@ -302,10 +283,6 @@ class PackedBert:
         wrap: Callable[[Any], Any] = torch.compile(dynamic=False, options=compile_options()) if compile else lambda f: f
         self._embed, self._layer = wrap(embed), wrap(encoder_layer)
         self._head, self._head_loss = wrap(head), wrap(head_loss)
-        e = model.bert.embeddings
-        self.embedding_weights = EmbeddingWeights(
-            e.word_embeddings.weight, e.position_embeddings.weight, e.token_type_embeddings.weight, _affine(e.LayerNorm)
-        )
         self.layer_weights = [
             LayerWeights(
                 *[_affine(m) for m in (layer.attention.self.query, layer.attention.self.key, layer.attention.self.value)],
@@ -315,16 +292,15 @@ class PackedBert:
             for layer in model.bert.encoder.layer
         ]
         p = model.cls.predictions
-        self.head_weights = HeadWeights(
-            _affine(p.transform.dense), _affine(p.transform.LayerNorm), Affine(e.word_embeddings.weight, p.bias)
-        )
+        words = Affine(model.bert.embeddings.word_embeddings.weight, p.bias)
+        self.head_weights = HeadWeights(_affine(p.transform.dense), _affine(p.transform.LayerNorm), words)
 
     def hidden(self, ids: Int[Tensor, "R L"], text: PackedText, dropout: float = 0.0) -> Float[Tensor, "n D"]:
         """Last hidden states of all tokens, flattened; `ids` is what the model sees of `text`. A source is seen whole."""
         seen = text.same.tril() | (text.same & text.given.unsqueeze(1)) if self.causal else text.same
-        w = self.embedding_weights
-        word, position = F.embedding(ids, w.word), F.embedding(text.position, w.position)
-        x, bias = self._embed(word, position, seen, w, self.dtype, self.eps)
+        e = self.model.bert.embeddings
+        word, position = F.embedding(ids, e.word_embeddings.weight), F.embedding(text.position, e.position_embeddings.weight)
+        x, bias = self._embed(word, position, seen, e.token_type_embeddings.weight, _affine(e.LayerNorm), self.dtype, self.eps)
         x = _dropped(x, dropout)
         for weights in self.layer_weights:
             x = self._layer(x, bias, weights, self.heads, self.eps, dropout)

@@ -130,15 +130,15 @@ class Task(NamedTuple):
     """Ids that the model sees, positions where it answers, right answers, their weights, and the divisor of the weighted sum."""
 
     shown: Int[Tensor, "R L"]
-    asked: Bool[Tensor, "R L"]
+    predicted: Bool[Tensor, "R L"]
     answer: Int[Tensor, "R L"]
     weight: Float[Tensor, "R L"]
     total: Int[Tensor, ""]
 
     def part(self, first: int, stop: int) -> Task:
         """The task of some rows, with the divisor of all."""
-        shown, asked, answer, weight = (value[first:stop] for value in self[:4])
-        return Task(shown, asked, answer, weight, self.total)
+        shown, predicted, answer, weight = (value[first:stop] for value in self[:4])
+        return Task(shown, predicted, answer, weight, self.total)
 
 
 def hide(
@@ -184,8 +184,8 @@ class CausalTasks:
     def task(self, text: PackedText, vocabulary: Vocabulary, generator: Generator) -> Task:
         following = text.segment.roll(-1, 1)
         following[:, -1] = 0
-        asked = (text.segment > 0) & (text.segment == following) & ~(text.given & text.given.roll(-1, 1))
-        return Task(text.ids, asked, text.ids.roll(-1, 1), asked.float(), asked.sum())
+        predicted = (text.segment > 0) & (text.segment == following) & ~(text.given & text.given.roll(-1, 1))
+        return Task(text.ids, predicted, text.ids.roll(-1, 1), predicted.float(), predicted.sum())
 
     def slots(self, rows: int, length: int, tokens_per_segment: float) -> int:
         return rows * length
@@ -208,5 +208,5 @@ def filled_in(task: Task, logits: Float[Tensor, "m V"], slots: Slots, vocabulary
     noise = torch.empty_like(allowed).uniform_(generator=generator).clamp(min=1e-12)
     drawn = (allowed - (-noise.log()).log()).argmax(-1).to(task.shown.dtype)
     proposed = torch.cat([drawn, drawn.new_zeros(1)])[slots.of].view_as(task.shown)
-    inside = (slots.of < len(drawn)).view_as(task.asked)
-    return task._replace(shown=torch.where(task.asked & inside, proposed, task.shown))
+    inside = (slots.of < len(drawn)).view_as(task.predicted)
+    return task._replace(shown=torch.where(task.predicted & inside, proposed, task.shown))

@@ -3,9 +3,8 @@
     torchrun --nproc-per-node 4 -m unmask train ...
 
 torchrun starts the same command several times and numbers the processes (RANK of WORLD_SIZE; LOCAL_RANK on each machine). They
-talk by gloo between CPUs and by NCCL between GPUs, one GPU for each. The first process writes and prints. If one is lost, the
-others learn it from their connections or from torchrun's SIGTERM, whichever is first; each of them says so in one line. A
-process alone has no group, and nothing here does anything.
+talk by gloo between CPUs and by NCCL between GPUs, one GPU for each. The first process writes and prints. If one is lost,
+torchrun ends the others and reports it. A process alone has no group, and nothing here does anything.
 
 With rows R_p of a batch in process p and the divisor Z of the whole batch, the loss is sum_p L_p with L_p = (1 / Z) sum over R_p.
 DistributedDataParallel gives every process the mean of the gradients of N L_p over the N processes, which is the loss' gradient.
@@ -15,7 +14,6 @@ from __future__ import annotations
 
 import atexit
 import os
-import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -26,7 +24,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 
-from unmask.errors import InputError, ProcessLost
+from unmask.errors import InputError
 from unmask.models.loading import resolve_device
 
 WAIT = timedelta(days=7)
@@ -123,16 +121,7 @@ def joined(device: str) -> Iterator[Processes]:
     own = device_of(device, local)
     if not dist.is_initialized():  # else by an earlier run of this program
         dist.init_process_group("gloo" if own.type == "cpu" else "cpu:gloo,cuda:nccl", timeout=WAIT)
-    rank, size = dist.get_rank(), dist.get_world_size()
-    try:
-        yield Processes(own, rank, size, local)
-    except RuntimeError as error:
-        if isinstance(error, dist.DistError) or re.search("gloo|NCCL|c10d", str(error)):
-            raise ProcessLost(
-                f"process {rank} of {size} ends, because it lost its connection to another: correct what that one says, "
-                "and give the same command again, with --resume if there is a checkpoint"
-            ) from error
-        raise
+    yield Processes(own, dist.get_rank(), dist.get_world_size(), local)
     atexit.unregister(_leave)
     atexit.register(_leave)
 

@@ -1,9 +1,8 @@
 """A run: its steps until the end, an interrupt or a NaN; its log, checkpoints and validations; its folder and its result.
 
-The log, training/log.jsonl, has losses every few steps, and every validation. A run validates ten times and writes twenty
-checkpoints, each whole or not at all; the last two are kept. One is good if it reads, belongs to this run and holds finite
-numbers of the right shapes. A resumed run starts from the newest good one. `AutoModelForMaskedLM.from_pretrained` and
-`unmask --model` load the folder.
+The log, training/log.jsonl, has losses every few steps, and every validation. A run validates ten times and writes its
+checkpoint twenty times, from which a resumed run starts. `AutoModelForMaskedLM.from_pretrained` and `unmask --model` load the
+folder.
 """
 
 from __future__ import annotations
@@ -11,10 +10,8 @@ from __future__ import annotations
 import io
 import json
 import math
-import shutil
 import signal
 import time
-import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, fields
@@ -24,13 +21,14 @@ from threading import current_thread, main_thread
 from typing import TYPE_CHECKING, Any, Literal
 
 import torch
+from safetensors.torch import save
 from tokenizers import Tokenizer
 
 from unmask.errors import InputError, UnmaskError
 from unmask.models.batching import is_out_of_memory
 from unmask.models.encoder.bert import BertMaskedLM, BertShape
-from unmask.models.source import as_safetensors, first_line
-from unmask.models.text.vocabulary import config_to_save, load_word_pieces, special_id, vocabulary_hash
+from unmask.models.source import first_line
+from unmask.models.text.vocabulary import config_to_save, load_word_pieces, special_id
 from unmask.results import Result
 from unmask.runs.files import as_json, read_bytes, reading, user_path, write_atomically, write_json, writing
 from unmask.runs.progress import Progress
@@ -48,8 +46,7 @@ if TYPE_CHECKING:
 Status = Literal["finished", "interrupted", "paused"]
 MORE = "give more --epochs or more text"
 _FLUSH_STEPS, _FLUSH_SECONDS = 50, 2.0
-VALIDATIONS, CHECKPOINTS, KEPT = 10, 20, 2
-"""Of a run; and checkpoints that stay."""
+VALIDATIONS, CHECKPOINTS = 10, 20  # Of a run
 
 
 @dataclass(frozen=True)
@@ -126,7 +123,7 @@ def write_model(run: TrainingRun, model: BertMaskedLM, prepared: Prepared, card:
     write_json(out / "tokenizer_config.json", config_to_save(settings.max_length, causal), remedy)
     tied = model.tied()
     weights = {n: t.detach().to("cpu", torch.float32).contiguous() for n, t in model.state_dict().items() if n not in tied}
-    write_atomically(out / "model.safetensors", as_safetensors(weights, vocabulary_hash(tokenizer.get_vocab())), remedy)
+    write_atomically(out / "model.safetensors", save(weights, {"format": "pt"}), remedy)
     write_atomically(out / "README.md", card.encode("utf-8", "backslashreplace"), remedy)  # paths need not be UTF-8
     if pairs:
         pairs.layout.save(out, settings.objective, tokenizer.get_vocab(), settings.refinement > 0)
@@ -218,9 +215,9 @@ class RunLog:
     """
 
     def __init__(
-        self, path: Path, trainer: Trainer, checkpoints: CheckpointFolder, start: int = 0, progress: Progress | None = None
+        self, path: Path, trainer: Trainer, checkpoint: Checkpoint, start: int = 0, progress: Progress | None = None
     ) -> None:
-        self.path, self.trainer, self.checkpoints, self.progress = path, trainer, checkpoints, progress
+        self.path, self.trainer, self.checkpoint, self.progress = path, trainer, checkpoint, progress
         self.training, self.validation = "steps", ""
         self.waiting: list[tuple[int, StepNumbers]] = []
         self.began = self.since = time.monotonic()
@@ -247,7 +244,7 @@ class RunLog:
                 shown = ", ".join(map(str, self.trainer.plan.rows_of(step)[:4]))
                 raise TrainingError(
                     f"the {what} of step {step} is not a finite number (rows {shown}, ... of the packed corpus); "
-                    f"{self.checkpoints.describe_latest()}; try a lower --lr or a longer --warmup"
+                    f"{self.checkpoint}; try a lower --lr or a longer --warmup"
                 )
         loss, speed = rows.mean(0).tolist()[0], sum(numbers.tokens for numbers in waiting) / seconds
         self.training = f"steps, {speed:,.0f} tokens/s, loss {loss:.3f}"
@@ -266,7 +263,7 @@ class RunLog:
         """Write a checkpoint."""
         self.flush()
         if self.trainer.processes.leads:
-            self.checkpoints.save(step, self.trainer.state())
+            self.checkpoint.save(step, self.trainer.state())
         self.since = time.monotonic()
 
     def _note(self, record: dict[str, Any]) -> None:
@@ -352,60 +349,38 @@ class TrainingError(UnmaskError):
     """A number of the run is NaN or infinite."""
 
 
-class CheckpointFolder:
-    """The checkpoints of one run, `step-00001000.pt` and so on."""
+class Checkpoint:
+    """The file that holds a run on its way. Each replaces the one before, whole or not at all."""
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
+    def __init__(self, path: Path) -> None:
+        self.path = path
 
-    def paths(self) -> list[Path]:
-        """Checkpoints, oldest first."""
-        return sorted(self.folder.glob("step-*.pt"))
+    def __str__(self) -> str:
+        return f"the last good checkpoint is {self.path}" if self.path.is_file() else "there is no checkpoint yet"
 
-    def describe_latest(self) -> str:
-        """The place of the last good checkpoint, in words."""
-        return f"the last good checkpoint is {paths[-1]}" if (paths := self.paths()) else "there is no checkpoint yet"
-
-    def save(self, step: int, state: dict[str, Any]) -> Path:
-        """Write the state after `step` steps, if weights and moments are finite, and delete all except the newest two."""
+    def save(self, step: int, state: dict[str, Any]) -> None:
+        """Write the state after `step` steps, if weights and moments are finite."""
         tensors = dict(state["model"])
         for optimiser in state.get("optimisers", ()):
             for place, moments in optimiser.get("state", {}).items():
                 tensors |= {f"{name} of parameter {place}": moment for name, moment in moments.items()}
         if wrong := next((name for name, tensor in tensors.items() if not tensor.isfinite().all()), ""):
-            raise TrainingError(
-                f"{wrong} is not finite after step {step}; {self.describe_latest()}; try a lower --lr or a longer --warmup"
-            )
+            raise TrainingError(f"{wrong} is not finite after step {step}; {self}; try a lower --lr or a longer --warmup")
         buffer = io.BytesIO()
         torch.save({**state, "step": step}, buffer)
-        path = self.folder / f"step-{step:08d}.pt"
-        remedy = f"{self.describe_latest()}; make room for the next, and give the same command again with --resume"
-        write_atomically(path, buffer.getbuffer(), remedy)
-        with writing(self.folder):
-            for old in self.paths()[:-KEPT]:
-                old.unlink()
-        return path
+        remedy = f"{self}; make room for the next, and give the same command again with --resume"
+        write_atomically(self.path, buffer.getbuffer(), remedy)
 
     def restore(self, load: Callable[[dict[str, Any]], None], device: torch.device | str = "cpu") -> int:
-        """Pass the newest good checkpoint to `load`, which raises if it does not fit. Returns the steps done, or 0."""
-        damage = ""
-        for path in reversed(self.paths()):
-            try:
-                state: dict[str, Any] = torch.load(path, map_location=device, weights_only=True)
-                load(state)
-            except Exception as error:
-                if is_out_of_memory(error):
-                    raise
-                damage = damage or f"checkpoint {str(path)!r} is damaged ({first_line(error)})"
-                continue
-            if damage:
-                warnings.warn(f"{damage}: continuing from step {state['step']:,} instead", stacklevel=2)
-            return int(state["step"])
-        if damage:
-            raise InputError(f"{damage}, and there is no other: delete it to begin at the first step, or name another --out")
-        return 0
-
-    def clear(self) -> None:
-        """Remove all checkpoints (the run is finished and its model is written)."""
-        with writing(self.folder):
-            shutil.rmtree(self.folder, ignore_errors=True)
+        """Pass the state to `load`, which raises if it does not fit. Returns the steps done; 0 without a checkpoint."""
+        if not self.path.is_file():
+            return 0
+        try:
+            state: dict[str, Any] = torch.load(self.path, map_location=device, weights_only=True)
+            load(state)
+        except Exception as error:
+            if is_out_of_memory(error):
+                raise
+            why = f"checkpoint {str(self.path)!r} is damaged ({first_line(error)})"
+            raise InputError(f"{why}: delete it to begin at the first step, or name another --out") from None
+        return int(state["step"])

@@ -1,19 +1,6 @@
-"""The settings of a run that decide its numbers: as given, or as the data and the device suggest.
+"""The settings of a run that decide its numbers: as given, or as the data and the device suggest (docs/training.md has the rule).
 
 Equal settings and data give equal weights on one kind of device. Texts of B bytes count as B / 4 tokens until they are tokenised.
-T is the number of tokens in an epoch. If they are not given,
-
-    size          mini below 20,000 tokens; tiny on a CPU and below 100,000 tokens; else medium for pairs, small for texts
-    vocab         that of the size, at most 1/64 of the tokens (a power of two, 256 or more)
-    batch_tokens  that of the size, at most 1/50 of an epoch (a power of two, 512 or more), at least a row for each process
-    epochs        TOKENS of the device / T, between 3 and 48; half of that, but 3 or more, for a causal model, which is asked for
-                  every token of a text where a masked one is asked for some
-    steps         of these epochs, 400 or more
-    dropout       0.2 from 20 epochs, 0.1 from 6, else 0; 0.1 more for a causal model of pairs
-    mask_source   0.1
-
-A named size has its own vocabulary and batch. A run with --steps is planned by its caller: no dropout and no masked source unless
-they are given. A run from another model (--init) makes 3 epochs and has no dropout.
 """
 
 from __future__ import annotations

@@ -221,7 +221,7 @@ class Trainer:
         text = text.part(first, stop)
         if self.processes.rank:
             generator.manual_seed(generator.initial_seed() + self.processes.rank)
-        slots = Slots.gather(task.asked, self.slots)
+        slots = Slots.gather(task.predicted, self.slots)
         answer = task.answer.flatten()[slots.position].long()
         hidden = self.bert.hidden(task.shown, text, self.settings.dropout)
         nll, _ = self.bert.nll(hidden, slots, answer, self.settings.label_smoothing)
@@ -252,7 +252,7 @@ class Trainer:
                 text = PackedText.of(torch.from_numpy(block).to(self.device), vocabulary)
                 task = objective.task(text, vocabulary, torch.Generator(self.device).manual_seed(seed_for(0, start)))
                 text, task = text.part(first, stop), task.part(first, stop)
-                gathered = Slots.gather(task.asked, slots)
+                gathered = Slots.gather(task.predicted, slots)
                 answer = task.answer.flatten()[gathered.position].long()
                 nll, hit = self.bert.nll(self.bert.hidden(task.shown, text), gathered, answer)
                 plain -= self.log_unigram[answer[gathered.filled]].sum()

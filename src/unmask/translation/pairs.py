@@ -28,7 +28,7 @@ from torch.nn import functional
 from unmask.errors import InputError
 from unmask.models.encoder.bert import BertEncoder, BertMaskedLM
 from unmask.models.loading import PAIR_FILE, WEIGHTS, is_pair_model
-from unmask.models.source import read_tensors, refuse_whole_numbers
+from unmask.models.source import read_tensors
 from unmask.models.text.vocabulary import vocabulary_hash
 from unmask.runs.files import read_object, write_atomically, write_json
 from unmask.runs.fingerprint import file_hash
@@ -154,7 +154,6 @@ class LengthHead(nn.Module):
         try:
             (rows, longest), width = stored["by_source"].shape, stored["hidden.weight"].shape[0]
             head = cls(width, rows - 1, longest)
-            refuse_whole_numbers({name: t.dtype for name, t in stored.items()}, str(folder / LENGTHS_FILE))
             head.load_state_dict(stored)
         except (KeyError, ValueError, RuntimeError):
             raise InputError(f"{str(folder / LENGTHS_FILE)!r} is not understood: train the model again") from None

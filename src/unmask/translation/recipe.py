@@ -154,7 +154,7 @@ def starting(start: str | None) -> Method | None:
     if start == RANDOM:
         return None
     decoders = {one.name: one for one in KERNELS.values() if one.decodes and one.name != RANDOM}
-    in_steps = name in decoders and "passes" in decoders[name].options
+    in_steps = name in decoders and hasattr(decoders[name], "passes")
     if name not in decoders or (at and not (in_steps and steps.isdecimal() and 0 < int(steps) < 10**6)):
         known = ", ".join([*decoders, RANDOM])
         raise InputError(f"start {start!r} is not known: give one of {known}, with steps as mask-predict@4")

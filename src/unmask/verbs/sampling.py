@@ -52,8 +52,8 @@ def sample(
 
     Parameters:
         template: Text with [MASK] where tokens are sampled; the rest is held.
-        kernel: What moves the chains: mh, gibbs, block, sequential-block or annealing; or a decoder: ancestral, mask-predict,
-            confidence, revise, entropy-bound, lowest-entropy, random, interleaved, least-dependent or verified. In Python also
+        kernel: What moves the chains: mh, gibbs, block or sequential-block; or a decoder: ancestral, mask-predict, confidence,
+            revise, entropy-bound, lowest-entropy, random, interleaved, least-dependent or verified. In Python also
             an object with its options, such as unmask.Block(block_size=3).
         energy: Which energy the chains sample. In Python also one with terms of your own: unmask.Energy("norm",
             text_terms=[...]).
@@ -91,10 +91,9 @@ def sample(
     )
     from unmask.runs.folder import run_output
     from unmask.sampling.run.advance import SharedChains, draw_samples
-    from unmask.sampling.run.diagnostics import refuse_without_arviz, write_diagnosis
+    from unmask.sampling.run.diagnostics import write_diagnosis
     from unmask.sampling.run.result import KIND
 
-    refuse_without_arviz()
     run_output(KIND, out)
     lm, workers, load = shared_model(model, engine, settings.chains)
     shared = None if workers is None or load is None else SharedChains(settings, workers, load, sampled)

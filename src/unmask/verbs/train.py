@@ -124,9 +124,9 @@ def train(
                 if not resume and (own / "log.jsonl").exists():
                     raise InputError(f"another run has written to {str(folder)!r} meanwhile: name another --out")
                 write_atomically(folder / "tokenizer.json", prepared.tokenizer.to_str())
-            checkpoints = runs.CheckpointFolder(own / "checkpoints")
-            done = checkpoints.restore(trainer.load_state, on)
-            log = runs.RunLog(own / "log.jsonl", trainer, checkpoints, done, progress)
+            checkpoint = runs.Checkpoint(own / "checkpoint.pt")
+            done = checkpoint.restore(trainer.load_state, on)
+            log = runs.RunLog(own / "log.jsonl", trainer, checkpoint, done, progress)
             epochs = settings.steps / trainer.plan.steps_per_epoch
             if processes.leads:
                 logger.info(planned(settings, data, epochs, options, done))
@@ -138,7 +138,7 @@ def train(
             if processes.leads:
                 runs.write_model(run, trainer.model, prepared, runs.model_card(run, prepared, on, processes.size))
                 if run.finished:
-                    checkpoints.clear()
+                    checkpoint.path.unlink(missing_ok=True)
                 if run.finished and (doubt := run.validation.doubt):
                     after = f"after {step:,} steps ({epochs:.3g} epochs) the model {doubt}"
                     warn(f"{after}; {runs.MORE}", UnmaskWarning, stacklevel=3)

@@ -16,7 +16,6 @@ from unmask.sampling.engine.randomness import (
     philox,
     plain_draw,
     plain_uniform,
-    uniform,
 )
 
 KNOWN = [
@@ -46,9 +45,9 @@ def test_choices_of_a_run_have_counters_of_their_own():
     at = [
         (seed, sweep, step, call) for seed in (0, 1, 2**32, 2**62) for sweep in (0, 1) for step in (0, 1) for call in (0, 1, 4096)
     ]
-    seen = torch.stack([uniform(seed, chains, sweep, step, call, places) for seed, sweep, step, call in at])
+    seen = torch.stack([plain_uniform(counter_words(*numbers), chains, places) for numbers in at])
     assert len(seen.unique()) == seen.numel() == 48 * 9
-    many = uniform(7, torch.arange(20000), 3, 1, 0, torch.zeros((1, 1), dtype=torch.long)).squeeze(1)
+    many = plain_uniform(counter_words(7, 3, 1, 0), torch.arange(20000), torch.zeros((1, 1), dtype=torch.long)).squeeze(1)
     assert 0 < float(many.min()) and float(many.max()) < 1 and kstest(many.numpy(), "uniform").pvalue > 1e-3
     assert kstest(many.numpy() ** 1.05, "uniform").pvalue < 1e-6, "the test sees small faults"
 

@@ -19,7 +19,7 @@ from sampling_cases import (
 from unmask.models.tabular import TabularMLM
 from unmask.sampling.engine.passes import Passes
 from unmask.sampling.engine.randomness import ChainStreams
-from unmask.sampling.kernels.metropolis import Annealing, MetropolisHastings, ProductBlock, SequentialBlock
+from unmask.sampling.kernels.metropolis import MetropolisHastings, ProductBlock, SequentialBlock
 from unmask.sampling.target import Energy, Target
 
 EXACT = 1e-12
@@ -106,15 +106,6 @@ def test_special_tokens_are_outside_proposal_and_target():
     assert set(texts.flatten().tolist()) == {1, 3}
     matrix = random_scan(site_matrices(of(MetropolisHastings, target)))
     assert gap_to_invariance(target_law(target), matrix) < EXACT
-
-
-def test_annealing_runs_each_step_at_its_temperature():
-    target = small_target(seed=1)
-    kernel = of(Annealing, target, sweeps=3, hot=2.0, cold=0.5)
-    assert [round(kernel.temperature(s), 6) for s in (0, 4, 8, 20)] == [2.0, 1.0, 0.5, 0.5], "three sweeps of three sites"
-    cold = transition_matrix(of(Annealing, target, sweeps=1, hot=0.5, cold=0.5), torch.tensor([1]))
-    same = transition_matrix(of(MetropolisHastings, target, temperature=0.5), torch.tensor([1]))
-    assert float((cold - same).abs().max()) < 1e-15
 
 
 def test_passes_of_a_step_are_counted_as_the_cost_model_says():

@@ -5,7 +5,6 @@ import pandas
 import pytest
 from sampling_cases import settings_of
 
-import unmask
 from unmask import diagnose
 from unmask.sampling.run.advance import draw_samples
 from unmask.sampling.run.diagnostics import chain_figure, measure, stutter_rate
@@ -83,7 +82,6 @@ def test_the_verdict_says_when_chains_have_not_mixed():
     ("settings", "said"),
     [
         ({"kernel": "gibbs"}, "not exp(-E)"),
-        ({"kernel": "annealing"}, "optimisation"),
         ({"kernel": "mask-predict"}, "no named distribution"),
         ({"kernel": "ancestral"}, "exact log-probabilities"),
         ({"temperature": 0.8}, "norm energy and what was added to it, T = 0.8"),
@@ -92,17 +90,8 @@ def test_the_verdict_says_when_chains_have_not_mixed():
 def test_the_verdict_says_what_is_sampled(settings, said):
     found = diagnose(made_up_run(np.random.default_rng(0).normal(size=(4, 50)), **settings))
     assert said in " ".join(found.verdict)
-    mixes = settings.get("kernel") not in ("mask-predict", "ancestral", "annealing")
+    mixes = settings.get("kernel") not in ("mask-predict", "ancestral")
     assert bool(found.functionals) == mixes and ("mixed" in " ".join(found.verdict)) == mixes
-
-
-def test_annealing_names_the_lowest_energy_instead_of_mixing():
-    energy = np.random.default_rng(0).normal(size=(4, 50))
-    energy[2, 7] = -9.0
-    run = made_up_run(energy, kernel="annealing")
-    found = diagnose(run)
-    assert found.lowest_energy == -9.0 and found.lowest_text == run.samples["text"][2 * 50 + 7]
-    assert found.verdict[1] == f"The lowest energy of a sample is -9.00: {found.lowest_text}"
 
 
 def test_repetition_stutter_and_starts_are_reported():
@@ -159,12 +148,3 @@ def test_figures_are_drawn(tiny, tmp_path):
     figure.savefig(tmp_path / "chains.png")
     assert (tmp_path / "chains.png").stat().st_size > 8_000
     assert len(figure.axes) == 3
-
-
-def test_without_arviz_nothing_is_drawn(monkeypatch, tmp_path):
-    """The diagnosis needs it: a run that cannot be diagnosed is refused before it begins."""
-    monkeypatch.setattr("unmask.sampling.run.diagnostics.find_spec", lambda name: None)
-    for out in (None, tmp_path / "run"):
-        with pytest.raises(unmask.InputError, match="need arviz-stats, which is not installed: pip install arviz-stats"):
-            unmask.sample("the [MASK] sat", chains=2, sweeps=4, out=out)
-    assert list(tmp_path.iterdir()) == []

@@ -50,7 +50,6 @@ class Killed(BaseException):
         ("verified", Killed),
         ("block", Killed),
         ("mask-predict", Killed),
-        ("annealing", Killed),
         ("ancestral", KeyboardInterrupt),
     ],
 )
@@ -99,10 +98,6 @@ def test_more_sweeps_of_the_same_settings_go_on(tiny, tmp_path):
     assert json.loads((tmp_path / "grown" / "settings.json").read_text())["sweeps"] == 7
     with pytest.raises(InputError, match="sweeps 7, not 4"):
         draw_samples(short, tiny, tmp_path / "grown")
-    annealed = {**SMALL, "kernel": "annealing"}
-    draw_samples(settings_of(**annealed), tiny, tmp_path / "annealed")
-    with pytest.raises(InputError, match="sweeps 4, not 7"):
-        draw_samples(settings_of(**{**annealed, "sweeps": 7}), tiny, tmp_path / "annealed")
 
 
 def test_a_run_with_other_settings_or_weights_is_refused(tiny, tiny_folder, tmp_path):

@@ -23,7 +23,6 @@ from unmask.sampling.run.advance import SharedChains, draw_samples
 same = pandas.testing.assert_frame_equal
 SETTINGS = {
     "mh": {"kernel": "mh", "length": (3, 5), "chains": 7, "sweeps": 9, "burn_in": 1, "thin": 2},
-    "annealing": {"kernel": "annealing", "length": (4,), "chains": 3, "sweeps": 5},
     "gibbs": {"kernel": "gibbs", "length": (4,), "chains": 4, "sweeps": 6, "random_start": True},
     "ancestral": {"kernel": "ancestral", "length": (4,), "chains": 5, "sweeps": 3},
 }

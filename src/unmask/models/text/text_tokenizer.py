@@ -32,11 +32,11 @@ from unmask.models.text.vocabulary import are_letters, core_of
 
 BLANK = "[MASK]"
 SHOWN = 5
-MOST_NAMED = 50  # Unknown words that one warning shows, and that all warnings together name
+MOST_NAMED = 50  # Unknown words that all warnings together name
 UNREADABLE = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff]")
 """Control characters, except tab and line ends, and halves of surrogate pairs."""
 UNUSED = re.compile(r"[\[<]unused_?\d+[\]>]", re.IGNORECASE)
-"""Places in a vocabulary that no text has: [unused12] of BERT, or ids between a tokenizer's last token and a given mask."""
+"""Places in a vocabulary that no text has, such as [unused12] of BERT."""
 LONGEST_WORD = 100_000
 """Characters without a space. Longer than the longest protein, and than a text of a model in a script without spaces."""
 CHARACTERS_PER_TOKEN = 1_000  # No text that a model can take has more on average
@@ -121,8 +121,7 @@ class TextTokenizer:
             return
         self._named.update(unknown)
         shown = ", ".join(shortened(word) for word in dict.fromkeys(unknown[:SHOWN])) + (", ..." if len(unknown) > SHOWN else "")
-        further = "; further unknown words are not named" if len(self._named) >= MOST_NAMED else ""
-        warnings.warn(f"the model does not know {shown} and reads {mark} instead{further}", UnmaskWarning, stacklevel=4)
+        warnings.warn(f"the model does not know {shown} and reads {mark} instead", UnmaskWarning, stacklevel=4)
 
     def spans(self, text: str) -> list[tuple[int, int]] | None:
         """Start and end of each token in a prepared text; None for a tokenizer that does not know them."""

@@ -62,7 +62,7 @@ from torch import Tensor
 
 from unmask.errors import InputError, UnmaskWarning
 from unmask.sampling import registry
-from unmask.sampling.decoders.decoder import Decoder, DecodeState, StepwiseDecoder, lowest
+from unmask.sampling.decoders.decoder import DecodeState, StepwiseDecoder, lowest
 from unmask.sampling.engine.randomness import Conditionals, Drawn, Randomness
 from unmask.sampling.kernels.kernel import refuse_nan
 from unmask.tables.profile import MEASURE, Profile
@@ -131,12 +131,6 @@ class RevealingDecoder(StepwiseDecoder):
     def choose(self, seen: Seen) -> Bool[Tensor, "n F"]:
         """The sites that are filled next: some blank ones of every text that has any."""
 
-    def ranked(self, seen: Seen) -> Int[Tensor, "n F"]:
-        """The place of each site in the set that is filled next, lowest entropy first; the number of sites outside it."""
-        chosen = seen.blank if seen.left == 1 else seen.blank & self.choose(seen)
-        ranks = torch.where(chosen, seen.entropy, torch.inf).argsort(dim=1, stable=True).argsort(dim=1)
-        return torch.where(chosen, ranks, chosen.shape[1])
-
     @property
     def exact(self) -> bool:
         """False at temperature 0, where the law is a point mass."""
@@ -182,13 +176,8 @@ class RevealingDecoder(StepwiseDecoder):
         part.steps[text, site], part.entropy[text, site] = torch.full_like(text, state.steps - 1), entropy[row, site]
 
 
-def law(decoder: Decoder, ids: Int[Tensor, "n T"], rng: Randomness) -> Law:
+def law(decoder: RevealingDecoder, ids: Int[Tensor, "n T"], rng: Randomness) -> Law:
     """The log-probability with which a decoder draws given texts, pass by pass; `rng` draws random orders, if there are any."""
-    if not isinstance(decoder, RevealingDecoder):
-        raise InputError(
-            f"decoder {type(decoder).__name__} has no law: it looks at tokens that it drew before it keeps them, or its "
-            "probability is not known; take one that chooses its positions first"
-        )
     if not decoder.exact:
         raise InputError("decoding_temperature 0 takes the likeliest tokens, and its law is one text: give a number above 0")
     target = decoder.target
@@ -294,9 +283,12 @@ class LeastDependent(RevealingDecoder):
         return first_of_plan(seen.entropy, seen.blank, information, seen.left)
 
     def ranked(self, seen: Seen) -> Int[Tensor, "n F"]:
-        """Of sets that are verified, which lose nothing by dependence: the surest blank, then those that depend least on it."""
+        """The place of each site in the next set that is verified, which loses nothing by dependence; the number of sites outside
+        it. First is the surest blank, then those that depend least on it; without a profile, the lowest entropy is first."""
         if self._profile is None:
-            return super().ranked(seen)
+            chosen = seen.blank if seen.left == 1 else self.choose(seen)
+            ranks = torch.where(chosen, seen.entropy, torch.inf).argsort(dim=1, stable=True).argsort(dim=1)
+            return torch.where(chosen, ranks, chosen.shape[1])
         information = self._profile.estimate(seen.entropy, self.target.free_positions.to(seen.entropy.device))
         return surest_and_least_dependent(seen.entropy, seen.blank, information, seen.share)
 

@@ -1,7 +1,7 @@
 """Verified sets: several blanks are drafted together, and each token still comes from its conditional given all tokens before it.
 
-Another decoder chooses a set K of blanks and their order i_1 ... i_m from the revealed tokens. A round drafts those that are left
-and verifies all drafts as rows of one call of the network:
+The decoder `least-dependent` chooses a set K of blanks and their order i_1 ... i_m from the revealed tokens. A round drafts
+those that are left and verifies all drafts as rows of one call of the network:
 
     draft    x_{i_j} ~ d_{i_j} independently; d: the conditionals of the last row that holds
     row j    reveals what is accepted and the first j drafts; p_j: its conditionals
@@ -21,7 +21,7 @@ At temperature 0 a draft is accepted if it is the likeliest token of its row: th
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import NamedTuple
 
@@ -31,7 +31,7 @@ from torch import Tensor
 
 from unmask.sampling import registry
 from unmask.sampling.decoders.decoder import DecodeState
-from unmask.sampling.decoders.revealing import Law, RevealingDecoder, Seen, Tokens
+from unmask.sampling.decoders.revealing import Law, LeastDependent, RevealingDecoder, Seen, Tokens
 from unmask.sampling.engine.randomness import Conditionals, Drawn, Randomness
 
 FEW_TEXTS = 64
@@ -78,14 +78,10 @@ class Verified(RevealingDecoder):
     options: registry.Verified = registry.Verified()
 
     @cached_property
-    def chooser(self) -> RevealingDecoder:
+    def chooser(self) -> LeastDependent:
         """The decoder that chooses sets."""
-        method = registry.KERNELS[self.options.sets]
-        own = {field.name for field in fields(method)} & {"profile"}
-        options = {"passes": self.options.passes, **{name: getattr(self.options, name) for name in own}}
-        chosen = method(**options)  # type: ignore[arg-type]
-        decoder: RevealingDecoder = chosen.on(self.target, self.passes)
-        return decoder
+        options = registry.LeastDependent(passes=self.options.passes, profile=self.options.profile)
+        return LeastDependent(self.target, self.passes, options)
 
     @property
     def steps(self) -> int:

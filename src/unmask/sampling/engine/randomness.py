@@ -197,18 +197,6 @@ def philox(counter: Words, key: tuple[Tensor, Tensor]) -> Words:
     return c0, c1, c2, c3
 
 
-def uniform(
-    seed: int, chains: Int[Tensor, " m"], sweep: int, step: int, call: int, places: Int[Tensor, "#m p"]
-) -> Float[Tensor, "m p"]:
-    """A uniform number on (0, 1) for each chain and place, in float64."""
-    words = counter_words(seed, sweep, step, call)
-    if chains.is_cuda:
-        from unmask.sampling.engine.triton_programs import uniform_on_gpu
-
-        return uniform_on_gpu(words, chains, places)
-    return plain_uniform(words, chains, places)
-
-
 def counter_words(seed: int, sweep: int, step: int, call: int) -> tuple[int, int, int, int, int]:
     """The words that all chains and places share: the key's first word, and the counter at place 0."""
     low, high = call & (1 << CALLS) - 1, call >> CALLS
@@ -218,7 +206,7 @@ def counter_words(seed: int, sweep: int, step: int, call: int) -> tuple[int, int
 def plain_uniform(
     words: tuple[int, int, int, int, int], chains: Int[Tensor, " m"], places: Int[Tensor, "#m p"]
 ) -> Float[Tensor, "m p"]:
-    """`uniform` by plain integer arithmetic, on any device."""
+    """A uniform number on (0, 1) for each chain and place, by plain integer arithmetic, on any device."""
     key, *counter = words
     first = places + counter[0]
     rest = (torch.full_like(first, word) for word in counter[1:])
@@ -237,10 +225,14 @@ class Randomness:
         self.calls = 0
 
     def uniform(self, rows: Int[Tensor, " m"], places: Int[Tensor, "#m p"]) -> Float[Tensor, "m p"]:
-        """A number on (0, 1) for each row and place; the next call of the step."""
+        """A number on (0, 1) for each row and place, in float64; the next call of the step."""
+        words, chains = counter_words(self.seed, self.sweep, self.step, self.calls), self.chains.to(rows.device)[rows]
         self.calls += 1
-        chains = self.chains.to(rows.device)[rows]
-        return uniform(self.seed, chains, self.sweep, self.step, self.calls - 1, places)
+        if chains.is_cuda:
+            from unmask.sampling.engine.triton_programs import uniform_on_gpu
+
+            return uniform_on_gpu(words, chains, places)
+        return plain_uniform(words, chains, places)
 
     def tokens(self, rows: Int[Tensor, " m"], conditionals: Conditionals, places: Int[Tensor, " m"] | None = None) -> Drawn:
         """A token from each of the conditionals; `places` distinguish several of one row."""
@@ -250,9 +242,9 @@ class Randomness:
         """One index for each row, with probability proportional to exp(log_weights)."""
         return Conditionals.weights(log_weights).draw(self._one(rows)).tokens
 
-    def log_uniform(self, rows: Int[Tensor, " m"], places: Int[Tensor, " m"] | None = None) -> Float[Tensor, " m"]:
-        """log u, u uniform on (0, 1), for each row; `places` distinguish several of one row."""
-        return self._one(rows, places).log()
+    def log_uniform(self, rows: Int[Tensor, " m"]) -> Float[Tensor, " m"]:
+        """log u, u uniform on (0, 1), for each row."""
+        return self._one(rows).log()
 
     def permutation(self, rows: Int[Tensor, " m"], n: int) -> Int[Tensor, "m n"]:
         """A uniformly random order of n things for each row."""

@@ -23,12 +23,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from math import ceil
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-import numpy as np
 import torch
 from jaxtyping import Bool, Float, Int
-from numpy.typing import NDArray
 from torch import Tensor
 
 from unmask.errors import InputError, ModelError
@@ -49,20 +47,16 @@ class ChainState:
     terms         energy terms of the current tokens, float64, where `fresh`
     fresh         whether a column's term, and its conditional where that is kept, are those of the current text
     user          sum of the user's terms, float64
-    temperature   of each chain, float64
-    steps         steps since the start
     """
 
     ids: Int[Tensor, "n T"]
     terms: Float[Tensor, "n S"]
     fresh: Bool[Tensor, "n S"]
     user: Float[Tensor, " n"]
-    temperature: Float[Tensor, " n"]
-    steps: int = 0
     kept: Float[Tensor, "n F W"] | None = None
 
     @classmethod
-    def at(cls, target: Target, ids: Int[Tensor, "n T"], temperature: Float[Tensor, " n"] | float = 1.0) -> ChainState:
+    def at(cls, target: Target, ids: Int[Tensor, "n T"]) -> ChainState:
         """Chains at the texts `ids`, with nothing known about them yet; the model is not run."""
         ids = ids.to(target.device, copy=True)
         target.check(ids)
@@ -71,7 +65,6 @@ class ChainState:
             raise InputError("a start is forbidden by a user term, where the target is zero: give starts that it allows, by init")
         state = cls.blank(target, len(ids))
         state.ids, state.user = ids, user
-        state.temperature[:] = temperature
         return state
 
     @classmethod
@@ -83,19 +76,16 @@ class ChainState:
             terms=wide.new_zeros((n, target.columns)),
             fresh=torch.zeros((n, target.columns), dtype=torch.bool, device=target.device),
             user=wide.new_zeros(n),
-            temperature=wide.new_ones(n),
         )
 
-    def snapshot(self) -> dict[str, Tensor | NDArray[Any]]:
+    def snapshot(self) -> dict[str, Tensor]:
         """All that the chains need to go on; conditionals are left out, `restored` computes them again."""
-        copied = {"ids": self.ids.clone(), "fresh": self.fresh.clone(), "temperature": self.temperature.clone()}
-        return {**copied, "steps": np.array(self.steps)}
+        return {"ids": self.ids.clone(), "fresh": self.fresh.clone()}
 
     @classmethod
     def restored(cls, target: Target, passes: Passes | None, saved: Mapping[str, Tensor]) -> ChainState:
         """The state of a snapshot; without `passes` its conditionals are not computed, and it can only be read."""
-        state = cls.at(target, saved["ids"], saved["temperature"])
-        state.steps = int(saved["steps"])
+        state = cls.at(target, saved["ids"])
         if passes is not None:
             rows, columns = saved["fresh"].nonzero(as_tuple=True)
             state.look_up(target, passes, rows, columns)
@@ -113,8 +103,8 @@ class ChainState:
 
     def take(self, rows: Int[Tensor, " m"]) -> ChainState:
         """A copy of some chains."""
-        ids, terms, fresh, user, heat = (one[rows] for one in (self.ids, self.terms, self.fresh, self.user, self.temperature))
-        return ChainState(ids, terms, fresh, user, heat, self.steps, None if self.kept is None else self.kept[rows])
+        ids, terms, fresh, user = (one[rows] for one in (self.ids, self.terms, self.fresh, self.user))
+        return ChainState(ids, terms, fresh, user, None if self.kept is None else self.kept[rows])
 
     def put(self, rows: Int[Tensor, " m"], other: ChainState, chosen: Int[Tensor, " m"]) -> None:
         """Write the texts `chosen` of `other`, and what is known about them, over the chains `rows`."""
@@ -191,17 +181,14 @@ class StepInfo(NamedTuple):
 class Kernel(ABC):
     """One step of a Markov chain over texts, for many chains at once; see `unmask.sampling.registry` for its options.
 
-        kernel = unmask.MH(temperature=0.8).on(target)
-        state, passes = kernel.init(ids)
-        state, info = kernel.step(state, rng, sites)
-
-    sweeps   of the run, for kernels whose steps depend on it
+    kernel = unmask.MH(temperature=0.8).on(target)
+    state, passes = kernel.init(ids)
+    state, info = kernel.step(state, rng, sites)
     """
 
     target: Target
     passes: Passes
     options: Markov = Markov()
-    sweeps: int = 100
 
     @cached_property
     def plan(self) -> SweepPlan:
@@ -245,7 +232,6 @@ class PseudoGibbs(Kernel):
         state.fresh.scatter_(1, column.unsqueeze(1), True)
         state.terms[rows, column] = self.target.energy.term_of(drawn)
         state.user = self.target.energy.from_user(state.ids)
-        state.steps += 1
         return state, StepInfo(sites, torch.ones_like(changed[:, 0]), changed, changed, stale.long())
 
 

@@ -19,12 +19,6 @@ One masked pass gives both densities, and it is kept with the state: a proposal 
 another one at most S - 1 passes for the energy's other terms. At temperatures 1 the terms of site i cancel.
 pi-reversible for each site, hence for a random scan; fixed and permuted sweeps are pi-invariant.
 
-`Annealing` is optimisation, not sampling:
-
-    step s of S runs Metropolis-Hastings at temperature T_s = hot (cold / hot)^(s / (S - 1))
-
-The law of the chain changes all the time, so its texts are samples of nothing; it looks for texts of low energy.
-
 Blocks are several tokens at once, B a block that is chosen without looking at the values. `ProductBlock` masks it at once:
 
     x'_b ~ q_b(. | x_{-B}) for each b in B;
@@ -96,6 +90,7 @@ class Acceptance:
 
     target: Target
     passes: Passes
+    temperature: float = 1.0
     early: bool = True
 
     def decide(
@@ -114,15 +109,15 @@ class Acceptance:
         sites       the redrawn sites of each of `rows`
         """
         log_u = rng.log_uniform(rows)
-        old_terms, temperature = state.terms[rows], state.temperature[rows]
+        old_terms = state.terms[rows]
         energy = old_terms.sum(-1) + state.user[rows]
         columns = torch.arange(self.target.columns, device=sites.device)
         distance = (columns - self.target.free[sites].unsqueeze(-1)).abs().amin(1).clamp(min=1)
         promise = (old_terms + 0.3) * (1 + NEARNESS / distance)
-        bound = energy + temperature * (log_ratio - log_u)  # log u < log alpha, solved for E(x')
+        bound = energy + self.temperature * (log_ratio - log_u)  # log u < log alpha, solved for E(x')
         alive, spent = self._evaluate(new, bound, promise, log_ratio > -torch.inf)
         new_energy = torch.where(alive.unsqueeze(1), new.terms, 0.0).sum(-1) + new.user
-        return Decision(alive & (log_u < log_acceptance(energy, new_energy, temperature, log_ratio)), spent)
+        return Decision(alive & (log_u < log_acceptance(energy, new_energy, self.temperature, log_ratio)), spent)
 
     def _evaluate(
         self, new: ChainState, bound: Float[Tensor, " m"], promise: Float[Tensor, "m S"], alive: Bool[Tensor, " m"]
@@ -188,7 +183,7 @@ class Proposed(NamedTuple):
 class MetropolisKernel(Kernel):
     """A kernel that proposes, and accepts or rejects."""
 
-    options: registry.Markov = registry.MH()
+    options: registry.MH = registry.MH()
 
     @abstractmethod
     def propose(self, state: ChainState, rng: Randomness, sites: Int[Tensor, "n k"]) -> Proposed:
@@ -197,11 +192,11 @@ class MetropolisKernel(Kernel):
     @cached_property
     def acceptance(self) -> Acceptance:
         """How proposals are decided."""
-        return Acceptance(self.target, self.passes)
+        return Acceptance(self.target, self.passes, self.options.temperature)
 
     def init(self, ids: Int[Tensor, "n T"]) -> tuple[ChainState, Int[Tensor, " n"]]:
         """The whole energy of each text: S passes per chain."""
-        state = ChainState.at(self.target, ids, getattr(self.options, "temperature", 1.0))
+        state = ChainState.at(self.target, ids)
         return state, state.complete(self.target, self.passes)
 
     def step(self, state: ChainState, rng: Randomness, sites: Int[Tensor, "n k"]) -> tuple[ChainState, StepInfo]:
@@ -217,7 +212,6 @@ class MetropolisKernel(Kernel):
         accepted[novel] = decision.accepted
         passes = move.passes.clone()
         passes[novel] += decision.passes
-        state.steps += 1
         return state, StepInfo(sites, accepted, proposed, proposed & accepted.unsqueeze(1), passes)
 
     def _texts(self, state: ChainState, rows: Int[Tensor, " m"], sites: Int[Tensor, "m k"], move: Proposed) -> ChainState:
@@ -263,24 +257,6 @@ class MetropolisHastings(MetropolisKernel):
         drawn = rng.tokens(rows, self.passes.proposals(kept, self.target, self.options.proposal_temperature, site, current))
         log_ratio, terms = drawn.current_log_density - drawn.log_density, self.target.energy.term_of(drawn)
         return Proposed(drawn.tokens.unsqueeze(1), log_ratio, torch.zeros_like(rows), own_terms=terms)
-
-
-@dataclass(frozen=True)
-class Annealing(MetropolisHastings):
-    """From temperature `hot` down to `cold` over `sweeps` sweeps of all sites, and at `cold` from then on."""
-
-    options: registry.Annealing = registry.Annealing()
-
-    def temperature(self, step: int) -> float:
-        """Of step `step`, counted from 0."""
-        hot, cold = self.options.hot, self.options.cold
-        share = min(1.0, step / max(1, self.sweeps * self.target.sites - 1))
-        return float(hot * (cold / hot) ** share)
-
-    def step(self, state: ChainState, rng: Randomness, sites: Int[Tensor, "n 1"]) -> tuple[ChainState, StepInfo]:
-        """A step of Metropolis-Hastings at this step's temperature."""
-        state.temperature.fill_(self.temperature(state.steps))
-        return super().step(state, rng, sites)
 
 
 @dataclass(frozen=True)

@@ -48,6 +48,7 @@ from unmask.sampling.run.result import (
     SweepRows,
     assemble,
     on_host,
+    sample_columns,
     table_of,
 )
 from unmask.sampling.settings import SampleSettings
@@ -351,7 +352,7 @@ class DecoderRun(GroupRun):
 
 def group_run(settings: SampleSettings, group: Group, passes: Passes) -> GroupRun:
     """The run of a group, before it begins; settings that do not fit the target are refused."""
-    made: Kernel | Decoder = settings.kernel.on(group.target, passes, settings.sweeps)
+    made: Kernel | Decoder = settings.kernel.on(group.target, passes)
     if isinstance(made, Decoder):
         return DecoderRun(settings, group, made)
     _ = made.plan
@@ -426,7 +427,7 @@ def draw_samples(
     with SampleFolder(out, settings, model.fingerprint, about) as folder:
         with on_a_thread() as call:
             keepers = advance(folder, partial(call, folder.keep, model))
-        run = assemble(settings, folder.samples(), [keeper.snapshot for keeper in keepers], model.text, folder.path)
+        run = assemble(settings, folder.rows(sample_columns()), [keeper.snapshot for keeper in keepers], model.text, folder.path)
         for file, frame in (("starts", run.starts), ("rates", run.rates), ("samples", run.samples)):
             write_table(folder.path / f"{file}.parquet", frame)
     return run
@@ -567,12 +568,11 @@ def watch(settings: SampleSettings, model: MaskedLM) -> Iterator[tuple[str, dict
 def _moved(run: GroupRun, model: MaskedLM, free: list[int]) -> Iterator[list[dict[str, Any]]]:
     for info in run.steps():
         moves = []
-        for ids, sites, *outcome in zip(run.texts().tolist(), *(part.tolist() for part in info[:4]), strict=True):
-            accepted, proposed, changed = outcome
+        for ids, sites, accepted, proposed, changed in zip(run.texts().tolist(), *(p.tolist() for p in info[:4]), strict=True):
             positions = [free[site] for site in sites]
             move = {"positions": positions, "tokens": model.decode([ids[position] for position in positions])}
-            outcomes = {"proposed": proposed, "changed": changed, "accepted": accepted}
-            moves.append({**move, **outcomes, "confidence": None, "rejected": []})
+            outcome = {"proposed": proposed, "changed": changed, "accepted": accepted, "confidence": None, "rejected": []}
+            moves.append(move | outcome)
         yield moves
 
 
@@ -598,7 +598,7 @@ def _decoded(run: DecoderRun, model: MaskedLM, free: list[int]) -> Iterator[list
 
 def _swept(run: GroupRun, model: MaskedLM, draws: list[list[float]]) -> dict[str, Any]:
     counts, passes, r_hat = dict(zip(COUNTS, run.counts.sum(1).tolist(), strict=True)), int(run.spent.sum()), None
-    if run.settings.kernel.mixes and len(draws[0]) > 1:
+    if isinstance(run, MarkovRun) and len(draws[0]) > 1:
         measured = measure("energy", len(run.counts[0]), np.array(draws).T, passes).r_hat
         r_hat = measured if np.isfinite(measured) else None
     steps = counts["steps"]

@@ -22,22 +22,19 @@ judge shows it.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from importlib.util import find_spec
-from math import isnan, log
+from math import isnan
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from unmask.errors import InputError, UnmaskWarning
+from unmask.errors import InputError
 from unmask.models.loading import load_causal, resolve_device
 from unmask.results import Result
 from unmask.runs.files import atomic_path, write_json
-from unmask.sampling.registry import Method
 from unmask.sampling.run.result import SampleRun
 from unmask.sampling.settings import SampleSettings
 
@@ -121,7 +118,7 @@ class Diagnosis(Result):
 
     def to_dict(self) -> dict[str, Any]:
         """The object that `unmask diagnose --json` prints: null where a number is not known."""
-        return dict(_finite(super().to_dict()))
+        return dict(_known(super().to_dict()))
 
     @property
     def headline(self) -> str:
@@ -147,7 +144,7 @@ def measure_run(run: SampleRun) -> Diagnosis:
     frame = with_functionals(run)
     passes, steps = int(samples.groupby("chain")["passes"].max().sum()), int(run.rates["steps"].sum())
     functionals = []
-    if kernel.mixes:
+    if not kernel.decodes:
         for length, part in frame.groupby("length"):
             spent = int(part.groupby("chain")["passes"].max().sum())
             functionals += [measure(name, int(length), draws_of(part, name), spent) for name in SENTENCES]
@@ -210,7 +207,6 @@ def measure(name: str, length: int, draws: NDArray[np.float64], passes: int) -> 
     chains, count = draws.shape
     r_hat = bulk = tail = float("nan")
     if count >= FEWEST_DRAWS and np.ptp(draws) > 0:
-        refuse_without_arviz()
         from arviz_stats import base
 
         stats: Any = base.array_stats  # type: ignore[attr-defined,unused-ignore]
@@ -223,22 +219,17 @@ def measure(name: str, length: int, draws: NDArray[np.float64], passes: int) -> 
     return Functional(name, length, float(draws.mean()), float(draws.std()), r_hat, bulk, tail, per_pass)
 
 
-def refuse_without_arviz() -> None:
-    """To be called before a run is drawn: its diagnosis needs ArviZ."""
-    if find_spec("arviz_stats") is None:
-        raise InputError("R-hat and effective sample sizes need arviz-stats, which is not installed: pip install arviz-stats")
-
-
 def _share(rates: pandas.DataFrame, name: str) -> float:
     steps = int(rates["steps"].sum())
     return float(rates[name].sum() / steps) if steps else float("nan")
 
 
-def _finite(value: Any) -> Any:
+def _known(value: Any) -> Any:
+    """The value with None in the place of NaN."""
     if isinstance(value, dict):
-        return {str(k): _finite(v) for k, v in value.items()}
+        return {name: _known(item) for name, item in value.items()}
     if isinstance(value, list):
-        return [_finite(v) for v in value]
+        return [_known(item) for item in value]
     return None if isinstance(value, float) and isnan(value) else value
 
 
@@ -246,12 +237,8 @@ def verdict(diagnosis: Diagnosis, settings: SampleSettings) -> list[str]:
     """One sentence for each thing that a reader should know, the most important first."""
     kernel = settings.kernel
     sentences = [kernel.verdict.format(energy=settings.energy, temperature=getattr(kernel, "temperature", 1.0))]
-    if kernel.mixes:
-        sentences += _mixing(diagnosis)
-    elif not kernel.decodes:
-        sentences.append(f"The lowest energy of a sample is {diagnosis.lowest_energy:.2f}: {diagnosis.lowest_text}")
     if not kernel.decodes:
-        sentences += _moves(diagnosis, kernel)
+        sentences += [*_mixing(diagnosis), *_moves(diagnosis)]
     chance = 0.0 if isnan(diagnosis.start_stutter) else diagnosis.start_stutter
     if diagnosis.stutter > MUCH_STUTTER + 2 * chance:
         beside = f", {chance:.1%} in the starts" if chance else ""
@@ -259,7 +246,7 @@ def verdict(diagnosis: Diagnosis, settings: SampleSettings) -> list[str]:
     return sentences
 
 
-def _moves(diagnosis: Diagnosis, kernel: Method) -> list[str]:
+def _moves(diagnosis: Diagnosis) -> list[str]:
     sentences = []
     if not isnan(diagnosis.novelty) and diagnosis.acceptance > 0.5 and diagnosis.novelty < 0.5 * diagnosis.acceptance:
         sentences.append(
@@ -393,12 +380,4 @@ def judge_run(judge: CausalJudge, run: SampleRun) -> dict[str, float | str | Non
         groups["starts"] = list(run.starts["text"])[:MOST_JUDGED]
     nats = {name: scores[~np.isnan(scores)] for name, scores in ((name, judge(some)) for name, some in groups.items())}
     means = {name: float(scores.mean()) if len(scores) else None for name, scores in nats.items()}
-    known, uniform = [mean for mean in means.values() if mean is not None], log(len(judge.words))
-    if known and min(known) > uniform:
-        warnings.warn(
-            f"judge {judge.name!r} predicts the texts worse than a uniform distribution over its tokens ({min(known):.1f} nats, "
-            f"uniform {uniform:.1f}): it may have another model's tokenizer, or the texts are not of its kind",
-            UnmaskWarning,
-            stacklevel=2,
-        )
     return {"name": judge.name, **means}

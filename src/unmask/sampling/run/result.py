@@ -10,7 +10,7 @@ Beyond what every run leaves (see `unmask.runs.folder`), a sampling run leaves
     diagnostics.json, figures/chains.png
 
 A part that is newer than its group's checkpoint is dropped when the run goes on: the same sweeps are drawn again, and come
-out the same. A checkpoint says how many samples its parts must hold, so that a part that was deleted is noticed.
+out the same.
 """
 
 from __future__ import annotations
@@ -124,6 +124,12 @@ def assemble(
     """A run from its samples and the snapshots of its groups; `text` spells token ids, where the model is at hand."""
     import pandas
 
+    wanted = sum(len(saved["chains"]) * settings.kept_after(int(saved["done"])) for saved in snapshots)
+    if table.num_rows < wanted:
+        raise InputError(
+            f"{wanted - table.num_rows:,} of the {wanted:,} samples are gone from {str(folder)!r}: delete its checkpoints and "
+            "give the command of the run again; they are drawn again, and are the same"
+        )
     samples = table.to_pandas().sort_values(["chain", "sweep"], kind="stable").reset_index(drop=True)
     starts, rates = [], []
     for saved in snapshots:
@@ -147,22 +153,10 @@ def load_run(path: str | os.PathLike[str]) -> SampleRun:
     if not table.num_rows or not snapshots:
         raise InputError(f"folder {str(folder)!r} holds no sample yet: let the run go on past its burn-in")
     run = assemble(settings, table, snapshots, None, folder)
-    for group, saved in enumerate(snapshots):
-        wanted = len(saved["chains"]) * settings.kept_after(int(saved["done"]))
-        _refuse_missing_samples(folder, group, wanted, int(run.samples["chain"].isin(saved["chains"]).sum()))
     file = folder / "starts.parquet"
     if not file.is_file():  # the run is under way
         return run
     return replace(run, starts=read_table(file, remedy="give the command of the run again, which writes it again").to_pandas())
-
-
-def _refuse_missing_samples(folder: Path, group: int, wanted: int, there: int) -> None:
-    """A checkpoint says how many samples of its chains there must be; a part that is newer than it may hold more."""
-    if there < wanted:
-        raise InputError(
-            f"{wanted - there:,} of the {wanted:,} samples of group {group} are gone from {str(folder / 'parts')!r}: delete "
-            f"{str(_checkpoint(folder, group))!r} and give the same command again; they are drawn again, and are the same"
-        )
 
 
 def _checkpoint(folder: Path, group: int) -> Path:
@@ -217,18 +211,16 @@ def on_host(mark: Mark) -> Snapshot:
 
 
 class SampleFolder(RunFolder):
-    """A run folder with a checkpoint for each group of chains; a run may be continued with more sweeps,
-    unless the settings depend on their number (annealing)."""
+    """A run folder with a checkpoint for each group of chains; a run may be continued with more sweeps."""
 
     def __init__(self, path: str | os.PathLike[str], settings: SampleSettings, model: str, about: Mapping[str, Any]) -> None:
         super().__init__(
             path,
             KIND,
             {**settings.to_dict(), **about, "weights": model},
-            may_grow=("sweeps",) if settings.kernel.mixes or settings.kernel.decodes else (),
+            may_grow=("sweeps",),
             remedy="delete it and its group's file in checkpoints, and give the same command again",
         )
-        self.of = settings
 
     def checkpoint(self, group: int, run: GroupRun, goes_on: bool) -> Snapshot | None:
         """Where a group is; None before its first checkpoint. Parts beyond it are dropped: their sweeps are drawn again.
@@ -244,9 +236,6 @@ class SampleFolder(RunFolder):
             if int(part.stem.rpartition("-")[2]) > done:
                 with writing(part):
                     part.unlink(missing_ok=True)
-        if saved is not None:
-            wanted = len(saved["chains"]) * self.of.kept_after(done)
-            _refuse_missing_samples(self.path, group, wanted, self.samples(_series(group)).num_rows)
         return saved
 
     def _check(self, run: GroupRun, saved: Snapshot, goes_on: bool, path: Path) -> None:
@@ -260,10 +249,6 @@ class SampleFolder(RunFolder):
         except (InputError, KeyError, TypeError, ValueError) as error:
             why = str(error).splitlines()[0]
             raise InputError(f"checkpoint {str(path)!r} is damaged ({why}): {REMEDY}") from None
-
-    def samples(self, series: str | None = None) -> pyarrow.Table:
-        """All samples, or those of one group."""
-        return self.rows(sample_columns(), series)
 
     def keep(self, model: MaskedLM, group: int, rows: Sequence[SweepRows], mark: Mark) -> None:
         """Keep samples of a group, then the state that follows them; waits for the device."""
