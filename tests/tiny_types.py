@@ -67,12 +67,11 @@ OUTCOMES: dict[str, str] = {
         funnel gte ibert jina_embeddings_v3 longformer luke megatron-bert mobilebert modernbert mpnet nomic_bert nystromformer
         perceiver rembert roberta roberta-prelayernorm roformer squeezebert ultrabert xlm-roberta xlm-roberta-xl xmod yoso
     """,
-    "works, but not in half precision, where its code in transformers fails": "deberta fnet",
-    "refused: it was trained with boxes, images, tables, shapes or languages, which a text does not have": """
+    "works, but not in half precision, where its code in transformers fails": "deberta fnet reformer",
+    "works, with a warning: it was trained with boxes, images, tables, shapes or languages, which a text does not have": """
         layoutlm modernvbert neomme roc_bert tapas ultravbert xlm
     """,
     "refused: an encoder-decoder": "bart mbart mvp",
-    "refused: rounding moves its queries to other buckets, in float32 by up to 0.8 nats": "reformer",
     "refused: transformers has its attention only as a CUDA kernel, and gives zeros without it": "mra",
 }
 """What comes of each type, in the words of docs/bring-your-own-model.md."""

@@ -112,12 +112,11 @@ def test_a_mask_that_the_tokenizer_does_not_name():
     named = MaskedLM.of(Bidirectional(), tokenizer, mask_id=MASK)
     assert named.mask_id == MASK and MASK in named.special_ids and tokenizer.mask_token is None
     assert named.cloze("red [MASK] sky").ids == (2, 5, MASK, 8, 3)
-    past = MaskedLM.of(Bidirectional(tokens=10), tokenizer, mask_id=9)
-    assert past.mask_id == 9 and past.vocab_size == 9 and past.input_size == 10
-    assert past.cloze("red [MASK] sky").ids == (2, 5, 9, 8, 3) and past.text([2, 5, 9, 8, 3]) == "red [MASK] sky"
-    for wrong in (-1, 10):
-        with pytest.raises(InputError, match=f"mask_id {wrong} has no token, .*: give the id of a token, or 9"):
-            MaskedLM.of(Bidirectional(tokens=12), tokenizer, mask_id=wrong)
+    past = MaskedLM.of(Bidirectional(tokens=12), tokenizer, mask_id=11)
+    assert past.mask_id == 11 and past.vocab_size == 9 and past.input_size == 12
+    assert past.cloze("red [MASK] sky").ids == (2, 5, 11, 8, 3) and past.text([2, 5, 11, 8, 3]) == "red [MASK] sky"
+    with pytest.raises(InputError, match="mask_id -1"):
+        MaskedLM.of(Bidirectional(), tokenizer, mask_id=-1)
 
 
 def test_functions_that_are_no_models(network):
@@ -209,3 +208,12 @@ def test_a_causal_checkpoint_is_refused(diffusion_folder):
     with pytest.raises(ModelError, match='is a causal model \\(llama\\): .*"is_causal": false') as caught:
         MaskedLM.load(folder)
     assert "\n" not in str(caught.value)
+
+
+def test_outputs_between_the_last_token_and_the_mask_never_fill_a_blank():
+    tokenizer = word_tokenizer(mask=False)
+    size = len(tokenizer)
+    model = MaskedLM.of(Bidirectional(tokens=size + 4, outputs=size + 4), tokenizer, mask_id=size + 3)
+    assert model.regular_ids == tuple(range(4, size)) and set(range(size, size + 4)) <= set(model.special_ids)
+    filling = unmask.fill("red [MASK] sky", model=model, exact=True)
+    assert not any("UNUSED" in completion.text for completion in filling.completions)

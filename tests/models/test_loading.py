@@ -146,6 +146,25 @@ def test_weights_that_are_not_finite_are_named(checkpoint, tmp_path, kind, value
     assert name in message and "1 of the 32 numbers" in message and "not finite" in message
 
 
+def as_integers(weights, dtype, one=False):
+    """All weights as whole numbers, or one of them."""
+    names = [sorted(name for name in weights if name.endswith("weight"))[-1]] if one else list(weights)
+    return {name: (100 * tensor).to(dtype) if name in names else tensor for name, tensor in weights.items()}
+
+
+@pytest.mark.parametrize("one", [True, False], ids=["one", "all"])
+@pytest.mark.parametrize("dtype", [torch.int8, torch.bool], ids=str)
+@pytest.mark.parametrize("kind", ["bert", "esm"])
+def test_whole_numbers_are_no_weights(checkpoint, tmp_path, kind, dtype, one):
+    folder = shutil.copytree(checkpoint(kind), tmp_path / "model")
+    rewrite(folder, lambda weights: as_integers(weights, dtype, one))
+    said = refusal(folder)
+    assert str(dtype).removeprefix("torch.") in said and "save them as float32" in said
+    torch.save(load_file(folder / "model.safetensors"), folder / "pytorch_model.bin")
+    (folder / "model.safetensors").unlink()
+    assert refusal(folder) == said
+
+
 @pytest.mark.parametrize("local", [True, False], ids=["folder", "hub"])
 @pytest.mark.parametrize("name", ["attn_implementation", "_attn_implementation"])
 def test_code_from_the_hub_is_never_asked_for(copied, name, local):

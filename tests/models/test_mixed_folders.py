@@ -12,6 +12,7 @@ import warnings
 import pytest
 from transformers import GPT2Config, GPT2LMHeadModel
 
+import unmask
 from small_models import reconfigure, refusal
 from unmask.errors import UnmaskWarning
 from unmask.models.loading import load_causal
@@ -42,6 +43,18 @@ def save(folder, network, tokenizer):
     return folder
 
 
+@pytest.mark.parametrize("kind", ["bert", "roberta"])
+def test_a_tokenizer_of_far_fewer_tokens_is_reported_with_both_numbers(make_network, make_word_tokenizer, tmp_path, kind):
+    tokenizer = make_word_tokenizer()
+    size = len(tokenizer)
+    folder = save(tmp_path / "foreign", make_network(kind, vocab_size=3 * size), tokenizer)
+    with pytest.warns(UnmaskWarning, match=f"has {size} tokens and the model {3 * size} embeddings.*unmask check --data"):
+        MaskedLM.load(folder)
+    assert any(f"{3 * size} embeddings" in concern for concern in unmask.check(model=folder).concerns)
+    for rows in (size, size + 7, -(-size // 64) * 64, -(-size // 128) * 128):
+        silently(save(tmp_path / str(rows), make_network(kind, vocab_size=rows), tokenizer))
+
+
 def test_another_mask_than_a_network_with_token_dropout_zeroes_is_refused(damaged):
     silently(damaged("esm", mask_token_id=4))
     silently(damaged("bert", mask_token_id=7))
@@ -69,3 +82,6 @@ def test_a_causal_folder_with_a_foreign_tokenizer(make_word_tokenizer, make_byte
     silently(save(tmp_path / "own", causal_network(size), words), load_causal)
     said = refusal(save(tmp_path / "larger", causal_network(size), pieces), load_causal)
     assert f"unknown to the model, which has {size}" in said and "trained with" in said
+    smaller = save(tmp_path / "smaller", causal_network(4 * size), words)
+    with pytest.warns(UnmaskWarning, match=f"{size} tokens and the model {4 * size} embeddings"):
+        load_causal(str(smaller))

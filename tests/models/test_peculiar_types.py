@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shutil
+import warnings
 from pathlib import Path
 
 import pytest
@@ -13,12 +14,11 @@ from transformers import AutoModelForMaskedLM
 
 import tiny_types
 import unmask
-from unmask.errors import InputError, ModelError
+from unmask.errors import InputError, ModelError, UnmaskWarning
 from unmask.models.masked_lm import MaskedLM
 
 PAGE = Path(__file__).parents[2] / "docs" / "bring-your-own-model.md"
 LONG, SHORT = 40, 8
-OTHER_INPUTS = [("layoutlm", "bbox"), ("roc_bert", "pronunciation"), ("tapas", "table"), ("xlm", "langs")]
 
 
 @pytest.fixture(scope="module")
@@ -46,22 +46,36 @@ def log_q(model: MaskedLM, ids: torch.Tensor) -> torch.Tensor:
     return model.logits(ids, torch.tensor([[3]])).log_softmax(-1)
 
 
-def direct(kind: str, ids: torch.Tensor) -> torch.Tensor:
+def direct(kind: str, ids: torch.Tensor, inputs: dict[str, torch.Tensor] | None = None, **changes) -> torch.Tensor:
     """At the blank, by a network that has seen no other text."""
     with torch.no_grad():
-        return tiny_types.tiny_network(kind).double()(input_ids=ids).logits[:, 3:4].log_softmax(-1)
+        network = tiny_types.tiny_network(kind, **changes).double()
+        return network(input_ids=ids, **(inputs or {})).logits[:, 3:4].log_softmax(-1)
 
 
-def test_a_pass_does_not_depend_on_those_before_it():
-    """BigBird keeps full attention after a short text."""
-    model = in_memory("big_bird")
+@pytest.mark.parametrize(("kind", "changes"), [("big_bird", {}), ("reformer", {"num_buckets": None})])
+def test_a_pass_does_not_depend_on_those_before_it(kind, changes):
+    """BigBird kept full attention after a short text, Reformer the number of buckets of its first one."""
+    model = in_memory(kind, **changes)
     for tokens in (SHORT, LONG, SHORT, 30, LONG):
-        torch.testing.assert_close(log_q(model, text_of(tokens)), direct("big_bird", text_of(tokens)), atol=1e-12, rtol=0)
-    stale = tiny_types.tiny_network("big_bird").double()
+        torch.testing.assert_close(log_q(model, text_of(tokens)), direct(kind, text_of(tokens), **changes), atol=1e-12, rtol=0)
+    stale = tiny_types.tiny_network(kind, **changes).double()
     with torch.no_grad():
         for tokens in (SHORT, LONG):
             after = stale(input_ids=text_of(tokens)).logits[:, 3:4].log_softmax(-1)
-    assert float((after - direct("big_bird", text_of(LONG))).abs().max()) > 1e-3, "the trap is there"
+    assert float((after - direct(kind, text_of(LONG), **changes)).abs().max()) > 1e-3, "the trap is there"
+
+
+def test_reformer_without_a_seed_gives_one_answer_and_leaves_other_random_numbers_alone():
+    model = in_memory("reformer", hash_seed=None)
+    torch.manual_seed(7)
+    first = log_q(model, text_of(LONG))
+    drawn = torch.rand(3)
+    torch.manual_seed(7)
+    assert torch.equal(drawn, torch.rand(3)) and torch.equal(first, log_q(model, text_of(LONG)))
+    torch.testing.assert_close(first, direct("reformer", text_of(LONG), hash_seed=0), atol=1e-12, rtol=0)
+    apart = direct("reformer", text_of(LONG), hash_seed=None) - direct("reformer", text_of(LONG), hash_seed=None)
+    assert float(apart.abs().max()) > 0.1, "the trap is there"
 
 
 def test_esm_with_token_dropout_is_checked_and_timed_on_texts(folder):
@@ -78,7 +92,7 @@ def test_esm_with_token_dropout_is_checked_and_timed_on_texts(folder):
 
 @pytest.mark.parametrize(
     ("kind", "longest"),
-    [("ibert", 47), ("nystromformer", 48), ("yoso", 48), ("roberta", 47), ("mpnet", 46), ("esm", 48)],
+    [("ibert", 47), ("nystromformer", 48), ("yoso", 48), ("roberta", 47), ("mpnet", 46), ("esm", 48), ("xlm", 48)],
 )
 def test_the_longest_text(kind, longest):
     model = in_memory(kind)
@@ -87,14 +101,34 @@ def test_the_longest_text(kind, longest):
         log_q(model, text_of(longest + 1))
 
 
-@pytest.mark.parametrize(
-    ("kind", "words"),
-    [("mra", "only as a CUDA kernel .*: use another model"), ("reformer", "0.8 nats from float64: use another model")]
-    + [(kind, f"{what}.*, which a text does not have: .* unmask.MaskedLM.of") for kind, what in OTHER_INPUTS],
-)
-def test_types_that_are_refused(folder, kind, words):
-    with pytest.raises(ModelError, match=f"is a {kind} model, and .*{words}"):
+def test_a_language_that_is_not_given_is_named(folder):
+    with pytest.warns(UnmaskWarning, match=r"the language of each text \(langs\), and is given none"):
+        model = MaskedLM.load(folder("xlm"), dtype="float64")
+    assert any("is given none" in line for line in unmask.check(model).concerns)
+    with pytest.raises(ModelError, match="Input language unknown.*config.json"):
+        in_memory("xmod", default_language=None)
+
+
+def test_a_reformer_below_float64_says_how_far_off_it_is(folder):
+    with pytest.warns(UnmaskWarning, match="0.8 nats from those in float64, in transformers too; load it with dtype float64"):
+        model = MaskedLM.load(folder("reformer"))
+    assert any("0.8 nats" in line for line in unmask.check(model).concerns)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert MaskedLM.load(folder("reformer"), dtype="float64").caution is None
+
+
+@pytest.mark.parametrize(("kind", "what"), [("layoutlm", "bbox"), ("roc_bert", "pronunciation"), ("tapas", "table")])
+def test_inputs_that_are_left_out_are_named(folder, kind, what):
+    with pytest.warns(UnmaskWarning, match=rf"\({kind}\) was trained with .*{what}.*, and is given none"):
         MaskedLM.load(folder(kind))
+    concerns = unmask.check(folder(kind)).concerns
+    assert sum(what in line for line in concerns) == 1
+
+
+def test_what_transformers_cannot_compute_is_refused(folder):
+    with pytest.raises(ModelError, match="only as a CUDA kernel .*, and gives zeros without it: use another model"):
+        MaskedLM.load(folder("mra"))
 
 
 @pytest.mark.parametrize("named", tiny_types.REFUSED_SETTINGS)
@@ -136,9 +170,9 @@ def test_bytes(folder):
 
 def test_a_tokenizer_that_does_not_read_its_mask_is_refused(folder, tmp_path):
     """TAPAS's own class cuts [MASK] into three tokens."""
-    copied = shutil.copytree(folder("bert"), tmp_path / "bert")
+    copied = shutil.copytree(folder("tapas"), tmp_path / "tapas")
     (copied / "tokenizer.json").unlink()
-    (copied / "tokenizer_config.json").write_text('{"tokenizer_class": "TapasTokenizer"}')
+    (copied / "tokenizer_config.json").unlink()
     (copied / "vocab.txt").write_text("\n".join(tiny_types.VOCABULARY))
     with pytest.raises(ModelError, match=r"does not read '\[MASK\]' as its mask token"):
         MaskedLM.load(copied)

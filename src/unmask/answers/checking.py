@@ -197,6 +197,8 @@ def _kind(network: nn.Module) -> str:
 
 def concerns(model: MaskedLM, figures: OnTexts | None) -> Iterator[str]:
     """One sentence for each thing that looks wrong."""
+    if model.caution:
+        yield model.caution
     if not any(model.words.around()):
         yield "nothing is put before and after a text: most models were trained with a start and an end token (post_processor)"
     entropy = _masked_entropy(model)

@@ -11,9 +11,10 @@ logits that change with the tokens before a position and never with those after 
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from types import SimpleNamespace
 from typing import Any
 
@@ -34,13 +35,16 @@ TENSOR_CORE_ROWS = 64
 WEIGHT_READERS = ("mobilebert",)
 """Types whose head multiplies by the output layer's weight itself, which keeps its number format."""
 PROBES, PROBE_TOKENS = 4, 5
-OTHER_INPUTS = {
+HASH_SEED = 0  # Reformer's seed, if config.json has no hash_seed.
+EXPECTED = {
     "layoutlm": "the box of each token on its page (bbox)",
+    "modernvbert": "images (pixel_values)",
+    "neomme": "images (pixel_values)",
     "roc_bert": "the shape and the pronunciation of each character (input_shape_ids, input_pronunciation_ids)",
     "tapas": "a table, with the row and column of each token (token_type_ids)",
-    **dict.fromkeys(("modernvbert", "neomme", "ultravbert"), "images (pixel_values)"),
+    "ultravbert": "images (pixel_values)",
 }
-"""What a type was trained with, and a text does not have."""
+"""Inputs that a text does not have, by type."""
 
 
 def head_of(network: nn.Module, name: str) -> Any:
@@ -92,7 +96,7 @@ class PositionedHead:
         self.encoder: Any = network.base_model
         if self.encoder is network:
             raise ModelError(f"{type(network).__name__} has no encoder below its head: use a BERT-like checkpoint")
-        self._lock = threading.Lock()
+        self._lock, self._fresh = threading.Lock(), FreshPass(network)
 
     def __call__(self, ids: Int[Tensor, "n T"], positions: Int[Tensor, "n p"]) -> Float[Tensor, "n p V"]:
         """Logits at `positions`; one forward pass."""
@@ -119,13 +123,10 @@ class PositionedHead:
             return self._pass(ids)[:, : ids.shape[1]]
 
     def _pass(self, ids: Int[Tensor, "n T"]) -> Tensor:
-        """The network's logits; BigBird would keep full attention after a first short text."""
-        config: Any = self.network.config
+        """The network's logits, as if these texts were its first."""
         try:
-            if config.model_type == "big_bird" and config.attention_type == "block_sparse":
-                full = ids.shape[1] <= (5 + 2 * config.num_random_blocks) * config.block_size
-                self.encoder.set_attention_type("original_full" if full else "block_sparse")
-            return widened(self.network(input_ids=ids).logits)
+            with self._fresh(ids.shape[1]):
+                return widened(self.network(input_ids=ids).logits)
         except Exception as error:
             if is_out_of_memory(error):
                 raise
@@ -209,13 +210,10 @@ def widened(logits: Tensor) -> Tensor:
 
 
 def refuse_type(config: Any, name: str) -> None:
-    """Raise for a type, or a setting of it, that needs more than a text, or that transformers does not compute right."""
-    kind = str(getattr(config, "model_type", None))
-    left_out, why = OTHER_INPUTS.get(kind), ""
+    """Raise for a type, or a setting of it, that transformers does not compute right."""
+    kind, why = getattr(config, "model_type", None), ""
     if kind == "mra":
         why = "transformers has its attention only as a CUDA kernel for texts of 32, 64, ... tokens, and gives zeros without it"
-    elif kind == "reformer":
-        why = "rounding moves its queries to other buckets: in float32 it is up to 0.8 nats from float64"
     elif kind == "nystromformer" and config.num_landmarks != config.segment_means_seq_len:
         why = (
             f"with num_landmarks {config.num_landmarks} and segment_means_seq_len {config.segment_means_seq_len} in its "
@@ -227,15 +225,51 @@ def refuse_type(config: Any, name: str) -> None:
         why = "with causal true in its config.json it does not look ahead"
     elif kind == "flaubert" and config.pre_norm:
         why = "with pre_norm true in its config.json transformers' pass fails"
-    elif kind in ("flaubert", "xlm") and config.use_lang_emb and config.n_langs > 1:
-        left_out = "the language of each text (langs)"
-    if left_out:
-        raise ModelError(
-            f"{name} is a {kind} model, and was trained with {left_out}, which a text does not have: use another model, or a "
-            "function that passes it, with unmask.MaskedLM.of"
-        )
     if why:
         raise ModelError(f"{name} is a {kind} model, and {why}: use another model")
+
+
+def caution(config: Any, name: str, dtype: torch.dtype) -> str | None:
+    """A sentence about a type whose answers may be far off; None for all others."""
+    kind = str(getattr(config, "model_type", None))
+    what = EXPECTED.get(kind)
+    if kind in ("flaubert", "xlm") and config.use_lang_emb and config.n_langs > 1:
+        what = "the language of each text (langs)"
+    if kind == "roc_bert" and not (config.enable_shape or config.enable_pronunciation):
+        what = None
+    if kind == "reformer" and dtype != torch.float64:
+        return (
+            f"{name} (reformer) hashes its queries, and rounding moves them to other buckets: in {str(dtype)[6:]} its "
+            "log-probabilities are up to 0.8 nats from those in float64, in transformers too; load it with dtype float64"
+        )
+    return what and f"{name} ({kind}) was trained with {what}, and is given none: its answers may be far off, do not rely on them"
+
+
+class FreshPass:
+    """Makes a pass independent of earlier passes."""
+
+    def __init__(self, network: nn.Module) -> None:
+        config: Any = network.config
+        kind = getattr(config, "model_type", None)
+        self.network, self.device = network, next(network.parameters()).device
+        self.sparse = kind == "big_bird" and config.attention_type == "block_sparse"
+        self.hashing = [module for module in network.modules() if kind == "reformer" and hasattr(module, "hash_seed")]
+        self.unset = [module for module in self.hashing if config.num_buckets is None]
+        for module in self.hashing:
+            module.hash_seed = HASH_SEED if module.hash_seed is None else module.hash_seed  # type: ignore[assignment]
+
+    @contextlib.contextmanager
+    def __call__(self, tokens: int) -> Iterator[None]:
+        """Inside, the network passes texts of this many tokens as if they were its first."""
+        if self.sparse:
+            config: Any = self.network.config
+            full = tokens <= (5 + 2 * config.num_random_blocks) * config.block_size
+            self.network.base_model.set_attention_type("original_full" if full else "block_sparse")  # type: ignore[union-attr, operator]
+        for module in self.unset:
+            module.num_buckets = None  # type: ignore[assignment]
+        devices = [self.device] if self.device.type == "cuda" else []
+        with torch.random.fork_rng(devices, enabled=bool(self.hashing)):  # Reformer sets the seed of the whole process
+            yield
 
 
 class FunctionNetwork(nn.Module):

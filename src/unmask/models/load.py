@@ -69,6 +69,7 @@ def load_anew(name: Any = None, device: Any = "auto", dtype: Any = "auto") -> Ma
     from unmask.models.loading import is_pair_model, load_checkpoint, resolve_device, resolve_dtype
     from unmask.models.masked_lm import MaskedLM
     from unmask.models.source import english_model_path
+    from unmask.models.text.vocabulary import warn_of_few_tokens
 
     where = english_model_path() if name is None else name
     if is_pair_model(Path(where)):
@@ -78,6 +79,9 @@ def load_anew(name: Any = None, device: Any = "auto", dtype: Any = "auto") -> Ma
     widen_output(network)
     model = MaskedLM(network, tokenizer, str(name or "the bundled model"))
     model.folder = Path(where) if Path(where).is_dir() else None
+    if model.caution:
+        warnings.warn(model.caution, UnmaskWarning, stacklevel=3)
+    warn_of_few_tokens(tokenizer, model.input_size, model.name)
     return model
 
 

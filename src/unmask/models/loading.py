@@ -18,7 +18,7 @@ from unmask.models import source as files
 from unmask.models.encoder.bert import BertMaskedLM, BertShape
 from unmask.models.heads import refuse_causal, refuse_type
 from unmask.models.source import LOADING, Source, first_line, quiet_transformers
-from unmask.models.text.vocabulary import load_tokenizer, refuse_foreign_tokenizer, refuse_other_vocabulary
+from unmask.models.text.vocabulary import load_tokenizer, refuse_foreign_tokenizer, refuse_other_vocabulary, warn_of_few_tokens
 
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16, "float64": torch.float64}
 DEVICES = "use auto, cpu, cuda or cuda:N"
@@ -89,6 +89,7 @@ def read_own_bert(source: Source, dtype: torch.dtype, decoder: bool = False) -> 
     tensors = _tensors_for(network, source.folder / WEIGHTS)
     if tensors is None:
         return None
+    files.refuse_whole_numbers(source.folder)
     tied = network.tied()
     converted = {name: tensor.to(dtype) for name, tensor in tensors.items() if name not in tied}
     network.load_state_dict(converted | {name: converted[of] for name, of in tied.items()}, assign=True)
@@ -122,8 +123,10 @@ def load_causal(name: str) -> tuple[Any, Any]:
             tokenizer = AutoTokenizer.from_pretrained(source.name, local_files_only=local, trust_remote_code=False)
             network = _load_as(AutoModelForCausalLM, source, config, trust_remote_code=False)
         files.refuse_non_finite(network, source.name)
-        refuse_foreign_tokenizer(tokenizer, len(network.get_input_embeddings().weight), source.name, ("bos", "eos"))
+        embeddings = len(network.get_input_embeddings().weight)
+        refuse_foreign_tokenizer(tokenizer, embeddings, source.name, ("bos", "eos"))
         refuse_other_vocabulary(tokenizer, source)
+        warn_of_few_tokens(tokenizer, embeddings, source.name)
     except ModelError:
         raise
     except Exception as error:
@@ -214,6 +217,8 @@ def _load_as(kind: Any, source: Source, config: Any, **options: Any) -> Any:
     misshapen = [str(entry[0]) for entry in report["mismatched_keys"]]
     prefix = network.base_model_prefix + "."
     files.refuse_misfit(source.name, prefix, report["missing_keys"], report["unexpected_keys"], misshapen)
+    if source.local:
+        files.refuse_whole_numbers(source.folder)
     return network
 
 

@@ -22,7 +22,7 @@ from unmask.models.batching import RowBatches, RowCost, default_budget, on_devic
 from unmask.models.conditional_model import ConditionalModel
 from unmask.models.encoder.encoder import Encoder, Substitution, agree, find_encoder, plain_logits, shared_logits
 from unmask.models.encoder.layers import HALF_TYPES
-from unmask.models.heads import FunctionNetwork, head_of, refuse_causal, refuse_type
+from unmask.models.heads import FunctionNetwork, caution, head_of, refuse_causal, refuse_type
 from unmask.models.load import load_anew
 from unmask.models.loading import input_size, longest_text, resolve_device
 from unmask.models.text.blanks import cloze_of
@@ -66,6 +66,7 @@ class MaskedLM(ConditionalModel):
         self.input_size = input_size(network)
         refuse_foreign_tokenizer(tokenizer, self.input_size, name)
         self.head = head_of(network, name)
+        self.caution = caution(network.config, name, self.dtype)
         self.vocab_size = self.head.logits_width(tokenizer.mask_token_id)
         self.words = TextTokenizer(tokenizer, self.vocab_size)
         self.mask_id, self.special_ids = self.words.mask_id, self.words.special_ids

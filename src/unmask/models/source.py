@@ -154,6 +154,26 @@ def read_tensors(path: Path) -> dict[str, Tensor]:
         raise ModelError(why_not_read(error, str(path))) from None
 
 
+def refuse_whole_numbers(folder: Path) -> None:
+    """Raise if a weight or a bias of a folder is not stored as floating-point numbers.
+
+    Libraries turn whole numbers into floating-point ones silently; they are a quantised model's, without its scales.
+    """
+    from safetensors import safe_open
+
+    types: dict[str, torch.dtype] = {}
+    for path in list(folder.glob("model*.safetensors")) or folder.glob("pytorch_model*.bin"):
+        if path.suffix == ".bin":
+            types |= {name: tensor.dtype for name, tensor in torch.load(path, map_location="cpu", weights_only=True).items()}
+            continue
+        with safe_open(path, "pt") as file:  # without reading the numbers
+            types |= {name: file.get_slice(name)[:0].dtype for name in file.keys() if file.get_slice(name).get_shape()}  # noqa: SIM118
+    whole = {name: kind for name, kind in types.items() if name.endswith(("weight", "bias")) and not kind.is_floating_point}
+    if whole:
+        stored = f"stored as {str(next(iter(whole.values())))[6:]}, not as floating-point numbers"
+        raise ModelError(f"{len(whole)} tensors of {str(folder)!r} are {stored} ({_listed(whole)}): save them as float32")
+
+
 def why_not_read(error: Exception, name: str) -> str:
     """The message about weights that cannot be read."""
     message = f"{type(error).__name__} {error}".lower()

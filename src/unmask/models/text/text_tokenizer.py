@@ -36,7 +36,7 @@ MOST_NAMED = 50  # Unknown words that all warnings together name
 UNREADABLE = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff]")
 """Control characters, except tab and line ends, and halves of surrogate pairs."""
 UNUSED = re.compile(r"[\[<]unused_?\d+[\]>]", re.IGNORECASE)
-"""Places in a vocabulary that no text has, such as [unused12] of BERT."""
+"""Places in a vocabulary that no text has: [unused12] of BERT, or ids between a tokenizer's last token and a given mask."""
 LONGEST_WORD = 100_000
 """Characters without a space. Longer than the longest protein, and than a text of a model in a script without spaces."""
 CHARACTERS_PER_TOKEN = 1_000  # No text that a model can take has more on average

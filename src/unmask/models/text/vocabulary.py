@@ -32,6 +32,7 @@ from typing import Any
 from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors
 from tokenizers.trainers import WordPieceTrainer
 
+from unmask import checks
 from unmask.errors import InputError, ModelError, UnmaskWarning
 from unmask.models.source import Source, first_line, quiet_transformers, read_json
 from unmask.runs.fingerprint import content_hash
@@ -53,6 +54,10 @@ SPELLINGS = {
 FILES_WITH_A_RULE = ("tokenizer.json", "vocab.json", "merges.txt", "*.model", "*.bpe")
 OTHER_LETTERS = ("esm", "perceiver")
 """Types whose tokenizers read letters by a rule of their own: names that are not in brackets, or bytes, without any file."""
+MOST_FILLED = 100_000  # Ids between the tokenizer's last one and the mask's
+PADDED_TO = (64, 128)
+FEW_UNUSED, SHARE_UNUSED = 8, 0.02
+"""Embeddings without a token that need no word: up to a multiple that is fast, or as few as published models have."""
 ADVICE = "make tokenizer.json with the rule that the model was trained with (documentation: Bring your own model)"
 NORMALIZER = normalizers.BertNormalizer(strip_accents=False, lowercase=False)
 SPECIAL_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
@@ -410,21 +415,45 @@ def refuse_foreign_tokenizer(tokenizer: Any, embeddings: int, name: str, used: S
         )
 
 
+def warn_of_few_tokens(tokenizer: Any, embeddings: int, name: str) -> None:
+    """Warn when the tokenizer has far fewer tokens than the model: it may be another model's."""
+    tokens = len(set(tokenizer.get_vocab().values()))
+    padded = any(embeddings == -(-tokens // multiple) * multiple for multiple in PADDED_TO)
+    if embeddings - tokens > max(FEW_UNUSED, SHARE_UNUSED * embeddings) and not padded:
+        sizes = f"the tokenizer of {name!r} has {tokens:,} tokens and the model {embeddings:,} embeddings"
+        advice = "if it is another model's, the numbers mean nothing; unmask check --data with texts of your own shows it"
+        warnings.warn(f"{sizes}: {advice}", UnmaskWarning, stacklevel=4)
+
+
 def with_mask(tokenizer: Any, mask_id: int | None) -> Any:
-    """The tokenizer, or a copy whose mask token has this id: that of a token, or the first one after the tokenizer's own.
+    """The tokenizer, or a copy whose mask token has this id; an id that it has no token for gets one.
 
     Diffusion language models often have a mask token that their tokenizer does not name.
     """
     if mask_id is None:
         return tokenizer
-    size, tokens = len(tokenizer), {i: token for token, i in tokenizer.get_vocab().items()}
-    if mask_id not in tokens and mask_id != size:
-        raise InputError(f"mask_id {mask_id} has no token, and the tokenizer has {size}: give the id of a token, or {size}")
-    copied, mask_token = deepcopy(tokenizer), tokens.get(mask_id, "[MASK]")
-    if not hasattr(copied, "add_special_tokens"):
-        return FolderTokenizer(copied.backend_tokenizer, {**copied.named, "mask": mask_token}, copied.config)
-    copied.add_special_tokens({"mask_token": mask_token})
+    copied, mask_id = deepcopy(tokenizer), checks.whole("mask_id", mask_id, 0, checks.MOST_TOKENS)
+    mask_token = next((token for token, i in tokenizer.get_vocab().items() if i == mask_id), None) or _token_for(copied, mask_id)
+    if hasattr(copied, "add_special_tokens"):
+        copied.add_special_tokens({"mask_token": mask_token})
+    else:
+        copied.backend_tokenizer.add_special_tokens([mask_token])
+        copied = FolderTokenizer(copied.backend_tokenizer, {**copied.named, "mask": mask_token}, copied.config)
     return copied
+
+
+def _token_for(tokenizer: Any, mask_id: int) -> str:
+    """A new token at `mask_id`, with special ones that no text has before it."""
+    core = core_of(tokenizer)
+    size = len(tokenizer) if core is None else core.get_vocab_size(with_added_tokens=True)
+    if core is None or not 0 <= mask_id - size <= MOST_FILLED:
+        raise InputError(
+            f"mask_id {mask_id} has no token, and the tokenizer has {size}: give the id of a token, or from {size} on"
+        )
+    core.add_special_tokens([f"[UNUSED{i}]" for i in range(size, mask_id)] + ["[MASK]"])
+    if core.token_to_id("[MASK]") != mask_id:
+        raise InputError(f"mask_id {mask_id} has no token, and [MASK] is another: give its id, {core.token_to_id('[MASK]')}")
+    return "[MASK]"
 
 
 def train_tokenizer(lines: Callable[[], Iterable[str]], vocab_size: int) -> Tokenizer:
