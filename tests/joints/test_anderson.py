@@ -1,10 +1,17 @@
 """The accelerated iteration on maps whose fixed point is known: linear, slow, hostile ones, and tokens that grow."""
 
+from functools import partial
+from unittest import mock
+
 import pytest
 import torch
 from joint_cases import accelerated
 
-from unmask.joints.solver import GROWS, Acceleration
+from unmask.joints import solver
+from unmask.joints.registry import Member
+from unmask.joints.solver import GROWS, Acceleration, solve_carefully
+from unmask.joints.sweeps import Members, sweep
+from unmask.tables.unary import Tables
 
 
 def linear_map(rates, seed=0):
@@ -103,3 +110,21 @@ def test_an_iteration_ends_when_nothing_grows(start):
 def test_without_the_bound_it_ends_too_early():
     """The negative control: nearly all mass stands still, and the second token has still to grow."""
     assert ended(torch.inf, -60.0)[1] > GROWS
+
+
+def largest_growth(seed, tokens, sharpness):
+    """By how much a sweep raises a marginal where `solve_carefully` says that it has converged; conditionals nearly rule
+    tokens out."""
+    first, second = sharpness * torch.randn(2, tokens, tokens, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+    tables = Tables.from_conditionals(first.softmax(0).numpy(), second.softmax(1).numpy(), [[1 / tokens] * tokens] * 2)
+    members = Members.of([tables], [Member(0.0)])
+    (end,) = solve_carefully(members, 1e-4, 500)
+    return float((sweep(members, end.log_p[None]) - end.log_p).amax()) if end.converged else 0.0
+
+
+def test_an_answer_ends_where_nothing_grows_and_the_step_after_it_may_grow_again():
+    cases = [(20, 16, 30.0), (37, 17, 40.0), (53, 17, 40.0), (1, 13, 20.0), (2, 14, 15.0)]
+    assert max(largest_growth(*case) for case in cases) < GROWS / 2
+    after = partial(Acceleration, ends_before=False)
+    with mock.patch.object(solver, "Acceleration", lambda *options, ends_before: after(*options)):
+        assert max(largest_growth(*case) for case in cases) > GROWS

@@ -95,7 +95,7 @@ class Asked(threading.Thread):
         self.text = self.ask()
 
 
-def test_a_job_stops_with_what_it_has(client, served, gate, events):
+def test_a_job_stops_with_what_it_has(client, served, gate, events, until):
     asked = Asked(client, "/api/fill/events", {"text": "the [MASK] [MASK] [MASK] .", "top": 100})
     gate.let(12)
     (name,) = served[1].under_way
@@ -106,6 +106,7 @@ def test_a_job_stops_with_what_it_has(client, served, gate, events):
     assert last == "answer" and answer["stopped"] == "asked" and answer["completions"] and answer["passes"] < 1000
     done = [value["done"] for kind, value in before if kind == "progress" and value["what"] == "passes"]
     assert done == sorted(done) and done[-1] > 0
+    until(lambda: not served[1].under_way)
     assert client.delete(f"/api/jobs/{name}").status_code == 404
 
 

@@ -88,16 +88,24 @@ class FixedPoint:
 class Acceleration:
     """Iterations side by side: apply the map to the rows of `z` and `receive` the result, while some are `running`.
 
-    A row that has ended leaves `z`; `running` lists those that are left, by their number at the start.
+    A row that has ended leaves `z`; `running` lists those that are left, by their number at the start. It ends at what the map
+    made of its last point, or (`ends_before`) at that point itself, whose growth is known.
     """
 
-    def __init__(self, log_p: Float[Tensor, "rows n"], tolerance: float, max_reads: int, grows: float = torch.inf) -> None:
+    def __init__(
+        self,
+        log_p: Float[Tensor, "rows n"],
+        tolerance: float,
+        max_reads: int,
+        grows: float = torch.inf,
+        ends_before: bool = False,
+    ) -> None:
         self.z = self.best = log_p
-        self.tolerance, self.max_reads, self.grows = tolerance, max_reads, grows
+        self.tolerance, self.max_reads, self.grows, self.ends_before = tolerance, max_reads, grows, ends_before
         self.memory = _Memory(MEMORY, log_p)
         self.ends = [FixedPoint(row) for row in log_p]
         self.running = list(range(len(log_p)))
-        self._end([row for row in self.running if max_reads < 1])
+        self._end([row for row in self.running if max_reads < 1], log_p)
 
     def receive(self, g: Float[Tensor, "rows n"]) -> None:
         """Take G(z) of the running rows and choose their next points."""
@@ -125,15 +133,16 @@ class Acceleration:
             back = on_device(taken_back, g.device)
             after, g = after.index_copy(0, back, self.best[back]), g.index_copy(0, back, self.best[back])
             self.memory.clear(back)
+        ends = self.z if self.ends_before else g
         self.z, self.best = after, g
         if ended:
-            self._end(ended)
+            self._end(ended, ends)
 
-    def _end(self, places: Sequence[int]) -> None:
-        """Rows that leave."""
+    def _end(self, places: Sequence[int], points: Float[Tensor, "rows n"]) -> None:
+        """Rows that leave, at these points."""
         for place in places:
             end = self.ends[self.running[place]]
-            end.log_p, end.reads = self.best[place].clone(), end.steps
+            end.log_p, end.reads = points[place].clone(), end.steps
         gone = set(places)
         left = [place for place in range(len(self.running)) if place not in gone]
         keep = on_device(left, self.z.device, torch.long)
@@ -238,7 +247,7 @@ def solve_carefully(members: Members, tolerance: float, max_reads: int) -> list[
     blocks = tuple(replace(tables, log_q=tuple(q.double() for q in tables.log_q)) for tables in blocks) if few else blocks
     members = replace(members, blocks=blocks, owner=tuple(owners.index(block) for block in members.owner))
     uniform = flat(start(blocks[0], uniform=True))
-    runs = Acceleration(uniform.repeat(len(members.owner), 1), tolerance, max_reads, GROWS / 2)
+    runs = Acceleration(uniform.repeat(len(members.owner), 1), tolerance, max_reads, GROWS / 2, ends_before=True)
     _run(members, runs, None)
     return runs.ends
 
