@@ -140,7 +140,7 @@ def main() -> None:
         if device.type == "cuda":
             torch.cuda.synchronize()
         starting = time.perf_counter() - began
-        share = parse_scheme(options.masking).moments(segment).mean
+        share = parse_scheme(options.masking).moments(segment)[0]
         seconds = seconds_per_step(trainer.step, options.steps, device)
         tokens = batch * trainer.packed.fill
         rate = tokens / seconds

@@ -168,7 +168,7 @@ def score(
         score: Names: pll, pll_word, energy_raw, energy_norm, left_to_right, right_to_left, any_order, decoder:NAME@PASSES. In
             Python also entries, such as unmask.AnyOrder(orders=32).
         minimal_pairs: Minimal pairs instead of texts: .jsonl or .csv with sentence_good and sentence_bad; or a folder.
-        rows: What a row is; nested: a text with its words and tokens.
+        rows: A row per text (texts), word (words) or token (tokens), or a text with its words and tokens (nested).
         unit: nats or bits.
         long: Texts longer than the model: refuse (a row with a reason) or windows.
         field: The column of a table or frame, or the key of JSON lines, that holds the text; with it, standard input has JSON
