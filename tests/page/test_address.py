@@ -126,6 +126,7 @@ def test_past_questions_are_kept_for_this_model_until_they_are_cleared(page):
     page.settled()
     assert pressed(page) == 2 and "riding" in page.tab.locator(".sentence input").input_value()
     page.tab.reload()
+    page.settled()  # the question is asked again, and listed
     page.tab.locator("#past summary").click()
     page.tab.get_by_role("button", name="Clear the list").click()
     assert page.tab.locator("#past li").count() == 0
