@@ -48,12 +48,6 @@ def test_a_pinned_word_gives_the_joint_s_and_the_model_s_conditionals(blank):
         assert np.allclose(held["given"], held["model"], atol=1e-5) == agree
 
 
-def test_a_map_needs_two_blanks(tiny):
-    one = unmask.fill("the [MASK] sat .", tiny)
-    with pytest.raises(unmask.InputError, match="a map is of two blanks, and the text has 1"):
-        pair_map(one.joint, one.product)
-
-
 def test_figures_display_without_pyplot(tiny):
     for figure in (unmask.compare(TWO, tiny, joints="product,chain").figure(), unmask.dependence(TWO, tiny).figure()):
         assert type(figure).__mro__[1].__module__ == "matplotlib.figure"

@@ -10,7 +10,7 @@ import torch
 
 import unmask
 from command_runner import invoke
-from unmask.answers.dependence import ENOUGH, Sums, hidden_sites, measure
+from unmask.answers.dependence import ENOUGH, Sums, add_pairs, hidden_sites
 from unmask.errors import InputError
 from unmask.models.tabular import TabularMLM
 from unmask.tables.profile import FILE, Profile
@@ -44,7 +44,7 @@ def test_sums_are_those_of_plain_loops(tokens):
     hidden, site, chance = hidden_sites(ids, torch.ones_like(ids, dtype=torch.bool), torch.Generator().manual_seed(2))
     assert hidden.sum(1).min() >= 2 and hidden.sum(1).max() == T
     sums, expected = (Sums(torch.zeros((3, T), dtype=torch.float64)) for _ in range(2))
-    measure(model, ids, hidden, site, chance, tokens, sums)
+    add_pairs(sums, model, ids, hidden, site, chance, tokens)
     for text, mask, i in zip(ids.tolist(), hidden.tolist(), site.tolist(), strict=True):
         for j in range(T):
             if mask[j] and j != i:
@@ -63,8 +63,8 @@ def test_conditionals_of_one_joint_give_its_mutual_information():
     everything = torch.ones((1, 3), dtype=torch.bool)
     for table, independent in ((joint, False), (torch.einsum("a,b,c->abc", *[joint.sum((1, 2))] * 3), True)):
         sums = Sums(torch.zeros((3, 3), dtype=torch.float64))
-        measure(TabularMLM.from_joint(table), torch.zeros((1, 3), dtype=torch.long), everything, torch.tensor([0]),
-                torch.rand((1, 3)), V, sums)  # fmt: skip
+        model, ids = TabularMLM.from_joint(table), torch.zeros((1, 3), dtype=torch.long)
+        add_pairs(sums, model, ids, everything, torch.tensor([0]), torch.rand((1, 3)), V)
         pairs = [table.sum(2), table.sum(1)]
         true = [float((p * (p / (p.sum(1, keepdim=True) * p.sum(0))).log()).sum()) for p in pairs]
         assert sums.totals[0, 1:].tolist() == pytest.approx(true, abs=1e-12)

@@ -1,7 +1,7 @@
-"""Texts with blanks: their candidates, their tables, their fillings and the answer of `fill`; which `fill` and `compare` share.
+"""Texts with blanks, as `fill` and `compare` share them: candidates, tables, fillings, and the answer of `fill`.
 
-Every text is read and every request refused before the model runs. Many texts go in groups whose passes run together; the
-answers come out one by one, in order, so that a long file need not fit into memory.
+Every text is read, and every bad request raises, before the model runs. The passes of many texts run together, a group of texts
+at a time. The answers come out one by one, in order, so that a long file need not fit into memory.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ Alphabet = str | PathLike[str] | Sequence[str] | None
 
 TOGETHER = 64
 TOGETHER_CELLS = 2**26
-"""How many texts, and cells of their tables, are worked on at once."""
+"""The most texts of a group, and the most cells of their tables."""
 FEW = 0.5
 """Candidates that hold less than this share of the product joint are reported as few."""
 
@@ -60,15 +60,14 @@ class BlankedText(NamedTuple):
     plan: CandidatePlan
 
     @classmethod
-    def read(cls, model: MaskedLM, text: str, grid: Grid, cloze: Cloze | None = None) -> BlankedText:
-        """The blanks of a text (`cloze`, where they were read already) and their candidates; refuses what cannot be done."""
+    def read(cls, model: MaskedLM, text: str, cloze: Cloze, grid: Grid) -> BlankedText:
+        """A text with its blanks `cloze` and their candidates; raises if there are too many."""
         letters = letter_ids(model, grid.alphabet)
-        cloze = model.cloze(text, grid.positions, grid.targets) if cloze is None else cloze
         return cls(text, cloze, plan_candidates(model, cloze, grid.candidates, grid.exact, grid.force, letters))
 
 
 def for_each(texts: Sequence[str], read: Callable[[str], Answer]) -> list[Answer]:
-    """`read` of every text; a refusal says which text it is about, if there are several."""
+    """`read` of every text; an error says which text it is about, if there are several."""
     if not texts:
         raise InputError("no text was given: give one, or a list of texts")
     answers = []
@@ -96,9 +95,9 @@ def with_tables(model: MaskedLM, texts: Sequence[BlankedText], progress: Progres
     groups, done = list(_groups(texts)), 0
     for group in groups:
         report = progress if len(groups) == 1 else None
-        candidates = find_candidates(model, [one.plan for one in group], report)
-        supports = [[one.plan.allowed] * len(one.cloze.block) for one in group]
-        tables = tables_of(model, [one.cloze for one in group], candidates, progress=report, supports=supports)
+        candidates = find_candidates(model, [text.plan for text in group], report)
+        supports = [[text.plan.allowed] * len(text.cloze.block) for text in group]
+        tables = tables_of(model, [text.cloze for text in group], candidates, progress=report, supports=supports)
         if progress and report:
             progress(0, 0, "deriving the joint")
         yield from zip(group, tables, strict=True)
@@ -111,25 +110,25 @@ def _groups(texts: Sequence[BlankedText]) -> Iterator[list[BlankedText]]:
     group: list[BlankedText] = []
     cells = 0
     for text in texts:
-        more = len(text.plan.sizes) * prod(text.plan.sizes)
-        if group and (len(group) == TOGETHER or cells + more > TOGETHER_CELLS):
+        size = len(text.plan.sizes) * prod(text.plan.sizes)
+        if group and (len(group) == TOGETHER or cells + size > TOGETHER_CELLS):
             yield group
             group, cells = [], 0
         group.append(text)
-        cells += more
+        cells += size
     if group:
         yield group
 
 
 def sizes(shape: Sequence[int]) -> str:
-    """The sizes of a table, such as 256 x 256."""
+    """The sizes of a table, for example 256 x 256."""
     return " x ".join(f"{size:,}" for size in shape)
 
 
 def mass_in_words(mass: float, sites: int) -> str:
     """How much of the product joint, or of the model's own distribution of one blank, the candidates hold, in words."""
-    held = f"tokens hold {percent_at_least(mass)} of {'its mass' if sites == 1 else 'the product joint'}"
-    return held + (", less than half: given that the blanks lie among them; raise --candidates" if mass < FEW else "")
+    share = f"tokens hold {percent_at_least(mass)} of {'its mass' if sites == 1 else 'the product joint'}"
+    return share + (", less than half: given that the blanks lie among them; raise --candidates" if mass < FEW else "")
 
 
 @dataclass(frozen=True)
@@ -184,9 +183,9 @@ class ScoredAnswer(Result):
 class Filling(Result):
     """The most probable completions of a text under an explicit joint of its blanks.
 
-    text, model   as they were given
+    text, model   the text with its blanks; the model
     construction  the name of the rule that makes the joint
-    top           how many completions were asked for
+    top           how many completions there are at most, without the gold one
     cloze         over candidates: the text as token ids, and where its blanks are
     table         over candidates: the joint of the blanks, and the joint of independent blanks over the same tables
 
@@ -274,10 +273,10 @@ class Filling(Result):
         import pandas
 
         rows = [
-            {"text": one.text, **{f"blank_{t + 1}": part for t, part in enumerate(one.parts or one.tokens)}}
-            | {"log_prob": one.log_prob, "standard_error": one.standard_error, "product_log_prob": one.product_log_prob}
-            | {"gold": one.is_gold}
-            for one in self.completions
+            {"text": filling.text, **{f"blank_{b}": part for b, part in enumerate(filling.parts or filling.tokens, 1)}}
+            | {"log_prob": filling.log_prob, "standard_error": filling.standard_error}
+            | {"product_log_prob": filling.product_log_prob, "gold": filling.is_gold}
+            for filling in self.completions
         ]
         return pandas.DataFrame(rows).drop(columns=[] if self.table is None else ["standard_error"])
 

@@ -1,4 +1,4 @@
-"""`check`: the facts of a model that a user brings, as it was read, and what looks wrong; and the look at a first text.
+"""`check`: the facts of a model as it was read, and what looks wrong; and the look at the first text that a model gets.
 
 A model that is read wrong still gives numbers, and they look wrong. One that is read right predicts the masked token more often
 than the most frequent token alone would, and puts next to nothing on special tokens. `measure` masks up to MOST_POSITIONS
@@ -201,8 +201,7 @@ def concerns(model: MaskedLM, figures: OnTexts | None) -> Iterator[str]:
         yield model.caution
     if not any(model.words.around()):
         yield "nothing is put before and after a text: most models were trained with a start and an end token (post_processor)"
-    entropy = _masked_entropy(model)
-    if entropy > NEARLY_UNIFORM * log(model.vocab_size):
+    if _masked_entropy(model) > NEARLY_UNIFORM * log(model.vocab_size):
         yield "with everything masked its distribution is nearly uniform: the head may not be trained, or not the model's own"
     if figures is None:
         return
@@ -216,8 +215,7 @@ def concerns(model: MaskedLM, figures: OnTexts | None) -> Iterator[str]:
             f"{figures.special_mass:.1%} of the probability is on special tokens and unused outputs: the mask token, the "
             "tokenizer or the head may not be those that it was trained with"
         )
-    worse = worse_than_uniform("the masked tokens", figures.nats, figures.nats_error, figures.uniform)
-    if worse:
+    if worse := worse_than_uniform("the masked tokens", figures.nats, figures.nats_error, figures.uniform):
         yield worse
     chance = figures.frequent + 2 * sqrt(figures.frequent * (1 - figures.frequent) / max(1, figures.positions))
     if figures.accuracy <= min(chance, MOSTLY):
@@ -278,18 +276,15 @@ class OnTexts:
 
 
 def texts_of(data: str | PathLike[str] | Sequence[str]) -> list[str]:
-    """The first MOST_TEXTS texts of a list or a file."""
-    if not isinstance(data, str | PathLike):
-        texts = [text for text in data if text.strip()]
-        if len(texts) < len(data) or not texts:
-            what = f"{len(data) - len(texts)} of the {len(data)} texts of data are empty" if data else "data holds no text"
-            raise InputError(f"{what}: give a list of texts")
-        return texts[:MOST_TEXTS]
-    path = user_path(data, "data")
-    read = list(islice(plain_texts(path), MOST_TEXTS))
-    if not read:
-        raise InputError(f"{source_name(path)!r} holds no text: give a file with one text per line, or FASTA")
-    return read
+    """The first MOST_TEXTS texts of a list or a file; empty ones are left out."""
+    if isinstance(data, str | PathLike):
+        path = user_path(data, "data")
+        name, texts = repr(source_name(path)), plain_texts(path)
+    else:
+        name, texts = "data", (text for text in data if text.strip())
+    if not (first := list(islice(texts, MOST_TEXTS))):
+        raise InputError(f"{name} holds no text: give a list of texts, or a file with one text per line, or FASTA")
+    return first
 
 
 @torch.no_grad()
@@ -313,19 +308,19 @@ def measure(model: MaskedLM, texts: Sequence[str], progress: Progress | None = N
     if not places:
         raise InputError(f"none of the {len(texts):,} texts has a token that the model knows ({why}): give texts of its own kind")
     common = Counter(rows[row][place] for row, place in places).most_common(1)[0][0]
-    chosen = places[:: ceil(len(places) / MOST_POSITIONS)]
-    right, mass, each = 0, 0.0, []
+    masked = places[:: ceil(len(places) / MOST_POSITIONS)]
+    right, mass, surprises = 0, 0.0, list[float]()
     ruled_out = torch.tensor(sorted(special), dtype=torch.long)
-    for part in of_one_key(chosen, lambda place: len(rows[place[0]]), ROWS):
+    for part in of_one_key(masked, lambda place: len(rows[place[0]]), ROWS):
         batch, where = torch.tensor([rows[row] for row, _ in part]), torch.tensor([[place] for _, place in part])
         log_q = model.logits(batch.scatter(1, where, model.mask_id), where)[:, 0].double().log_softmax(-1).cpu()
         gold = batch.gather(1, where)[:, 0]
         right += int((log_q.argmax(-1) == gold).sum())
-        each += (-log_q.gather(1, gold[:, None])[:, 0]).tolist()
+        surprises += (-log_q.gather(1, gold[:, None])[:, 0]).tolist()
         mass += float(log_q[:, ruled_out].exp().sum())
         if progress:
-            progress(len(each), len(chosen), "masked positions")
-    nats, nats_error = mean_and_error(each)
+            progress(len(surprises), len(masked), "masked positions")
+    nats, nats_error = mean_and_error(surprises)
     return OnTexts(
         texts=len(rows),
         tokens=tokens,
@@ -333,14 +328,14 @@ def measure(model: MaskedLM, texts: Sequence[str], progress: Progress | None = N
         why=why,
         too_long=too_long,
         unknown=unknown / max(1, tokens),
-        positions=len(chosen),
-        accuracy=right / len(chosen),
-        frequent=sum(rows[row][place] == common for row, place in chosen) / len(chosen),
+        positions=len(masked),
+        accuracy=right / len(masked),
+        frequent=sum(rows[row][place] == common for row, place in masked) / len(masked),
         frequent_token=model.token(common),
         nats=nats,
         nats_error=nats_error,
         uniform=log(len(model.regular_ids)),
-        special_mass=mass / len(chosen),
+        special_mass=mass / len(masked),
     )
 
 
@@ -357,13 +352,9 @@ def look_at_first(model: MaskedLM, texts: Iterable[Sequence[int]]) -> None:
         return
     _seen.add(model)
     nats, error = mean_and_error(_surprise(model, ids, shown[:: -(-len(shown) // MOST_LOOKED)]))
-    worse = worse_than_uniform("the tokens that the text shows", nats, error, log(len(model.regular_ids)))
-    if worse:
-        warnings.warn(
-            f"model {model.name!r}: {worse}; unmask check --data with your own texts shows more",
-            UnmaskWarning,
-            stacklevel=4,
-        )
+    if worse := worse_than_uniform("the tokens that the text shows", nats, error, log(len(model.regular_ids))):
+        message = f"model {model.name!r}: {worse}; unmask check --data with your own texts shows more"
+        warnings.warn(message, UnmaskWarning, stacklevel=4)
 
 
 @torch.no_grad()

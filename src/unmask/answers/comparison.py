@@ -80,7 +80,7 @@ class Description(Result):
 class Comparison(Result):
     """The joints of all constructions over the same tables, and what can be said of each.
 
-    text, model      as they were given
+    text, model      the text with its blanks; the model
     joints           one joint per construction, by name
     ranked_by, top   the construction whose most probable fillings are shown, and how many
     cloze            the text as token ids, and where its blanks are
@@ -202,17 +202,17 @@ def comparisons(
         raise InputError(f"joint {ranked_by} is not among the joints compared ({', '.join(names)}): add it, or rank by another")
     where = figure_path(figure, len(texts), (model, grid.alphabet))
     lm = as_model(model)
-    questions = for_each(texts, lambda text: BlankedText.read(lm, text, grid))
-    for question in questions:
-        blanks = len(question.cloze.block)
+    read = for_each(texts, lambda text: BlankedText.read(lm, text, lm.cloze(text, grid.positions, grid.targets), grid))
+    for text in read:
+        blanks = len(text.cloze.block)
         if blanks < 2:
-            shown = around_blanks(question.text, 60)
+            shown = around_blanks(text.text, 60)
             raise InputError(f"the text {shown!r} has one blank, where all constructions coincide: give more, or use fill")
         if where is not None and blanks != 2:
             raise InputError(f"the figure is of two blanks, and the text has {blanks}: leave the figure out")
-    look_at_first(lm, (question.cloze.ids for question in questions))
-    for question, tables in with_tables(lm, questions, progress):
+    look_at_first(lm, (text.cloze.ids for text in read))
+    for text, tables in with_tables(lm, read, progress):
         derived = dict(zip(names, derive_all(tables, names), strict=True))
-        comparison = Comparison(question.text, derived, ranked_by, lm, question.cloze, question.plan.allowed, top)
+        comparison = Comparison(text.text, derived, ranked_by, lm, text.cloze, text.plan.allowed, top)
         yield comparison
         save_figure(comparison.figure, where)

@@ -32,7 +32,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from html import escape
 from itertools import combinations
-from math import exp, isnan
+from math import comb, exp, isnan
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NamedTuple
@@ -113,8 +113,8 @@ def pair_matrix(
 ) -> PairMatrix:
     """The mutual information of every pair of the cloze's block; `others` are blanks or the cloze's gold tokens.
 
-    candidates   how many tokens of each position (all that are allowed if there are fewer): one set per position if the others
-                 are masked, else one for each pair
+    candidates   how many tokens of each position, at most all that are allowed: one set per position if the others are masked,
+                 else one for each pair
     allowed      the token ids allowed at a position; by default all regular ones
     look         called with the places a < b of each pair and the joint that its number is of
     """
@@ -139,20 +139,20 @@ def pair_matrix(
         if progress:
             progress(min(passes, total), total, "passes of the model")
 
-    def measure(some: list[tuple[int, int]]) -> None:
-        clozes = [pair_cloze(cloze, a, b, others) for a, b in some]
-        chosen: list[Sequence[Tensor]] = []
+    def measure(group: list[tuple[int, int]]) -> None:
+        clozes = [pair_cloze(cloze, a, b, others) for a, b in group]
+        axes: list[Sequence[Tensor]] = []
         before = done
-        for (a, b), pair in zip(some, clozes, strict=True):
-            chosen.append(likely_tokens(model, pair, size, allowed, neighbours) if sets is None else [sets[a], sets[b]])
+        for (a, b), pair in zip(group, clozes, strict=True):
+            axes.append(likely_tokens(model, pair, size, allowed, neighbours) if sets is None else [sets[a], sets[b]])
             before += per_pair - pass_count([size, size])
             report(before)
         blocks = tables_of(
-            model, clozes, chosen, dtype, lambda part, *_: report(before + part), supports=[[allowed] * 2] * len(clozes)
+            model, clozes, axes, dtype, lambda part, *_: report(before + part), supports=[[allowed] * 2] * len(clozes)
         )
         for members in grouped(blocks, lambda tables: tables.shape):
             for i, (joint,) in zip(members, derive_blocks([blocks[i] for i in members], [construction]), strict=True):
-                a, b = some[i]
+                a, b = group[i]
                 information[a, b] = information[b, a] = max(joint.mutual_information(), 0.0)
                 mass[a, b] = mass[b, a] = exp(blocks[i].log_mass)
                 if look:
@@ -161,8 +161,8 @@ def pair_matrix(
     report(0)
     try:
         for start in range(0, len(pairs), at_once):
-            measure(some := pairs[start : start + at_once])
-            done += per_pair * len(some)
+            measure(group := pairs[start : start + at_once])
+            done += per_pair * len(group)
             report(done)
     except Enough:
         if bool(information.isnan().sum() == k * (k - 1)):
@@ -182,7 +182,7 @@ def pair_cloze(cloze: Cloze, a: int, b: int, others: Others) -> Cloze:
 class Dependence(Result):
     """The mutual information of every pair of positions of a text, in nats; see the module's text.
 
-    text, tokens  as it was given, and the token at each position: a token of the text, or [MASK] at a blank
+    text, tokens  the text, and the token at each position: a token of the text, or [MASK] at a blank
     positions     where, in tokens of the model, its start token being 0
     matrix        k x k, symmetric, zero on the diagonal; NaN for pairs left when the model raised `Enough`
     mass          k x k: share of the pair's product joint that lies in the candidate sets
@@ -271,24 +271,21 @@ def dependences(
 ) -> Iterator[Dependence]:
     """The answers of `dependence`, one by one; everything is checked before the first. `look`: see `pair_matrix`."""
     named(joint, "joint")
-    where = figure_path(figure, len(texts), (model, alphabet))
+    figure_file = figure_path(figure, len(texts), (model, alphabet))
     lm = as_model(model)
     allowed = allowed_tokens(lm, alphabet)
-    clozes = for_each(texts, lambda one: _cloze(lm, one, positions, others))
-    sizes = [_size(len(allowed), len(c.block), candidates, alphabet is not None) for c in clozes]
-    for cloze, size in zip(clozes, sizes, strict=True):
-        _check_feasible(len(cloze.block), size, force)
+    clozes = for_each(texts, lambda text: _cloze(lm, text, positions, others))
+    sizes = [_size(len(allowed), len(cloze.block), candidates, alphabet is not None, force) for cloze in clozes]
     look_at_first(lm, (cloze.ids if cloze.gold is None else cloze.filled(cloze.gold) for cloze in clozes))
-    for number, (one, cloze, size) in enumerate(zip(texts, clozes, sizes, strict=True), 1):
-        beside: Others = others or ("masked" if cloze.gold is None else "text")
-        pairs = pair_matrix(lm, cloze, size, beside, joint, progress if len(texts) == 1 else None, allowed, look)
-        shown = [cloze.ids[p] for p in cloze.block] if cloze.gold is None else cloze.gold
-        tokens = tuple(map(lm.token, shown))
-        answer = Dependence(one, tokens, cloze.block, pairs.information, pairs.mass, joint, beside, size, pairs.passes)
+    for number, (text, cloze, size) in enumerate(zip(texts, clozes, sizes, strict=True), 1):
+        context: Others = others or ("masked" if cloze.gold is None else "text")
+        pairs = pair_matrix(lm, cloze, size, context, joint, progress if len(texts) == 1 else None, allowed, look)
+        tokens = tuple(map(lm.token, cloze.gold or [cloze.ids[p] for p in cloze.block]))
+        answer = Dependence(text, tokens, cloze.block, pairs.information, pairs.mass, joint, context, size, pairs.passes)
         if progress and len(texts) > 1:
             progress(number, len(texts), "texts")
         yield answer
-        save_figure(answer.figure, where)
+        save_figure(answer.figure, figure_file)
 
 
 def _cloze(model: MaskedLM, text: str, positions: Sequence[int] | None, others: str | None) -> Cloze:
@@ -310,27 +307,21 @@ def _cloze(model: MaskedLM, text: str, positions: Sequence[int] | None, others: 
     return cloze
 
 
-def _size(allowed: int, sites: int, candidates: int | None, alphabet: bool) -> int:
+def _size(allowed: int, sites: int, candidates: int | None, alphabet: bool, force: bool) -> int:
+    """How many candidates each position has; raises if they need more than MAX_PASSES passes, unless `force`."""
+    pairs = comb(sites, 2)
+    fits = MAX_PASSES // (2 * pairs) - 1
+    size = allowed
     if candidates is not None:
-        return min(candidates, allowed)
-    if allowed <= SMALL_VOCABULARY:
-        return allowed
-    pairs = sites * (sites - 1) // 2
-    if alphabet:
-        return min(allowed, max(1, MAX_PASSES // (2 * pairs) - 1))
-    return min(allowed, MOST, max(FEWEST, DEFAULT_PASSES // (2 * pairs)))
-
-
-def _check_feasible(sites: int, size: int, force: bool) -> None:
-    pairs = sites * (sites - 1) // 2
+        size = min(candidates, allowed)
+    elif allowed > SMALL_VOCABULARY:
+        size = min(allowed, max(1, fits) if alphabet else min(MOST, max(FEWEST, DEFAULT_PASSES // (2 * pairs))))
     passes = pairs * pass_count([size, size])
     if not force and passes > MAX_PASSES:
-        fits = MAX_PASSES // (2 * pairs) - 1
         advice = f"use --candidates {fits} or fewer, or --force" if fits >= 8 else "name fewer --positions, or use --force"
-        raise InputError(
-            f"{pairs:,} pairs of positions with {size:,} x {size:,} candidates need {passes:,} passes of the model "
-            f"(limit {MAX_PASSES:,}): {advice}"
-        )
+        grid = f"{pairs:,} pairs of positions with {size:,} x {size:,} candidates"
+        raise InputError(f"{grid} need {passes:,} passes of the model (limit {MAX_PASSES:,}): {advice}")
+    return size
 
 
 def _rows(matrix: Tensor) -> list[list[float | None]]:
@@ -413,7 +404,7 @@ def profile_of(
     for group in of_one_key(rows, lambda row: len(row[0]), most):
         ids = torch.tensor([row for row, _ in group], device=model.device)
         free = torch.tensor([sites for _, sites in group], device=model.device)
-        measure(model, ids, *hidden_sites(ids, free, draw), tried, sums)
+        add_pairs(sums, model, ids, *hidden_sites(ids, free, draw), tried)
         if progress:
             progress(sums.texts, len(rows), "texts")
     if sums.totals[2, 1] < FEWEST_PAIRS:
@@ -437,14 +428,14 @@ def profile_of(
 
 
 @torch.no_grad()
-def measure(
+def add_pairs(
+    sums: Sums,
     model: ConditionalModel,
     ids: Int[Tensor, "n T"],
     hidden: Bool[Tensor, "n T"],
     site: Int[Tensor, " n"],
     chance: Float[Tensor, "n T"],
     candidates: int,
-    sums: Sums,
 ) -> None:
     """Add the pairs of texts of one length: `site` of each with the hidden positions near it, and others in order of `chance`."""
     n, others = len(ids), hidden.scatter(1, site.unsqueeze(1), False)
@@ -456,8 +447,7 @@ def measure(
     there = others.gather(1, places)
     conditionals = Conditionals(model, regular_tokens(model))
     entropy = torch.special.entr(conditionals.distributions(rows, torch.cat([places, site.unsqueeze(1)], 1)).exp()).sum(2)
-    own = conditionals.distributions(rows, site.unsqueeze(1))[:, 0].exp()
-    weight, tokens = own.topk(candidates, 1)
+    weight, tokens = conditionals.distributions(rows, site.unsqueeze(1))[:, 0].exp().topk(candidates, 1)
     sums.mass += float(weight.sum())
     weight = weight / weight.sum(1, keepdim=True)
     tried = rows.repeat_interleave(candidates, 0)
@@ -483,7 +473,7 @@ def hidden_sites(
 
 def _readable(model: MaskedLM, data: str | PathLike[str] | Sequence[str], most: int) -> tuple[list[Row], int]:
     """Texts with 2 regular tokens or more, cut to what the model takes; and the number of other texts."""
-    special, rows, others = {*model.special_ids, model.mask_id}, list[Row](), 0
+    special, rows, skipped = {*model.special_ids, model.mask_id}, list[Row](), 0
     _, after = model.around()
     for text in data if not isinstance(data, str | PathLike) else plain_texts(user_path(data, "profile")):
         if len(rows) == most:
@@ -491,13 +481,13 @@ def _readable(model: MaskedLM, data: str | PathLike[str] | Sequence[str], most: 
         try:
             ids = model.words.encode(text)
         except InputError:
-            others += 1
+            skipped += 1
             continue
         if model.max_length is not None and len(ids) > model.max_length:
             ids = [*ids[: model.max_length - len(after)], *after]
         free = [i not in special for i in ids]
         if sum(free) < 2:
-            others += 1
+            skipped += 1
         else:
             rows.append((ids, free))
-    return rows, others
+    return rows, skipped

@@ -14,7 +14,7 @@ An answer that a user names is read in tokens: one part per blank, split as the 
     k blanks                  k words with spaces between them, or k parts with " / " between them
     k blanks side by side     also words that make k tokens together
 
-Constraints are allowed and forbidden words (`FilledBlanks`). They only leave fillings out: those that remain keep their
+Constraints are allowed and forbidden words (`Constraints`). They only leave fillings out: those that remain keep their
 probability over the whole vocabulary. A named answer that they leave out is refused.
 """
 
@@ -75,42 +75,42 @@ def fillings(
     lm = as_model(model)
 
     def read(text: str) -> BlankedText | SearchedText:
-        searched, cloze = searches(lm, text, construction, grid, search)
-        return SearchedText.read(lm, text, grid, search, top, cloze) if searched else BlankedText.read(lm, text, grid, cloze)
+        cloze = None if has_several_lengths(text) else lm.cloze(text, grid.positions, grid.targets)
+        if is_searched(cloze, construction, grid, search):
+            return SearchedText.read(lm, text, cloze, grid, search, top)
+        assert cloze is not None
+        return BlankedText.read(lm, text, cloze, grid)
 
     everything = for_each(texts, read)
-    look_at_first(lm, (one.cloze.ids for one in everything))
-    for searched, some in groupby(everything, lambda one: isinstance(one, SearchedText)):
+    look_at_first(lm, (text.cloze.ids for text in everything))
+    for searched, group in groupby(everything, lambda text: isinstance(text, SearchedText)):
         if searched:
-            yield from (one.answer(progress) for one in some if isinstance(one, SearchedText))
+            yield from (text.answer(progress) for text in group if isinstance(text, SearchedText))
         else:
-            for one, tables in with_tables(lm, [one for one in some if isinstance(one, BlankedText)], progress):
-                name = construction or DEFAULT
-                yield Filling(one.text, lm, name, top, one.cloze, (derive(tables, name), derive(tables, INDEPENDENT)))
+            name = construction or DEFAULT
+            for text, tables in with_tables(lm, [text for text in group if isinstance(text, BlankedText)], progress):
+                yield Filling(text.text, lm, name, top, text.cloze, (derive(tables, name), derive(tables, INDEPENDENT)))
 
 
-def searches(model: MaskedLM, text: str, construction: str | None, grid: Grid, search: Search) -> tuple[bool, Cloze | None]:
-    """Whether a text is answered by searching its fillings, and its blanks, if they were read to tell.
+def is_searched(cloze: Cloze | None, construction: str | None, grid: Grid, search: Search) -> bool:
+    """Whether a text with these blanks (None: with [WORD] or [GAP]) is answered by searching its fillings.
 
-    Refuses what would need both a search and a grid of candidates.
+    Raises if it would need both a search and a grid of candidates.
     """
-    construction = construction or SEARCHED
-    needed = [
-        (has_several_lengths(text), "[WORD] or [GAP]"),
-        (bool(search.answers), "answers"),
-        (bool(search.allow or search.forbid), "allow or forbid"),
-        (search.passes is not None or search.mass is not None, "passes or mass"),
-    ]
-    why = next((name for needs, name in needed if needs), None)
+    reasons = {
+        "[WORD] or [GAP]": cloze is None,
+        "answers": bool(search.answers),
+        "allow or forbid": bool(search.allow or search.forbid),
+        "passes or mass": search.passes is not None or search.mass is not None,
+    }
+    reason = next((name for name, holds in reasons.items() if holds), None)
     tabled = "exact" if grid.exact else "candidates" if grid.candidates is not None else None
-    other = construction if construction != SEARCHED else None
-    if why and (tabled or other):
-        extra = tabled or f"joint {other}"
-        raise InputError(f"{why} and {extra} were given: fillings over the whole vocabulary are by {SEARCHED}; leave {extra} out")
-    if why or tabled or other:
-        return bool(why), None
-    cloze = model.cloze(text, grid.positions, grid.targets)
-    return len(cloze.block) >= MANY, cloze
+    if tabled is None and construction not in (None, SEARCHED):
+        tabled = f"joint {construction}"
+    if reason and tabled:
+        problem = f"{reason} and {tabled} were given: fillings over the whole vocabulary are by {SEARCHED}"
+        raise InputError(f"{problem}; leave {tabled} out")
+    return bool(reason) or tabled is None and cloze is not None and len(cloze.block) >= MANY
 
 
 @dataclass(frozen=True)
@@ -121,32 +121,31 @@ class SearchedText:
     text: str
     search: Search
     top: int
-    blanks: list[Blank]
     readings: list[TextReading]
     answers: list[ReadAnswer]
-    filled: FilledBlanks
+    constraints: Constraints
     support: Tensor
 
     @classmethod
-    def read(cls, model: MaskedLM, text: str, grid: Grid, search: Search, top: int, cloze: Cloze | None = None) -> SearchedText:
-        """Read a text (`cloze`, where its blanks were read already); what can be refused is refused before any pass."""
-        blanks, readings = _read(model, text, grid, search.pieces, cloze)
+    def read(cls, model: MaskedLM, text: str, cloze: Cloze | None, grid: Grid, search: Search, top: int) -> SearchedText:
+        """Read a text with the blanks `cloze` (None: with [WORD] or [GAP]); every bad request raises here, before any pass."""
+        blanks, readings = _readings(model, text, cloze, grid, search.pieces)
         support = allowed_tokens(model, grid.alphabet)
         answers = [read_answer(model, blanks, readings, answer) for answer in search.answers or ()]
-        gold, known = readings[0].cloze.gold or (), set(support.tolist())
-        named = [*((f"answer {g.answer!r}", g.parts) for g in answers), ("target", tuple((i,) for i in gold))]
-        for name, parts in named:
-            for token in [i for part in parts for i in part if i not in known]:
+        gold, alphabet = readings[0].cloze.gold or (), set(support.tolist())
+        fillings = [*((f"answer {answer.answer!r}", answer.parts) for answer in answers), ("target", tuple((i,) for i in gold))]
+        for name, parts in fillings:
+            for token in [i for part in parts for i in part if i not in alphabet]:
                 raise InputError(
                     f"the {name} has {model.token(token)!r}, which is not in the alphabet: add it, or choose another"
                 )
-        filled = FilledBlanks(model, blanks, readings, search)
+        constraints = Constraints(model, blanks, readings, search)
         for reading in readings:
-            filled.allowed(reading)
-        for name, parts in named if grid.targets is not None else named[:-1]:
-            if why := filled.outside(parts):
+            constraints.allowed(reading)
+        for name, parts in fillings if grid.targets is not None else fillings[:-1]:
+            if why := constraints.broken(parts):
                 raise InputError(f"the {name} {why}: leave it out, or loosen the constraints")
-        return cls(model, text, search, top, blanks, readings, answers, filled, support)
+        return cls(model, text, search, top, readings, answers, constraints, support)
 
     @property
     def cloze(self) -> Cloze:
@@ -155,13 +154,13 @@ class SearchedText:
 
     def answer(self, progress: Progress | None = None) -> Filling:
         """Search its fillings."""
-        search, readings, filled = self.search, self.readings, self.filled
+        search, readings, constraints = self.search, self.readings, self.constraints
         conditionals = Conditionals(self.model, self.support)
         number = {reading.lengths: n for n, reading in enumerate(readings)}
         answers = [(answer, (number[answer.lengths], *answer.tokens)) for answer in self.answers]
-        gold = readings[0].cloze.gold
-        gold = None if gold and filled.outside([(i,) for i in gold]) else gold
-        variants = [Variant(reading.cloze, 1 / len(readings), filled.allowed(reading)) for reading in readings]
+        gold = self.cloze.gold
+        gold = None if gold and constraints.broken([(i,) for i in gold]) else gold
+        variants = [Variant(reading.cloze, 1 / len(readings), constraints.allowed(reading)) for reading in readings]
         result = search_fillings(
             conditionals,
             variants,
@@ -169,19 +168,19 @@ class SearchedText:
             passes=search.passes or PASSES,
             mass=search.mass,
             wanted=[*(state for _, state in answers), *([(0, *gold)] if gold else [])],
-            accept=filled.accept,
+            accept=constraints.accept,
             rounding=Rounding.of(self.model.dtype),
             progress=progress,
         )
-        shown = [one for one in result.fillings if one.log_prob > float("-inf") or one.tokens == gold]
+        shown = [filling for filling in result.fillings if filling.log_prob > float("-inf") or filling.tokens == gold]
         if not shown and result.stopped == "asked":
             raise Enough
         if not shown:
             raise InputError(f"no filling within the constraints was found in {result.passes:,} passes: loosen them")
         best = shown[: self.top]
-        last = [one for one in shown[self.top :] if gold and one.tokens == gold]
+        gold_after = [filling for filling in shown[self.top :] if gold and filling.tokens == gold]
         size = sum(_size(variant, len(self.support)) for variant in variants)
-        by_state = {(one.variant, *one.tokens): one for one in result.fillings}
+        by_state = {(filling.variant, *filling.tokens): filling for filling in result.fillings}
         scored = [self._scored(answer, by_state[state], result, size) for answer, state in answers if state in by_state]
         scored.sort(key=lambda answer: -answer.log_prob)
         most = scored[0].log_prob if scored else 0.0
@@ -190,8 +189,8 @@ class SearchedText:
             model=self.model,
             construction=SEARCHED,
             top=self.top,
-            best=[self._completion(one) for one in [*best, *last]],
-            answers=[replace(one, odds=1.0 if one.log_prob == most else exp(one.log_prob - most)) for one in scored],
+            best=[self._completion(filling) for filling in [*best, *gold_after]],
+            answers=[replace(a, odds=1.0 if a.log_prob == most else exp(a.log_prob - most)) for a in scored],
             mass=result.mass,
             bound=result.bound,
             certain=min(result.certain_among(shown), len(best)),
@@ -204,7 +203,7 @@ class SearchedText:
     def _completion(self, filling: ScoredFilling) -> Completion:
         reading = self.readings[filling.variant]
         plain = complete(self.model, reading.cloze, filling.tokens, filling.log_prob, filling.product_log_prob)
-        parts = tuple(self.filled.spelled(b, ids) for b, ids in enumerate(reading.parts(filling.tokens)))
+        parts = tuple(self.constraints.spelled(b, ids) for b, ids in enumerate(reading.parts(filling.tokens)))
         return replace(plain, parts=parts, standard_error=filling.standard_error)
 
     def _scored(self, answer: ReadAnswer, filling: ScoredFilling, result: ChainSearch, size: int) -> ScoredAnswer:
@@ -215,20 +214,18 @@ class SearchedText:
         return ScoredAnswer(answer.answer, shown.tokens, shown.text, log_prob, filling.standard_error, rank)
 
 
-def _read(model: MaskedLM, text: str, grid: Grid, pieces: int, cloze: Cloze | None) -> tuple[list[Blank], list[TextReading]]:
-    """The blanks of a text and its readings: one where it has [MASK] only, positions, or targets, which widen a blank."""
-    positions, targets = grid.positions, grid.targets
-    if has_several_lengths(text):
-        if positions is not None or targets is not None:
-            raise InputError("positions and targets go with [MASK] only: name what may stand in [WORD] or [GAP] as answers")
-        blanks = read_blanks(model.words, text, pieces)
-        return blanks, readings_of(model.words, text, blanks, model.max_length)
-    cloze = model.cloze(text, positions, targets) if cloze is None else cloze
-    if positions is None and targets is None:
-        blanks = read_blanks(model.words, text, pieces)
-    else:
+def _readings(model: MaskedLM, text: str, cloze: Cloze | None, grid: Grid, pieces: int) -> tuple[list[Blank], list[TextReading]]:
+    """The blanks of a text and its readings: one if it has [MASK] only, positions, or targets, which widen a blank."""
+    chosen = grid.positions is not None or grid.targets is not None
+    if chosen and cloze is None:
+        raise InputError("positions and targets go with [MASK] only: name what may stand in [WORD] or [GAP] as answers")
+    if chosen and cloze is not None:
         first = len(model.words.around()[0])
         blanks = [Blank("token", 1, 1, p == first, p != first) for p in cloze.block]
+    else:
+        blanks = read_blanks(model.words, text, pieces)
+    if cloze is None:
+        return blanks, readings_of(model.words, text, blanks, model.max_length)
     return blanks, [TextReading(cloze, (1,) * len(cloze.block))]
 
 
@@ -266,10 +263,10 @@ def read_answer(model: MaskedLM, blanks: Sequence[Blank], readings: Sequence[Tex
                 f"the answer {answer!r} has {len(ids)} tokens {model.decode(ids)} at blank {b + 1}, "
                 f"which takes {blank.least} to {blank.most}: {what}"
             )
-    read = ReadAnswer(answer, tuple(tuple(ids) for ids in parts))
-    if read.lengths not in {reading.lengths for reading in readings}:
+    in_tokens = ReadAnswer(answer, tuple(tuple(ids) for ids in parts))
+    if in_tokens.lengths not in {reading.lengths for reading in readings}:
         raise InputError(f"with the answer {answer!r} the text is longer than the model takes: shorten the text")
-    return read
+    return in_tokens
 
 
 def _parts(model: MaskedLM, blanks: Sequence[Blank], answer: str) -> list[list[int]]:
@@ -294,15 +291,15 @@ def _parts(model: MaskedLM, blanks: Sequence[Blank], answer: str) -> list[list[i
 
 
 def rank_bounds(filling: ScoredFilling, result: ChainSearch, fillings: int) -> tuple[int, int]:
-    """The lowest and the highest place of a filling that was found, among all `fillings`.
+    """The lowest and the highest place of a filling that the search found, among all `fillings`.
 
-    Fillings that were not found share the mass that is left, and none has more than `bound`. Those above this one have at least
-    its probability each.
+    The fillings that it did not find share a mass of 1 - mass, and each has at most `bound`. Those of them that rank above this
+    one have at least its probability p each, so there are at most (1 - mass) / p of them.
     """
     low, high = result.low(filling), min(result.high(filling), 0.0)
-    others = [one for one in result.fillings if one is not filling]
-    first = 1 + sum(result.low(one) > high for one in others)
-    last = 1 + sum(min(result.high(one), 0.0) > low for one in others)
+    others = [other for other in result.fillings if other is not filling]
+    first = 1 + sum(result.low(other) > high for other in others)
+    last = 1 + sum(min(result.high(other), 0.0) > low for other in others)
     if exp(low) == 0:
         return first, fillings
     if result.bound > exp(low):
@@ -310,8 +307,8 @@ def rank_bounds(filling: ScoredFilling, result: ChainSearch, fillings: int) -> t
     return first, min(last, fillings)
 
 
-class FilledBlanks:
-    """The blanks of a text under constraints: what their tokens spell, which tokens they may take, which fillings pass."""
+class Constraints:
+    """Constraints on the blanks of a text: what their tokens spell, which tokens they may take, which fillings pass."""
 
     def __init__(self, model: MaskedLM, blanks: Sequence[Blank], readings: Sequence[TextReading], search: Search) -> None:
         self.model, self.blanks, self.readings = model, blanks, readings
@@ -344,16 +341,16 @@ class FilledBlanks:
     def accept(self, reading: int, tokens: Sequence[int]) -> bool:
         """Checks that need the whole filling, not single tokens."""
         parts = self.readings[reading].parts(tokens)
-        return all(self.blanks[b].kind == "token" or not self._broken(b, ids) for b, ids in enumerate(parts))
+        return all(self.blanks[b].kind == "token" or not self._broken_at(b, ids) for b, ids in enumerate(parts))
 
-    def outside(self, parts: Sequence[tuple[int, ...]]) -> str | None:
+    def broken(self, parts: Sequence[tuple[int, ...]]) -> str | None:
         """The constraint that a filling with these tokens at its blanks breaks, in words; None if it breaks none."""
         for b, ids in enumerate(parts):
-            if why := self._broken(b, ids):
+            if why := self._broken_at(b, ids):
                 return f"has {(self.spelled(b, ids) or ' '.join(self.model.decode(ids)))!r} at blank {b + 1}, which {why}"
         return None
 
-    def _broken(self, b: int, ids: tuple[int, ...]) -> str:
+    def _broken_at(self, b: int, ids: tuple[int, ...]) -> str:
         """The constraint that the tokens of a blank break, in words; empty if they break none."""
         blank = self.blanks[b]
         if b in self.allowed_ids and ids not in self.allowed_ids[b]:

@@ -4,8 +4,8 @@
     product     log m_a(x) + log m_b(y)          of independent blanks, beside it
     given       mu(y | x) and q_b(y | x)         with a word x pinned: the joint's conditional, and the model's own
 
-All are given that both blanks lie in their candidate sets. The user's own text is drawn as it is: a dollar sign or a bracket in
-it is not mathematics.
+All are conditional on both blanks lying in their candidate sets. The user's text is drawn as it is, without LaTeX: a dollar sign
+in it is not mathematics.
 """
 
 from __future__ import annotations
@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from unmask.checks import whole
 from unmask.errors import InputError
 from unmask.formats import around_blanks
 from unmask.joints.joint import Joint
@@ -31,6 +30,7 @@ if TYPE_CHECKING:
 
 FORMATS = {".png": (b"\x89PNG",), ".pdf": (b"%PDF",), ".svg": (b"<?xml", b"<svg")}
 """Endings of figures, and how such files begin."""
+TOKENS_SHOWN, LABELLED_CELLS = 12, 8
 WEAK, STRONG = 0.05, 0.5
 """Nats of mutual information below which blanks are called nearly independent, and from which on strongly dependent."""
 NEARLY = 0.5
@@ -48,10 +48,11 @@ def save_figure(draw: Callable[[], Figure], path: Path | None) -> None:
         write_atomically(path, draw().drawn(path.suffix[1:].lower()))
 
 
-def pair_joints(joints: Sequence[Joint], title: str = "", tokens: int = 12) -> Figure:
+def pair_joints(joints: Sequence[Joint], title: str) -> Figure:
     """Heat maps of joints of two blanks over the same tables, one panel each, on one scale.
 
-    Shown are the `tokens` of each blank with the highest marginal probability on average over the joints.
+    They show the TOKENS_SHOWN tokens of each blank with the highest marginal probability on average over the joints; the
+    LABELLED_CELLS most probable cells have their number in them.
     """
     from matplotlib.colors import PowerNorm
 
@@ -59,10 +60,8 @@ def pair_joints(joints: Sequence[Joint], title: str = "", tokens: int = 12) -> F
 
     if any(joint.sites != 2 for joint in joints):
         raise InputError(f"a heat map needs two blanks, these joints have {joints[0].sites}: leave the figure out")
-    shown = [
-        torch.stack([j.marginals()[t] for j in joints]).mean(0).topk(min(tokens, joints[0].shape[t])).indices for t in (0, 1)
-    ]
-    rows, columns = shown
+    marginals = [torch.stack([joint.marginals()[t] for joint in joints]).mean(0) for t in (0, 1)]
+    rows, columns = (marginal.topk(min(TOKENS_SHOWN, len(marginal))).indices for marginal in marginals)
     index = (rows.repeat_interleave(len(columns)), columns.repeat(len(rows)))
     cells = [100 * j.log_tile(index).double().exp().reshape(len(rows), len(columns)).cpu() for j in joints]
     brightest = max(float(c.max()) for c in cells)
@@ -75,22 +74,16 @@ def pair_joints(joints: Sequence[Joint], title: str = "", tokens: int = 12) -> F
         names = [label(int(joint.tables.candidates[1][i])) for i in columns]
         panel.set_xticks(range(len(columns)), names, rotation=60, ha="right", parse_math=False)
         panel.set_xlabel("second blank")
-        for x, y in _brightest_cells(values):
-            value = float(values[x, y])
-            panel.text(
-                y, x, f"{value:.1f}", ha="center", va="center", fontsize=7, color="white" if value > brightest / 3 else "black"
-            )
+        for place in values.flatten().topk(min(LABELLED_CELLS, values.numel())).indices.tolist():
+            row, column = divmod(place, len(columns))
+            value = float(values[row, column])
+            colour = "white" if value > brightest / 3 else "black"
+            panel.text(column, row, f"{value:.1f}", ha="center", va="center", fontsize=7, color=colour)
     axes[0].set_yticks(range(len(rows)), [label(int(joints[0].tables.candidates[0][i])) for i in rows], parse_math=False)
     axes[0].set_ylabel("first blank")
     figure.colorbar(image, ax=axes, label="probability (%)", shrink=0.8)
     figure.suptitle(around_blanks(title, 40 + 40 * len(joints)), parse_math=False)
     return figure
-
-
-def _brightest_cells(values: torch.Tensor, count: int = 8) -> list[list[int]]:
-    """Row and column of the cells that a number is written in."""
-    places = values.flatten().topk(min(count, values.numel())).indices
-    return torch.stack(torch.unravel_index(places, values.shape), -1).tolist()
 
 
 def dependence_map(dependence: Dependence) -> Figure:
@@ -143,8 +136,6 @@ def pair_map(
     joint     probabilities of the cells, rows of the first blank; `product`: with independent blanks
     given     the likeliest tokens y of the other blank with x pinned: mu(y | x), mu(y) before, and the model's own q(y | x)
     """
-    if joint.sites != 2:
-        raise InputError(f"a map is of two blanks, and the text has {joint.sites}: blank two words")
     marginals, apart = joint.marginals(), product.marginals()
     axes = []
     for t in (0, 1):
@@ -157,8 +148,8 @@ def pair_map(
         axes.append({**_tokens(joint, t, place), **numbers, "stands": None if gold is None else gold[t]})
     rows = torch.cartesian_prod(*[torch.tensor(axis["ids"]) for axis in axes])
     size = (len(axes[0]["ids"]), len(axes[1]["ids"]))
-    cells = {name: one.log_prob(rows).reshape(size).exp().tolist() for name, one in (("joint", joint), ("product", product))}
-    return {"axes": axes, **cells, "given": None if pinned is None else _given(joint, marginals, *pinned, shown)}
+    cells = {name: law.log_prob(rows).reshape(size).exp().tolist() for name, law in (("joint", joint), ("product", product))}
+    return {"axes": axes, **cells, "given": None if pinned is None else _with_pinned(joint, marginals, *pinned, shown)}
 
 
 def dependence_in_words(joint: Joint, compatibility: float) -> str:
@@ -181,8 +172,7 @@ def _tokens(joint: Joint, blank: int, place: Tensor) -> dict[str, Any]:
     return {"ids": ids, "tokens": list(map(joint.label, ids))}
 
 
-def _given(joint: Joint, marginals: Sequence[Tensor], blank: int, token: int, shown: int) -> dict[str, Any]:
-    whole("blank", blank, 0, 1)
+def _with_pinned(joint: Joint, marginals: Sequence[Tensor], blank: int, token: int, shown: int) -> dict[str, Any]:
     other = 1 - blank
     conditional = joint.conditional(other, [token])
     place = conditional.topk(min(shown, len(conditional))).indices

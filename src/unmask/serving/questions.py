@@ -24,7 +24,7 @@ import unmask
 from unmask.answers.blanked_text import FEW, Filling, Grid
 from unmask.answers.comparison import Comparison
 from unmask.answers.dependence import dependences
-from unmask.answers.filling import searches
+from unmask.answers.filling import is_searched
 from unmask.answers.plots import dependence_in_words, pair_map
 from unmask.answers.search import Search
 from unmask.cloze import Cloze
@@ -35,7 +35,7 @@ from unmask.joints.joint import Joint, not_converged
 from unmask.joints.metrics import compatibility
 from unmask.joints.registry import CONSTRUCTIONS, DEFAULT, INDEPENDENT, SEARCHED, named
 from unmask.models.masked_lm import MaskedLM
-from unmask.models.text.blanks import read_blanks
+from unmask.models.text.blanks import has_several_lengths, read_blanks
 from unmask.runs.progress import Progress
 from unmask.sampling.settings import SampleSettings
 from unmask.scoring.registry import SCORES
@@ -145,8 +145,9 @@ class Questions:
         """Whether the fillings of a text are searched, and its blanks, where their lengths are known."""
         grid = Grid(targets=request.get("targets"), candidates=request["candidates"], exact=request["exact"])
         joint = None if request["joint"] is None else named(request["joint"], "joint").name
-        searched, cloze = searches(self.model, request["text"], joint, grid, Search())
-        return searched, cloze if searched else cloze or self.model.cloze(request["text"], targets=grid.targets)
+        several_lengths = has_several_lengths(request["text"])
+        cloze = None if several_lengths else self.model.cloze(request["text"], targets=grid.targets)
+        return is_searched(cloze, joint, grid, Search()), cloze
 
     def _blanks(self, text: str) -> int:
         count = len(self._typed.findall(text))
