@@ -7,7 +7,12 @@ from hypothesis import strategies as st
 from scipy.special import softmax
 
 from unmask.lab.dynamics import MaskLaw
-from unmask.lab.model import LabModel, Space, table_model
+from unmask.lab.model import LabModel, Space, ising, table_model
+
+
+def curie_weiss(sites: int, coupling: float, field=0.0) -> LabModel:
+    """Ising on the complete graph: every pair coupled by `coupling`."""
+    return ising(coupling, np.broadcast_to(np.asarray(field, dtype=np.float64), (sites,)).copy())
 
 
 def random_table(sizes, seed: int, scale: float = 1.0) -> LabModel:

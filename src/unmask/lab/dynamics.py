@@ -5,7 +5,8 @@ mask is evidence about the masked tokens, and the right conditional is
 
     p(x_K | x_{-K}, K)  proportional to  p(x) p(K | x),
 
-not p(x_K | x_{-K}). Every law is a table `given[K, x] = p(K | x)`, with a single column if x does not matter. The samplers are
+not p(x_K | x_{-K}). Every law is a table `probability[K, x] = p(K | x)`, with a single column if x does not matter. The samplers
+are
 
     block        P(x, y) = sum_K p(K | x)  p(y_K | x_{-K}, K)                        right for any mask law
     naive        P(x, y) = sum_K p(K | x)  p(y_K | x_{-K})                           wrong when masks look at x
@@ -46,30 +47,30 @@ LONGEST = 1 << 40
 
 @dataclass(frozen=True)
 class MaskLaw:
-    """Masks and their probabilities given the state: `given` is (masks, S), or (masks, 1) where x does not matter."""
+    """Masks and their probabilities given the state: `probability` is (masks, S), or (masks, 1) where x does not matter."""
 
     name: str
     space: Space
     masks: tuple[Mask, ...]
-    given: Float[np.ndarray, "K states"]
+    probability: Float[np.ndarray, "K states"]
 
     def __post_init__(self) -> None:
-        total = self.given.sum(0)
-        if self.given.min() < 0 or not np.allclose(total, 1, atol=1e-9):
+        total = self.probability.sum(0)
+        if self.probability.min() < 0 or not np.allclose(total, 1, atol=1e-9):
             raise InputError(f"{self.name}: probabilities of masks must be at least 0 and sum to 1, not to {total.min():.6g}")
 
     @property
     def adaptive(self) -> bool:
         """Whether the masks look at the state."""
-        return self.given.shape[1] > 1
+        return self.probability.shape[1] > 1
 
     def at(self, mask: int) -> Vector:
         """p(K | x) of one mask for all states, (S,)."""
-        return np.broadcast_to(self.given[mask], (self.space.states,))
+        return np.broadcast_to(self.probability[mask], (self.space.states,))
 
     def joint(self, p: Vector) -> Float[np.ndarray, "K S"]:
         """p(x) p(K | x), (masks, S)."""
-        return self.given * p
+        return self.probability * p
 
 
 def uniform_masks(space: Space, k: int) -> MaskLaw:
@@ -189,8 +190,6 @@ def dirichlet_form(transition: Square, law: Vector, f: Vector) -> float:
 def slowest(transition: Square, law: Vector) -> tuple[float, Vector]:
     """The gap 1 - lambda_2 of a reversible chain, and its eigenfunction with E f = 0 and Var f = 1."""
     live = np.flatnonzero(law > 0)
-    if len(live) < 2:
-        raise InputError("a space with a single possible state has no spectral gap: use at least two states")
     root, last = np.sqrt(law[live]), len(live) - 1
     symmetric = root[:, None] * transition[np.ix_(live, live)] / root
     _, vectors = eigh((symmetric + symmetric.T) / 2 - 2 * np.outer(root, root), subset_by_index=[last, last])

@@ -95,7 +95,7 @@ def factorised_covariance(model: LabModel, law: MaskLaw) -> Matrix:
         raise InputError(f"{law.name}: the factorised loss takes masks that do not look at x: use uniform or weighted ones")
     d = len(model.theta)
     hessian, noise = np.zeros((d, d)), np.zeros((d, d))
-    for chance, mask in zip(law.given[:, 0], law.masks, strict=True):
+    for chance, mask in zip(law.probability[:, 0], law.masks, strict=True):
         terms = factorised_scores(model, mask)
         hessian += chance * sum((_second_moment(model.p, term) for term in terms), np.zeros((d, d)))
         noise += chance * _second_moment(model.p, np.sum(terms, axis=0))
@@ -146,7 +146,7 @@ def covariances(model: LabModel) -> dict[str, list[Matrix]]:
 
 def slow_direction(model: LabModel) -> LabModel:
     """The one-parameter family along which single-site Gibbs is slowest."""
-    return model.along(slowest(gibbs(model, 1), model.p)[1], "the slowest direction of single-site Gibbs")
+    return model.along(slowest(gibbs(model, 1), model.p)[1])
 
 
 def drops(curve: list[Matrix]) -> list[float]:
@@ -172,7 +172,7 @@ class MaskedLoss:
     def __init__(self, family: LabModel, law: MaskLaw) -> None:
         self.family, self.law = family, law
         with np.errstate(divide="ignore"):
-            self.log_given = np.log(law.given)
+            self.log_probability = np.log(law.probability)
 
     @cached_property
     def groups(self) -> list[Members]:
@@ -195,8 +195,8 @@ class MaskedLoss:
         features, log_weight = self.family.features, self.family.log_p_at(theta)
         loss, gradient = 0.0, np.zeros(features.shape[1])
         curvature = np.zeros((features.shape[1],) * 2)
-        for members, seen, log_given in zip(self.groups, counts, self.log_given, strict=True):
-            log_joint = log_weight + log_given
+        for members, seen, log_probability in zip(self.groups, counts, self.log_probability, strict=True):
+            log_joint = log_weight + log_probability
             cell = log_joint[members]
             peak = cell.max(1, keepdims=True)
             weight = np.exp(cell - peak)

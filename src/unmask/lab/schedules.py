@@ -57,7 +57,7 @@ class Entropies:
             self._known[key] = float(entr(self.cells.sum(axis=tuple(i for i in range(self.sites) if i not in key))).sum())
         return self._known[key]
 
-    def given(self, sites: Iterable[int], context: Iterable[int]) -> float:
+    def conditional(self, sites: Iterable[int], context: Iterable[int]) -> float:
         """H(x_A | x_C)."""
         context = frozenset(context)
         return self(context.union(sites)) - self(context)
@@ -65,7 +65,7 @@ class Entropies:
     def total_correlation(self, block: Iterable[int], context: Iterable[int] = ()) -> float:
         """TC(B | A); of two sites their mutual information."""
         block, context = frozenset(block), frozenset(context)
-        return sum(self.given((i,), context) for i in block) - self.given(block, context)
+        return sum(self.conditional((i,), context) for i in block) - self.conditional(block, context)
 
 
 def pair_information(model: LabModel) -> float:
@@ -78,13 +78,13 @@ def masked_total_correlation(model: LabModel, law: MaskLaw) -> float:
     """E_K TC(x_K | x_{-K}): what a factorised head loses per step, for masks that do not look at x."""
     entropies, everything = Entropies(model), frozenset(range(model.space.sites))
     losses = [entropies.total_correlation(mask, everything.difference(mask)) for mask in law.masks]
-    return float(np.dot(law.given[:, 0], losses))
+    return float(np.dot(law.probability[:, 0], losses))
 
 
 def masked_cross_entropy(model: LabModel, k: int) -> float:
     """E_{|K|=k} sum_{i in K} H(x_i | x_{-K}): the least that the factorised loss can be."""
     entropies, everything, masks = Entropies(model), frozenset(range(model.space.sites)), model.space.masks(k)
-    return float(np.mean([sum(entropies.given((i,), everything.difference(mask)) for i in mask) for mask in masks]))
+    return float(np.mean([sum(entropies.conditional((i,), everything.difference(mask)) for i in mask) for mask in masks]))
 
 
 def kl(p: Vector, q: Vector) -> float:

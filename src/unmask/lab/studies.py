@@ -176,10 +176,8 @@ class Study(Result):
         """The title and the findings."""
         return f"{self.title}. {' '.join(self.findings)}"
 
-    def save(self, folder: Path | None) -> Study:
-        """Write figure and numbers into the folder, if there is one; returns the study."""
-        if folder is None:
-            return self
+    def save(self, folder: Path) -> None:
+        """Write figure and numbers into the folder."""
         from matplotlib import rc_context
 
         studies = {path.stem for path in folder.glob("*.json")} - {Path(MANIFEST).stem} | {self.name}
@@ -187,7 +185,6 @@ class Study(Result):
         with rc_context(STYLE), atomic_path(folder / f"{self.name}.png") as temporary:
             self.draw().savefig(temporary, dpi=150, format="png")
         write_json(folder / f"{self.name}.json", self.to_dict())
-        return self
 
 
 @dataclass(frozen=True)
@@ -218,7 +215,9 @@ def study(function: Function) -> Function:
     def saved(*arguments: Any, **options: Any) -> Any:
         folder = lab_folder(signature.bind(*arguments, **options).arguments.get("out"))
         result = function(*arguments, **options)
-        return result.save(folder) if isinstance(result, Study) else result
+        if folder is not None and isinstance(result, Study):
+            result.save(folder)
+        return result
 
     return cast(Function, checked(saved))
 
@@ -570,20 +569,20 @@ def parallel(model: SpinModel = FIVE_SITES, *, out: Out = None, progress: Watch 
     from unmask.lab.schedules import masked_total_correlation
 
     spins = model.build()
-    sizes, own = range(1, model.sites + 1), model.coupling
-    everything = sorted({0.0, 0.1, 0.2, 0.3, 0.4, own})
+    sizes = range(1, model.sites + 1)
+    couplings = sorted({0.0, 0.1, 0.2, 0.3, 0.4, model.coupling})
     laws = {"p, and the Gibbs step": agreement_law(spins)}
     points: Points = []
-    for coupling in counted(progress, everything, "couplings"):
-        other = spins if coupling == own else model.at(coupling)
+    for coupling in counted(progress, couplings, "couplings"):
+        other = spins if coupling == model.coupling else model.at(coupling)
         for size in sizes:
             masks = uniform_masks(other.space, size)
             law = stationary_law(parallel_step(other, masks))
             tv, correlation = total_variation(law, other.p), masked_total_correlation(other, masks)
             points.append({"coupling": coupling, "k": size, "tv": tv, "total_correlation": correlation})
-            if coupling == own and size in sizes[-2:]:
+            if other is spins and size in sizes[-2:]:
                 laws[f"parallel step, k = {size}"] = agreement_law(spins, law)
-    mine = [point for point in points if point["coupling"] == own]
+    mine = [point for point in points if point["coupling"] == model.coupling]
     exact = [total_variation(stationary_law(gibbs(spins, size)), spins.p) for size in sizes]
     first, largest = mine[0], max(mine, key=lambda point: point["tv"])
     near, far = ("exactly" if p["tv"] < 1e-12 else f"{p['tv']:.3f} from" for p in (first, largest))
@@ -605,7 +604,7 @@ def parallel(model: SpinModel = FIVE_SITES, *, out: Out = None, progress: Watch 
         ("k", "TV(parallel law, p)", "TV(Gibbs law, p)", "E TC(x_K | x_-K), nats"),
         [(p["k"], *map(without_rounding, (p["tv"], e, p["total_correlation"]))) for p, e in zip(mine, exact, strict=True)],
         "TV: total variation, from 0 (the same law) to 1.",
-        lambda: _draw_parallel(points, everything, sizes, laws),
+        lambda: _draw_parallel(points, couplings, sizes, laws),
         {"options": model.options(), "points": points, "gibbs_tv": exact},
     )
 
@@ -903,5 +902,5 @@ STUDIES: dict[str, Callable[..., Study]] = {
 @study
 def all_studies(*, fits: Fits = 300, out: Out = None, progress: Watch = None) -> Report:
     """Every study with its defaults."""
-    own = {"masking": {"fits": fits}}
-    return Report([function(out=out, progress=progress, **own.get(name, {})) for name, function in STUDIES.items()])
+    options = {"masking": {"fits": fits}}
+    return Report([function(out=out, progress=progress, **options.get(name, {})) for name, function in STUDIES.items()])
