@@ -11,7 +11,7 @@ from unmask.scoring import batch
 from unmask.scoring import score as run
 from unmask.scoring.registry import PLL
 from unmask.scoring.score import RowShape
-from unmask.scoring.texts import Item, encode, encode_each
+from unmask.scoring.texts import Item, encode, prepare
 
 TEXTS = [
     "The dog ran.",
@@ -38,12 +38,13 @@ def alone(words, item):
 def test_texts_read_together_have_the_tokens_of_each(request, name):
     words = request.getfixturevalue(name).words
     items = [*(Item(text) for text in TEXTS), Item("The dog sat.", (4, 7)), Item("The dogs sat.", (4, 6))]
-    read = encode_each(words, items)
-    assert any(isinstance(text, InputError) for text in read) and not isinstance(read[0], InputError)
-    for item, text in zip(items, read, strict=True):
+    read = prepare(words, list(enumerate(items, 1)))
+    assert any(text.encoded is None for text in read) and read[0].encoded is not None
+    for number, item, text, reason in read:
         expected = alone(words, item)
-        if isinstance(text, InputError):
-            assert str(text) == expected
+        assert item is items[number - 1]
+        if text is None:
+            assert reason == expected
         else:
             assert (text.ids, text.sites, text.unknown) == (expected.ids, expected.sites, expected.unknown)
             assert (text.tokens.words, text.tokens.spans) == (expected.tokens.words, expected.tokens.spans)

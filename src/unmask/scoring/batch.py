@@ -110,10 +110,6 @@ class TextBatch:
         """Some of the texts."""
         return TextBatch(self.ids[rows], self.sites[rows], self.regular[rows], self.word_end[rows])
 
-    def parts(self, at_once: int) -> list[TextBatch]:
-        """The texts in parts of at most this many."""
-        return [self.part(slice(start, start + at_once)) for start in range(0, len(self), at_once)]
-
     def __len__(self) -> int:
         return len(self.ids)
 
@@ -147,33 +143,34 @@ def score_batch(
 ) -> dict[str, Scored]:
     """All scores by name, each group of `sharing` computed once; twice if texts have tokens that only some of its scores accept.
 
-    With `windows`, scores that have windows score texts longer than the model. Scores that are left when the model raises
-    `Enough` are missing, with that as the reason.
+    With `windows`, scores that have windows score texts longer than the model. If the model raises `Enough`, the scores that are
+    not computed yet are NaN, with that as the reason.
     """
     impossible = outside_support(model, batch)
     batch = batch.to(model.device)
     scored: dict[str, Scored] = {}
+    every_row = range(len(batch))
     limit = model.max_length
     too_long = limit is not None and batch.ids.shape[1] > limit
     try:
         for group in sharing(scores):
-            fits = [score for score in group if not too_long or (score.windows and windows)]
-            for score in (score for score in group if score not in fits):
+            fitting = [score for score in group if not too_long or (score.windows and windows)]
+            for score in (score for score in group if score not in fitting):
                 advice = "shorten it, or ask for windows" if score.windows else "shorten it; this score has no windows"
                 reason = f"the text has {batch.ids.shape[1]} tokens and the model takes {limit}: {advice}"
-                scored[score.name] = _among(batch, [], None, score, dict.fromkeys(range(len(batch)), reason))
-            some = [score for score in fits if impossible and not score.unknown]
-            every = [score for score in fits if score not in some]
+                scored[score.name] = _among(batch, [], None, score, dict.fromkeys(every_row, reason))
+            of_some_rows = [score for score in fitting if impossible and not score.unknown]
+            of_all_rows = [score for score in fitting if score not in of_some_rows]
             module, name = group[0].function.split(":")
             compute: ScoreFunction = getattr(import_module(module), name)
-            if every:
-                scored.update(compute(model, batch, every, progress))
-            if some:
-                possible = [row for row in range(len(batch)) if row not in impossible]
-                part = compute(model, batch.part(possible), some, progress) if possible else {}
-                scored.update({score.name: _among(batch, possible, part.get(score.name), score, impossible) for score in some})
+            if of_all_rows:
+                scored.update(compute(model, batch, of_all_rows, progress))
+            if of_some_rows:
+                rows = [row for row in every_row if row not in impossible]
+                part = compute(model, batch.part(rows), of_some_rows, progress) if rows else {}
+                scored.update({s.name: _among(batch, rows, part.get(s.name), s, impossible) for s in of_some_rows})
     except Enough:
-        reasons = dict.fromkeys(range(len(batch)), "the work was stopped before this score: ask again")
+        reasons = dict.fromkeys(every_row, "the work was stopped before this score: ask again")
         scored |= {score.name: _among(batch, [], None, score, reasons) for score in scores if score.name not in scored}
     return {score.name: scored[score.name] for score in scores}
 
@@ -223,68 +220,60 @@ def begin(
     progress: Progress | None = None,
     shares: bool = False,
 ) -> Callable[[], TextScores]:
-    """Asks for the passes of all texts, and returns a function that waits for their numbers."""
-    known: dict[tuple[tuple[int, ...], tuple[int, ...]], int] = {}
-    same = np.array([known.setdefault((text.ids, text.sites), len(known)) for text in texts], dtype=np.int64)
-    _, first = np.unique(same, return_index=True)
+    """Asks for the passes of all texts, and returns a function that waits for their numbers.
+
+    Equal texts have one number in `distinct`; `which` has that number for each text.
+    """
+    distinct: dict[tuple[tuple[int, ...], tuple[int, ...]], int] = {}
+    which = np.array([distinct.setdefault((text.ids, text.sites), len(distinct)) for text in texts], dtype=np.int64)
+    _, first = np.unique(which, return_index=True)
     shapes: dict[tuple[int, int], list[int]] = {}
-    for index, (ids, sites) in enumerate(known):
+    for index, (ids, sites) in enumerate(distinct):
         shapes.setdefault((len(ids), len(sites)), []).append(index)
-    count = np.bincount(same)
+    count = np.bincount(which)
     by_word = any(score.by_word for score in scores)
-    groups: list[tuple[list[int], dict[str, Scored]]] = []
-    done = 0
+    columns: dict[str, list[Tensor]] = {}
+    in_order: list[int] = []
+    by_site: list[tuple[str, list[int], Tensor]] = []
+    reasons: dict[int, str] = {}
     for _, members in sorted(shapes.items()):
-        batch = batch_of([texts[first[index]] for index in members], by_word)
-        groups.append((members, score_batch(model, batch, scores, windows, progress)))
-        done += int(count[members].sum())
+        scored = score_batch(model, batch_of([texts[first[index]] for index in members], by_word), scores, windows, progress)
+        for name, score in scored.items():
+            for column, numbers in {name: score.values, **{f"{name}_{end}": more for end, more in score.extra.items()}}.items():
+                columns.setdefault(column, []).append(numbers)
+            if shares and score.by_site is not None:
+                by_site.append((name, members, score.by_site))
+        for row, index in enumerate(members):
+            if why := dict.fromkeys(score.reasons[row] for score in scored.values() if row in score.reasons):
+                reasons[index] = "; ".join(why)
+        in_order += members
         if progress:
-            progress(done, len(texts), TEXTS)
-    values = {name: torch.cat(parts).to("cpu", non_blocking=True) for name, parts in _columns(groups, model.device).items()}
-    by_site = [
-        {
-            name: score.by_site.to("cpu", non_blocking=True)
-            for name, score in scored.items()
-            if shares and score.by_site is not None
-        }
-        for _, scored in groups
-    ]
-    passed = _passed(model.device)
+            progress(int(count[in_order].sum()), len(texts), TEXTS)
+    # Copies come after all passes were asked for: one that waits for a GPU would hold back the next batch.
+    doubles = {name: [part.to(model.device, torch.float64) for part in parts] for name, parts in columns.items()}
+    values = {name: torch.cat(parts).to("cpu", non_blocking=True) for name, parts in doubles.items()}
+    by_site = [(name, members, numbers.to("cpu", non_blocking=True)) for name, members, numbers in by_site]
+    wait = _waiting(model.device)
 
     def read() -> TextScores:
-        passed()
-        place = np.empty(len(known), dtype=np.int64)
-        place[[index for members, _ in groups for index in members]] = np.arange(len(known))
-        lists: dict[str, list[list[float]]] = {name: [[]] * len(known) for part in by_site for name in part}
-        reasons: dict[int, str] = {}
-        for (members, scored), part in zip(groups, by_site, strict=True):
-            for row in sorted({row for score in scored.values() for row in score.reasons}):
-                why = dict.fromkeys(score.reasons[row] for score in scored.values() if row in score.reasons)
-                reasons[members[row]] = "; ".join(why)
-            for name, share in part.items():
-                for index, one in zip(members, share.tolist(), strict=True):
-                    lists[name][index] = one
+        wait()
+        place = np.empty(len(distinct), dtype=np.int64)
+        place[in_order] = np.arange(len(distinct))
+        lists: dict[str, list[list[float]]] = {name: [[]] * len(distinct) for name, _, _ in by_site}
+        for name, members, numbers in by_site:
+            for index, of_text in zip(members, numbers.tolist(), strict=True):
+                lists[name][index] = of_text
         return TextScores(
-            {name: column.numpy()[place[same]] for name, column in values.items()},
-            {name: [of_text[index] for index in same] for name, of_text in lists.items()},
-            {at: reasons[index] for at, index in enumerate(same) if index in reasons} if reasons else {},
+            {name: column.numpy()[place[which]] for name, column in values.items()},
+            {name: [of_texts[index] for index in which] for name, of_texts in lists.items()},
+            {at: reasons[index] for at, index in enumerate(which) if index in reasons} if reasons else {},
         )
 
     return read
 
 
-def _columns(groups: Sequence[tuple[list[int], dict[str, Scored]]], device: torch.device) -> dict[str, list[Tensor]]:
-    """The numbers of all groups, by column."""
-    columns: dict[str, list[Tensor]] = {}
-    for _, scored in groups:
-        for name, score in scored.items():
-            for column, numbers in {name: score.values, **{f"{name}_{end}": more for end, more in score.extra.items()}}.items():
-                columns.setdefault(column, []).append(numbers.to(device, torch.float64))
-    return columns
-
-
-def _passed(device: torch.device) -> Callable[[], object]:
-    """A function that waits until all that has been asked of the device is done."""
+def _waiting(device: torch.device) -> Callable[[], object]:
+    """A function that waits until the device has done everything that was asked of it before now."""
     if device.type != "cuda":
         return lambda: None
     event = torch.cuda.Event()
@@ -457,7 +446,9 @@ def score_orders(
     per_text = 2 ** batch.sites.shape[1] if exact else score.orders
     passes = len(batch) * (per_text - 1 if exact else per_text * batch.sites.shape[1])
     conditionals = Conditionals(model, regular_tokens(model), progress, passes)
-    parts = [_any_order(conditionals, part, score, exact) for part in batch.parts(max(1, ROWS_TOGETHER // per_text))]
+    at_once = max(1, ROWS_TOGETHER // per_text)
+    slices = [slice(start, start + at_once) for start in range(0, len(batch), at_once)]
+    parts = [_any_order(conditionals, batch.part(rows), score, exact) for rows in slices]
     log_mean, *more = (torch.cat(column) for column in zip(*parts, strict=True))
     return {score.name: Scored(log_mean, extra=dict(zip(score.extra, more, strict=True)))}
 

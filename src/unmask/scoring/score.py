@@ -52,7 +52,7 @@ from unmask.runs.folder import RunFolder, on_a_thread, read_parts, read_rows
 from unmask.runs.progress import Progress
 from unmask.scoring.batch import TEXTS, TextScores, begin
 from unmask.scoring.registry import Score, about, columns_of
-from unmask.scoring.texts import Encoded, Item, Prepared, SentencePair, encode_each, spaced_words, word_of_site
+from unmask.scoring.texts import Encoded, Item, Prepared, SentencePair, prepare, spaced_words, word_of_site
 
 if TYPE_CHECKING:
     import pandas
@@ -97,8 +97,10 @@ def score_items(
     if out is None:
         in_memory: list[dict[str, Any]] = []
         take = in_memory.append if sink is None else sink
-        for part in stream(lm, items, shape, total, progress):
-            for row in part:
+        device = lm.device.type
+        work = chunks(lm, enumerate(items, 1), shape.scores, device)
+        for chunk, numbers in scored(lm, work, shape, 0, total, progress, ahead=device == "cuda" and not once):
+            for row in shape.rows(lm.words, chunk, numbers):
                 take(row)
         return Scores(shape, tuple(in_memory))
     options = {f"{score.name} {name}": value for score in shape.scores for name, value in asdict(score).items()}
@@ -110,15 +112,6 @@ def score_items(
         return Scores(shape, folder=folder.path)
 
 
-def prepared(model: MaskedLM, numbered: Sequence[tuple[int, Item]]) -> list[Prepared]:
-    """Texts with their tokens, or with the reasons why they have none."""
-    encoded = encode_each(model.words, [item for _, item in numbered])
-    return [
-        Prepared(number, item, None, str(text)) if isinstance(text, InputError) else Prepared(number, item, text, None)
-        for (number, item), text in zip(numbered, encoded, strict=True)
-    ]
-
-
 def chunks(model: MaskedLM, items: Iterable[tuple[int, Item]], scores: Sequence[Score], device: str) -> Iterator[list[Prepared]]:
     """Texts as tokens, in chunks of as much work as suits the device."""
     most_texts, most_passes = CHUNK_TEXTS[device], CHUNK_PASSES[device]
@@ -127,7 +120,7 @@ def chunks(model: MaskedLM, items: Iterable[tuple[int, Item]], scores: Sequence[
     chunk: list[Prepared] = []
     passes = 0
     while block := list(islice(waiting, size)):
-        for text in prepared(model, block):
+        for text in prepare(model.words, block):
             chunk.append(text)
             passes += 0 if text.encoded is None else passes_by_sites(len(text.encoded.sites))
             if len(chunk) >= most_texts or passes >= most_passes:
@@ -153,30 +146,24 @@ def scored(
             caller uses those numbers, and while the next chunk is read
     """
     begun: deque[tuple[list[Prepared], Callable[[], TextScores]]] = deque()
+
+    def report(count: int, of: int, what: str = TEXTS) -> None:
+        """Count the texts of a chunk among all texts; other counts are passed on."""
+        assert progress is not None
+        progress(*((done + count, total) if what == TEXTS else (count, of)), what)
+
     for chunk in work:
         texts = [text.encoded for text in chunk if text.encoded is not None]
         look_at_first(model, (text.ids for text in texts))
-        report = None if progress is None else partial(_report, progress, done, total)
-        begun.append((chunk, begin(model, texts, shape.scores, shape.windows, report, shape.kind != "texts")))
+        watched = None if progress is None else report
+        begun.append((chunk, begin(model, texts, shape.scores, shape.windows, watched, shape.kind != "texts")))
         done += len(chunk)
+        if progress:
+            progress(done, total, TEXTS)
         if len(begun) > ahead:
             before, read = begun.popleft()
             yield before, read()
     yield from ((chunk, read()) for chunk, read in begun)
-
-
-def stream(
-    model: MaskedLM, items: Iterable[Item], shape: RowShape, total: int = 0, progress: Progress | None = None
-) -> Iterator[Rows]:
-    """The rows chunk by chunk, in this process."""
-    work = chunks(model, enumerate(items, 1), shape.scores, model.device.type)
-    done = 0
-    ahead = model.device.type == "cuda" and not isinstance(items, Iterator)
-    for chunk, numbers in scored(model, work, shape, 0, total, progress, ahead):
-        yield shape.rows(model.words, chunk, numbers)
-        done += len(chunk)
-        if progress:
-            progress(done, total, TEXTS)
 
 
 def run_in_folder(
@@ -186,22 +173,21 @@ def run_in_folder(
     shape: RowShape,
     format: str,
     total: int,
-    workers: Workers | None = None,
-    load: Callable[[], MaskedLM] | None = None,
-    progress: Progress | None = None,
+    workers: Workers | None,
+    load: Callable[[], MaskedLM] | None,
+    progress: Progress | None,
 ) -> None:
     """Score the texts that have no rows in the folder yet, and write scores.jsonl, .csv or .parquet when all are there."""
     columns = shape.columns
     marks = np.zeros(total + 1, dtype=bool)
     for part in folder.parts():
         marks[read_rows([part], columns)["item"].to_numpy()] = True
-    already, done = int(marks.sum()), marks.tobytes()
-    pending = ((number, item) for number, item in enumerate(items, 1) if number > total or not done[number])
+    finished, has_rows = int(marks.sum()), marks.tobytes()
+    pending = ((number, item) for number, item in enumerate(items, 1) if number > total or not has_rows[number])
     device = model.device.type if workers is None else workers.device
     work = chunks(model, pending, shape.scores, device)
-    finished = already
     if progress:
-        progress(already, total, TEXTS)
+        progress(finished, total, TEXTS)
     sent: dict[int, tuple[int, int]] = {}
 
     def texts() -> Iterator[list[tuple[int, Item]]]:
@@ -212,7 +198,7 @@ def run_in_folder(
 
     with on_a_thread() as call:
         if workers is None:
-            for chunk, numbers in scored(model, work, shape, already, total, progress, device == "cuda"):
+            for chunk, numbers in scored(model, work, shape, finished, total, progress, device == "cuda"):
                 call(folder.store, shape.table(model.words, chunk, numbers), columns, f"part-{chunk[0].number:09d}")
         else:
             for place, table in each(partial(_table, shape), texts(), workers, load):
@@ -225,13 +211,8 @@ def run_in_folder(
 
 
 def _table(shape: RowShape, model: MaskedLM, texts: list[tuple[int, Item]]) -> pyarrow.Table:
-    ((chunk, numbers),) = scored(model, [prepared(model, texts)], shape)
+    ((chunk, numbers),) = scored(model, [prepare(model.words, texts)], shape)
     return shape.table(model.words, chunk, numbers)
-
-
-def _report(progress: Progress, before: int, all_texts: int, done: int, total: int, what: str = TEXTS) -> None:
-    """Count the texts of a chunk among all texts; other counts are passed on."""
-    progress(*((before + done, all_texts) if what == TEXTS else (done, total)), what)
 
 
 def count_and_hash(items: Iterable[Item]) -> tuple[int, str]:
@@ -432,7 +413,7 @@ def check_format(format: str, rows: str, on_stream: bool) -> None:
         raise InputError("Parquet cannot be printed: give an --out folder, or print jsonl or csv")
 
 
-class _Scored(Result):
+class _OfScores(Result):
     """A result with the scores and the unit of a shape."""
 
     shape: RowShape
@@ -455,7 +436,7 @@ class _Scored(Result):
 
 
 @dataclass(frozen=True, repr=False)
-class Scores(_Scored):
+class Scores(_OfScores):
     """The rows of a call of `unmask.score`, one per text, word or token, as mappings; a notebook shows them as a table.
 
     `len`, `for` and `[place]` are those of `rows`. The rows of a run folder are read from it when they are first used.
@@ -542,7 +523,7 @@ class Scores(_Scored):
 
 
 @dataclass(frozen=True, repr=False)
-class PairScores(_Scored):
+class PairScores(_OfScores):
     """Minimal pairs with the scores of both sentences, from `unmask.score` with `pairs`.
 
     shape   the scores and their unit

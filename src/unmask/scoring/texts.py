@@ -82,8 +82,8 @@ def items_again(texts: Texts | Iterable[Item], field: str | None = None, keep: b
     if isinstance(texts, Path) and texts != STANDARD_INPUT:
         return FileItems(texts, field)
     texts = rows_of_frame(texts, "texts")
-    once = items_of(texts, field)
-    return list(once) if keep or isinstance(texts, str | Sequence) else once
+    items = items_of(texts, field)
+    return list(items) if keep or isinstance(texts, str | Sequence) else items
 
 
 @dataclass(frozen=True)
@@ -237,38 +237,34 @@ class Prepared(NamedTuple):
 
 def encode(words: TextTokenizer, item: Item) -> Encoded:
     """The item's text as tokens; raises `InputError` with the reason if it cannot be scored."""
-    (encoded,) = encode_each(words, [item])
-    if isinstance(encoded, InputError):
-        raise encoded
-    return encoded
+    (text,) = prepare(words, [(1, item)])
+    if text.encoded is None:
+        raise InputError(text.reason)
+    return text.encoded
 
 
-def encode_each(words: TextTokenizer, items: Sequence[Item]) -> list[Encoded | InputError]:
-    """Every item's text as tokens, or the reason why it cannot be scored."""
-    errors = [_refusal(words, item.text) for item in items]
-    texts = [item.text for item, error in zip(items, errors, strict=True) if error is None]
-    read = iter(words.tokens_of_each(texts))
+def prepare(words: TextTokenizer, numbered: Sequence[tuple[int, Item]]) -> list[Prepared]:
+    """Every text as tokens, or with the reason why it cannot be scored."""
+    whole = [bool(item.text.strip()) and BLANK not in item.text and words.mask_token not in item.text for _, item in numbered]
+    read = iter(words.tokens_of_each([item.text for (_, item), is_whole in zip(numbered, whole, strict=True) if is_whole]))
     foreign = set(words.special_ids) - {words.unknown_id}
-    encoded: list[Encoded | InputError] = []
-    for item, error in zip(items, errors, strict=True):
-        tokens = next(read) if error is None else error
+    texts = []
+    for (number, item), is_whole in zip(numbered, whole, strict=True):
+        if not is_whole:
+            reason = "the text has a blank: fill it, or use fill" if item.text.strip() else EMPTY
+            texts.append(Prepared(number, item, None, reason))
+            continue
         try:
-            encoded.append(tokens if isinstance(tokens, InputError) else _encoded(words, item, tokens, foreign))
-        except InputError as wrong:
-            encoded.append(wrong)
-    return encoded
+            texts.append(Prepared(number, item, _encoded(words, item, next(read), foreign), None))
+        except InputError as error:
+            texts.append(Prepared(number, item, None, str(error)))
+    return texts
 
 
-def _refusal(words: TextTokenizer, text: str) -> InputError | None:
-    if not text.strip():
-        return InputError(EMPTY)
-    if BLANK in text or words.mask_token in text:
-        return InputError("the text has a blank: fill it, or use fill")
-    return None
-
-
-def _encoded(words: TextTokenizer, item: Item, tokens: Tokens, foreign: set[int]) -> Encoded:
+def _encoded(words: TextTokenizer, item: Item, tokens: Tokens | InputError, foreign: set[int]) -> Encoded:
     """A text of these tokens, none of which may be one of the special ids `foreign`."""
+    if isinstance(tokens, InputError):
+        raise tokens
     ids, sites = tokens.ids, tuple(range(*tokens.inside))
     if not foreign.isdisjoint(ids[slice(*tokens.inside)]):
         special = next(ids[t] for t in sites if ids[t] in foreign)
@@ -279,10 +275,10 @@ def _encoded(words: TextTokenizer, item: Item, tokens: Tokens, foreign: set[int]
         raise InputError("the text has no token of the model: give one with a word in it")
     unknown = 0
     if words.unknown_id in ids:
-        own = [ids[t] for t in sites]
-        words.refuse_unknown(item.text[slice(*item.target)] if item.target else item.text, own)
+        scored = [ids[t] for t in sites]
+        words.refuse_unknown(item.text[slice(*item.target)] if item.target else item.text, scored)
         words.warn_of_unknown(words.prepared(item.text), ids)
-        unknown = own.count(words.unknown_id)
+        unknown = scored.count(words.unknown_id)
     return Encoded(ids, sites, unknown, tokens)
 
 
