@@ -10,14 +10,13 @@ from hypothesis import strategies as st
 from tests.variants.all_at_once import variant_scores
 
 from unmask.cloze import blanked
-from unmask.errors import InputError, ModelError
+from unmask.errors import ModelError
 from unmask.joints.deriving import derive
 from unmask.models.tabular import TabularMLM
 from unmask.scoring.registry import OF_VARIANTS
 from unmask.tables.lattice import random_orders
 from unmask.tables.unary import unary_tables
-from unmask.variants import contexts
-from unmask.variants.contexts import Contexts, refuse_many
+from unmask.variants.contexts import Contexts
 from unmask.variants.mutants import effects
 
 ALL = [*OF_VARIANTS, "pairs:balanced", "pairs:mrf"]
@@ -182,16 +181,3 @@ def test_batches_do_not_change_the_numbers(letters_folder, enough, monkeypatch):
                     logits = model.network(input_ids=torch.tensor([text])).logits[0, site, allowed]
                 sums[name] += float(logits.log_softmax(-1)[place[x[t]]])
         assert {name: float(values[row]) for name, values in found.items()} == pytest.approx(sums, abs=1e-10)
-
-
-def test_too_many_passes_are_refused_with_their_count(monkeypatch):
-    names = ("pll", "any_order", "singles", "pairs:mrf", "epistasis")
-    asked = Contexts(TabularMLM.random(3, 5, 4), (0, 2, 1, 0, 1), (4, 0, 2, 1), names, (0, 1, 2), orders=3, seed=1)
-    variants = torch.cartesian_prod(*[torch.arange(3)] * 4)
-    exact = asked.pass_count(variants)
-    monkeypatch.setattr(contexts, "MAX_PASSES", exact)
-    refuse_many(asked, variants, force=False)
-    monkeypatch.setattr(contexts, "MAX_PASSES", exact - 1)
-    with pytest.raises(InputError, match=rf"81 variants need {exact:,} passes of the model \(limit {exact - 1:,}\).*--force"):
-        refuse_many(asked, variants, force=False)
-    refuse_many(asked, variants, force=True)

@@ -151,6 +151,17 @@ def test_what_is_refused(letters, options, message):
         unmask.mutants(SEQUENCE, model=letters, **options | {"ranking": unmask.Ranking(**options.get("ranking", {}))})
 
 
+def test_too_many_passes_are_refused_with_their_count(letters, monkeypatch):
+    rows, options = (
+        [{"mutant": m, "y": y} for y, m in enumerate(("A1C", "C2D", "A1D+C2A"))],
+        {"ranking": unmask.Ranking(scores="pll")},
+    )
+    monkeypatch.setattr("unmask.variants.measured.MAX_PASSES", 3)
+    with pytest.raises(InputError, match=r"scores of 4 variants need 6 passes of the model \(limit 3\): ask for fewer.*--force"):
+        unmask.mutants("A C D", model=letters, measured=rows, **options)
+    assert len(unmask.mutants("A C D", model=letters, measured=rows, force=True, **options)) == 3
+
+
 def test_several_sequences_have_no_common_list(letters):
     with pytest.raises(InputError, match="2 sequences and one list"):
         unmask.mutants([SEQUENCE, SEQUENCE], model=letters, measured=[{"m": "C2D", "y": 1}])

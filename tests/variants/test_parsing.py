@@ -83,8 +83,8 @@ def test_positions_keep_sites_that_never_change_and_yes_and_no_are_classes(paren
     [
         (["mutant,y", "D1C,1", "A1C,2"], {}, r"line 2: variant 'D1C': residue 1 of the sequence is A, not D"),
         (["mutant,y", "A1C,1", "C2D,2", "ACD,3"], {}, r"line 4: variant 'ACD' has 3 residues: .*all 8 residues; .*--positions"),
-        (["mutant,y", "A1C,1", "ACDEGAC-,2"], {}, r"line 3: variant 'ACDEGAC-' has a gap at residue 8"),
-        (["mutant,y", "A1C,1", "XCDEGACD,2"], {}, r"line 3: .* has the unknown residue X at residue 1"),
+        (["mutant,y", "A1C,1", "ACDEGAC-,2"], {}, r"line 3: variant 'ACDEGAC-', residue 8: '-' is not in the alphabet"),
+        (["mutant,y", "A1C,1", "XCDEGACD,2"], {}, r"line 3: .*, residue 1: 'X' is not in the alphabet"),
         (["mutant,y", "A1C,1", ",2"], {}, r"line 3: there is no variant"),
         (["mutant,y", "A1C,1", "E4G,x", "D3A,x"], {"column": "y"}, r"line 3: .*; 1 more rows cannot be read.*--skip-bad"),
         (["mutant,y", "A1C,1", "C2D,1", "E4G,1"], {}, r"y is 1 in every row"),

@@ -350,7 +350,7 @@ def chosen_of_variants(names: str | Iterable[str], joint: str = DEFAULT_OF_MUTAN
         raise InputError(f"no score was asked for: name one or more of {', '.join(known)}")
     scores: dict[str, None] = {}
     for name in listed:
-        if isinstance(name, str) and (name == "pairs" or name.startswith(PAIRS)):
+        if name == "pairs" or name.startswith(PAIRS):
             construction = joint if name == "pairs" else name.removeprefix(PAIRS)
             name = PAIRS + named(construction, "construction of pairs").name
         else:

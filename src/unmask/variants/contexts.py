@@ -27,13 +27,11 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from unmask.cloze import blanked
-from unmask.errors import InputError
 from unmask.joints.deriving import derive_blocks
 from unmask.joints.registry import DEFAULT_OF_MUTANTS, named
 from unmask.models.conditional_model import ConditionalModel
 from unmask.runs.progress import Progress
 from unmask.scoring.registry import OF_VARIANTS, PAIRS, chosen_of_variants
-from unmask.tables.candidates import MAX_PASSES
 from unmask.tables.lattice import random_orders
 from unmask.tables.unary import ROWS, cut, enough_rows, grouped, pass_count, tables_of
 from unmask.variants.mutants import TOGETHER, effects
@@ -275,13 +273,3 @@ class _RevealedSet:
 def members(revealed: int) -> list[int]:
     """The sites of a bit mask."""
     return [site for site in range(revealed.bit_length()) if revealed >> site & 1]
-
-
-def refuse_many(contexts: Contexts, variants: Int[Tensor, "n k"], force: bool) -> None:
-    """Refuse more than MAX_PASSES passes, unless `force`."""
-    if force or (passes := contexts.pass_count(variants)) <= MAX_PASSES:
-        return
-    raise InputError(
-        f"the scores of {len(variants):,} variants need {passes:,} passes of the model (limit {MAX_PASSES:,}): "
-        "ask for fewer scores or variants, or use --force"
-    )

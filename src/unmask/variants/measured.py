@@ -37,8 +37,9 @@ from unmask.runs.files import answer_file, write_table
 from unmask.runs.progress import Progress
 from unmask.scoring.registry import chosen_of_variants
 from unmask.signature import checked
-from unmask.variants.contexts import Contexts, refuse_many
-from unmask.variants.mutants import PARQUET
+from unmask.tables.candidates import MAX_PASSES
+from unmask.variants.contexts import Contexts
+from unmask.variants.mutants import PARQUET, refuse_more
 from unmask.variants.parsing import Parent, Variants, read_variants, refuse_english, residue_ids
 from unmask.variants.ranking import Ranking
 
@@ -150,7 +151,9 @@ def measure(
     contexts = Contexts(lm, parent.ids, sites, names, allowed, ranking.orders, joint=joint)
     cells = torch.from_numpy(np.concatenate([variants.cells, variants.wild[None]]))
     tokens = torch.tensor(allowed)[cells]
-    refuse_many(contexts, tokens, force)
+    if not force:
+        what = f"the scores of {len(tokens):,} variants need {{}} passes of the model"
+        refuse_more(contexts.pass_count(tokens), MAX_PASSES, what, "ask for fewer scores or variants")
     look_at_first(lm, [parent.ids])
     effects = {name: (values[:-1] - values[-1]).numpy() for name, values in contexts.scores(tokens, progress).items()}
     return compared(sequence, variants.names(parent), variants, effects, joint, ranking.better)

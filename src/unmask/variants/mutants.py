@@ -203,12 +203,15 @@ class Scan(Parent):
             if changes > len(scanned):
                 raise InputError(f"{changes} changes together and {len(scanned)} positions: give more positions")
             rows = sum(comb(len(scanned), m) * (len(allowed) - 1) ** m for m in range(1, changes + 1))
-            what = f"{changes} changes among {len(scanned)} positions are {{}} mutants"
-            _refuse_more(rows, MOST_ROWS, what, "change fewer together, or use", force)
+            if not force:
+                what = f"{changes} changes among {len(scanned)} positions are {{}} mutants"
+                refuse_more(rows, MOST_ROWS, what, "scan fewer positions, change fewer together")
             self.sets = {some: None for m in range(1, changes + 1) for some in combinations(scanned, m)}
         self.refuse_foreign({place for places in self.sets for place in places})
         self.passes = sum(map(self._passes, self.sets))
-        _refuse_more(self.passes, MAX_PASSES, "these mutants need {} passes of the model", "use a smaller alphabet, or", force)
+        if not force:
+            what = "these mutants need {} passes of the model"
+            refuse_more(self.passes, MAX_PASSES, what, "scan fewer positions, use a smaller alphabet")
 
     def _named(self, names: Sequence[str]) -> dict[tuple[int, ...], list[tuple[int, ...]] | None]:
         sets: dict[tuple[int, ...], list[tuple[int, ...]] | None] = {}
@@ -274,43 +277,37 @@ def _all_changed(wild: Sequence[int], size: int) -> Tensor:
     return torch.cartesian_prod(*others).reshape(-1, len(wild))
 
 
-def _refuse_more(count: int, most: int, what: str, advice: str, force: bool) -> None:
-    if count > most and not force:
-        raise InputError(f"{what.format(f'{count:,}')} (limit {most:,}): scan fewer positions, {advice} --force")
+def refuse_more(count: int, most: int, what: str, advice: str) -> None:
+    """Raise if there are more than `most`; `what` has the place of the number."""
+    if count > most:
+        raise InputError(f"{what.format(f'{count:,}')} (limit {most:,}): {advice}, or use --force")
 
 
 def mutant_map(mutants: Mutants) -> Figure:
-    """See `Mutants.figure`."""
+    """See `Mutants.figure`; cells without a mutant are grey."""
     pairs = {tuple(place for place, _ in made) for made in mutants.changes if len(made) == 2}
     measure, size = ("epistasis", 2) if pairs else ("effect", 1)
-    places = sorted({place for made in mutants.changes if len(made) == 2 or not pairs for place, _ in made})
-    tokens, residues = list(mutants.alphabet), [f"{mutants.wild_type[place - 1]}{place}" for place in places]
-    cells: dict[tuple[int, int], float] = {}
-    for made, value in zip(mutants.changes, mutants.numbers[measure], strict=True):
-        if len(made) == size:
-            (first, token), (second, other) = made[0], made[-1]
-            if not pairs:
-                cells[tokens.index(token), places.index(first)] = value
-            elif len(pairs) == 1:
-                cells[tokens.index(token), tokens.index(other)] = value
-            else:
-                i, j = places.index(first), places.index(second)
-                cells[i, j] = cells[j, i] = max(cells.get((i, j), 0.0), value, key=abs)
+    shown = [(made, value) for made, value in zip(mutants.changes, mutants.numbers[measure], strict=True) if len(made) == size]
+    residue = {place: f"{mutants.wild_type[place - 1]}{place}" for place in sorted({p for made, _ in shown for p, _ in made})}
+    rows = columns = list(residue.values())
+    title = f"largest epistasis of each pair of residues ({mutants.joint} joint)"
     if not pairs:
+        rows = list(mutants.alphabet)
         title = "effect of each change alone: log-probability beside the sequence's own residue (nats)"
-        return _drawn(cells, tokens, residues, title, measure)
-    if len(pairs) == 1:
-        title = f"epistasis of residues {places[0]} and {places[1]} ({mutants.joint} joint)"
-        rows, columns = ([f"{residue}{token}" for token in tokens] for residue in residues)
-        return _drawn(cells, rows, columns, title, measure)
-    return _drawn(cells, residues, residues, f"largest epistasis of each pair of residues ({mutants.joint} joint)", measure)
-
-
-def _drawn(cells: dict[tuple[int, int], float], rows: list[str], columns: list[str], title: str, measure: str) -> Figure:
-    """A heat map; what is not among the cells is grey."""
+    elif len(pairs) == 1:
+        rows, columns = ([f"{old}{new}" for new in mutants.alphabet] for old in residue.values())
+        title = f"epistasis of residues {' and '.join(map(str, residue))} ({mutants.joint} joint)"
     values = np.full((len(rows), len(columns)), np.nan)
-    for place, value in cells.items():
-        values[place] = value
+    for made, value in shown:
+        (first, new), (second, other) = made[0], made[-1]
+        if not pairs:
+            values[rows.index(new), columns.index(residue[first])] = value
+        elif len(pairs) == 1:
+            values[rows.index(f"{residue[first]}{new}"), columns.index(f"{residue[second]}{other}")] = value
+        else:
+            i, j = rows.index(residue[first]), rows.index(residue[second])
+            values[i, j] = values[j, i] = max(np.nan_to_num(values[i, j]), value, key=abs)
     largest = float(np.nanmax(np.abs(values))) or 1e-12
-    size = (min(24.0, max(5.0, 2.4 + 0.3 * len(columns))), min(24.0, max(3.6, 1.8 + 0.24 * len(rows))))
-    return heat_map(values, rows, columns, title, f"{measure} (nats)", size, cmap="RdBu_r", vmin=-largest, vmax=largest)
+    size_drawn = (min(24.0, max(5.0, 2.4 + 0.3 * len(columns))), min(24.0, max(3.6, 1.8 + 0.24 * len(rows))))
+    label = f"{measure} (nats)"
+    return heat_map(values, rows, columns, title, label, size_drawn, cmap="RdBu_r", vmin=-largest, vmax=largest)

@@ -34,11 +34,10 @@ NAMED = re.compile(r"(?P<old>\D+)(?P<place>\d+)(?P<new>\D+)")
 Change = tuple[int, int]
 Row = tuple[str, dict[str, str]]
 """The name of a row in messages, and its cells by column."""
-MISSING = {"", "na", "n/a", "nan", "none", "null", "<na>"}
+MISSING = {"", "na", "n/a", "nan", "none", "null", "<na>", "nat"}
 TRUTH = {"true": 1.0, "false": 0.0}
 WILD = {"wt", "wildtype", "wild-type", "wild type", "parent", "_wt"}
 BETWEEN = re.compile(r"[+:,;/\s]+")
-GAPS = {"-": "a gap", ".": "a gap", "*": "a stop", "X": "the unknown residue X", "x": "the unknown residue x"}
 FEWEST = 3
 
 
@@ -198,8 +197,7 @@ class Variants:
     @property
     def changes(self) -> Int[np.ndarray, " n"]:
         """How many residues of each are not the parent's."""
-        counted: np.ndarray = (self.cells != self.wild).sum(1)
-        return counted
+        return np.asarray((self.cells != self.wild).sum(1))
 
     def names(self, parent: Parent) -> list[str]:
         """A24G+L30V for each, WT for the parent itself."""
@@ -227,7 +225,13 @@ def read_variants(
             one_of(f"{source}: {option}", name, header)
     numeric = [name for name in header if _is_numeric(name, rows)]
     if column is None:
-        column = _only_column([name for name in numeric if name != variant], source, header, notes)
+        measured_columns = [name for name in numeric if name != variant]
+        if len(measured_columns) != 1:
+            several = f"columns {', '.join(measured_columns)} have"
+            problem = several if measured_columns else f"no column of {', '.join(header)} has only"
+            raise InputError(f"{source}: {problem} numbers: say which is measured with --column")
+        (column,) = measured_columns
+        notes.append(f"measured values from {column!r}, the only column of numbers")
     texts = [name for name in header if name != column and name not in numeric] if variant is None else [variant]
     if not texts:
         raise InputError(f"{source}: every column has numbers: name the column of the variants with --variant")
@@ -272,7 +276,7 @@ def read_variants(
 def read_variant(text: str, parent: Parent, places: Sequence[int] | None = None) -> tuple[Change, ...]:
     """The changes of a variant, as places and indices into the alphabet, in order; none for the parent itself."""
     text, name = text.strip(), f"variant {shown(text)}"
-    if not text:
+    if text.lower() in ("", "none", "nan", "<na>"):
         raise InputError("there is no variant in this row: name its changes, or WT")
     if text.lower() in WILD and not (places is not None and len(text) == len(places) and text.isupper()):
         return ()
@@ -298,9 +302,7 @@ def _spelled_out(text: str, name: str, parent: Parent, places: Sequence[int] | N
         raise InputError(f"{name} has {len(tokens)} residues: give changes such as A24G, or all {len(every)} residues{few}")
     for place, token in zip(at, tokens, strict=True):
         if token != parent.residues[place - 1]:
-            if token in GAPS and token not in parent.index:
-                raise InputError(f"{name} has {GAPS[token]} at residue {place}: only substitutions can be scored")
-            yield place, parent.letter(token, name)
+            yield place, parent.letter(token, f"{name}, residue {place}")
 
 
 def number(cell: str, column: str) -> float | None:
@@ -323,40 +325,27 @@ def _is_numeric(column: str, rows: Sequence[Row]) -> bool:
         return False
 
 
-def _only_column(numeric: Sequence[str], source: str, header: Sequence[str], notes: list[str]) -> str:
-    if len(numeric) != 1:
-        some = f"columns {', '.join(numeric)} have" if numeric else f"no column of {', '.join(header)} has only"
-        raise InputError(f"{source}: {some} numbers: say which is measured with --column")
-    notes.append(f"measured values from {numeric[0]!r}, the only column of numbers")
-    return numeric[0]
-
-
 def _table(measured: Any) -> tuple[str, list[str], list[Row]]:
     """The name of the source, its columns and its rows."""
     if isinstance(measured, str | os.PathLike):
         path = user_path(measured, "measured")
         rows = list(records(path, ".tsv" if kind_of(path) == ".tsv" else ".csv"))
         return source_name(path), list(rows[0][1]) if rows else [], rows
-    listed = rows_of_frame(measured, "measured")
-    if not isinstance(listed, Sequence) or not all(isinstance(row, Mapping) for row in listed):
+    mappings = rows_of_frame(measured, "measured")
+    if not isinstance(mappings, Sequence) or not all(isinstance(row, Mapping) for row in mappings):
         raise InputError(f"measured {shown(measured)} has no rows: give a CSV file, a pandas frame or a list of mappings")
-    header = list(dict.fromkeys(str(key) for row in listed for key in row))
-
-    def cell(value: object) -> str:
-        missing = value is None or isinstance(value, float) and value != value
-        return "" if missing or str(value) in ("<NA>", "NaT") else str(value)
-
-    return "measured", header, [(f"row {i}", {name: cell(row.get(name)) for name in header}) for i, row in enumerate(listed, 1)]
+    header = list(dict.fromkeys(str(key) for row in mappings for key in row))
+    return "measured", header, [(f"row {i}", {key: str(row.get(key, "")) for key in header}) for i, row in enumerate(mappings, 1)]
 
 
-def _means(read: Mapping[tuple[Change, ...], list[float]], notes: list[str]) -> dict[tuple[Change, ...], float]:
+def _means(by_variant: Mapping[tuple[Change, ...], list[float]], notes: list[str]) -> dict[tuple[Change, ...], float]:
     """The mean value of each variant; of two classes, variants that were measured as both are left out."""
-    classes = len({value for values in read.values() for value in values}) == 2
-    both = {made for made, values in read.items() if classes and len(set(values)) > 1}
-    repeated = [values for made, values in read.items() if len(values) > 1 and made not in both]
+    classes = len({value for values in by_variant.values() for value in values}) == 2
+    both = {made for made, values in by_variant.items() if classes and len(set(values)) > 1}
+    repeated = [values for made, values in by_variant.items() if len(values) > 1 and made not in both]
     if repeated:
         rows = sum(map(len, repeated))
         notes.append(f"variants that occur more than once: {len(repeated):,} ({rows:,} rows); their values are averaged")
     if both:
         notes.append(f"{len(both):,} variants are in both classes: left out")
-    return {made: sum(values) / len(values) for made, values in read.items() if made not in both}
+    return {made: sum(values) / len(values) for made, values in by_variant.items() if made not in both}
