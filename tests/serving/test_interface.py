@@ -3,7 +3,7 @@
 import pytest
 
 import unmask
-from unmask.serving.limits import QUESTIONS, request
+from unmask.serving.limits import ENDPOINTS, request
 from unmask.serving.questions import Copies
 from unmask.serving.server import address_of, print_address
 from unmask.signature import options
@@ -28,13 +28,13 @@ def test_every_field_of_a_request_is_described_and_has_an_example(document):
                 assert schema["examples"] and all("description" in field for field in schema["properties"].values()), name
 
 
-@pytest.mark.parametrize("name", QUESTIONS)
+@pytest.mark.parametrize("name", ENDPOINTS)
 def test_requests_are_the_options_of_verbs_within_the_limits_of_the_page(name):
-    question, body = QUESTIONS[name], request(name)
-    assert body(**question.example)
-    if question.verb:
-        known = {option.name: option for option in options(question.function)}
-        assert all(body.model_fields[field].description == known[field].help != "" for field in question.types)
+    endpoint, body = ENDPOINTS[name], request(name)
+    assert body(**endpoint.example)
+    if endpoint.verb:
+        known = {option.name: option for option in options(endpoint.function)}
+        assert all(body.model_fields[field].description == known[field].help != "" for field in endpoint.types)
 
 
 def test_400_and_405_are_given(client):

@@ -146,7 +146,7 @@ def test_a_client_that_leaves_before_the_first_line_ends_its_job(served, until):
 
 
 def test_a_defect_ends_a_stream_with_a_line(client, events, monkeypatch, caplog):
-    monkeypatch.setattr("unmask.serving.questions.Questions._result", lambda *asked, **more: 1 // 0)
+    monkeypatch.setattr("unmask.serving.questions.Answers._result", lambda *asked, **more: 1 // 0)
     answer = client.post("/api/fill/events", json={"text": "the [MASK] ."})
     assert events(answer.text)[-1] == ("error", {"error": FAILED})
     assert "ZeroDivisionError" in caplog.text

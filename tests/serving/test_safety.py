@@ -200,17 +200,17 @@ def test_a_job_that_was_cancelled_or_stopped_gets_no_more_batches(tiny, flag, er
 
 
 def test_the_cache_is_bounded_and_forgets_what_was_used_longest_ago(tiny, monkeypatch):
-    from unmask.serving.questions import Questions
+    from unmask.serving.questions import Answers
 
-    questions = Questions(tiny)
+    answers = Answers(tiny)
     monkeypatch.setattr("unmask.serving.questions.CACHED_CELLS", 2 * 2 * 25)
     ask = {"joint": None, "exact": False, "top": 1, "cells": 2, "pin": None, "targets": None}
 
     def asked(first, candidates=5):
-        questions.fill({"text": f"{first} [MASK] sat on the [MASK] .", "candidates": candidates, **ask})
+        answers.fill({"text": f"{first} [MASK] sat on the [MASK] .", "candidates": candidates, **ask})
 
     for first in ("the", "a", "the", "cat"):
         asked(first)
-    assert [key[0].split()[0] for key in questions._cache] == ["the", "cat"]
+    assert [key[0].split()[0] for key in answers._cache] == ["the", "cat"]
     asked("the", 12)
-    assert not questions._cache, "too large to be cached"
+    assert not answers._cache, "too large to be cached"

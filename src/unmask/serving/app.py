@@ -32,8 +32,8 @@ from unmask.sampling.run.advance import watch
 from unmask.scoring.registry import SCORES
 from unmask.serving import limits
 from unmask.serving.jobs import ENDING, Busy, Cancelled, Emit, Jobs
-from unmask.serving.limits import QUESTIONS
-from unmask.serving.questions import EXTENTS, KINDS, Answer, Copies, Questions
+from unmask.serving.limits import ENDPOINTS
+from unmask.serving.questions import EXTENTS, KINDS, Answer, Answers, Copies
 from unmask.signature import description, summary
 
 BUNDLED, SAMPLE = model_name(None), "sample"
@@ -71,13 +71,13 @@ def create_app(
     `name` is the model's on the command line, `options` those of its loading that are not the default. `others` are applications
     of further models, which the page shows in its place or beside it; they are under /models/1 ...
     """
-    questions = Questions(model)
+    answers = Answers(model)
     app = FastAPI(title="unmask", version=__version__, docs_url=None, redoc_url=None, responses=REFUSALS)
     described = _about(model, name)
     described["models"] = [described["model"], *(other.state.name for other in others)]
     app.state.name = described["model"]
     _add_refusals(app)
-    _add_answers(app, jobs, questions, Copies(described["given"], options or {}))
+    _add_answers(app, jobs, answers, Copies(described["given"], options or {}))
 
     @app.get("/healthz")
     async def health() -> dict[str, Any]:
@@ -109,17 +109,17 @@ def create_app(
     return app
 
 
-def _add_answers(app: FastAPI, jobs: Jobs, questions: Questions, copies: Copies) -> None:
-    for name in [name for name in QUESTIONS if name != SAMPLE]:
-        _add_question(app, jobs, name, getattr(questions, name))
+def _add_answers(app: FastAPI, jobs: Jobs, answers: Answers, copies: Copies) -> None:
+    for name in [name for name in ENDPOINTS if name != SAMPLE]:
+        _add_question(app, jobs, name, getattr(answers, name))
 
     def copying(name: str) -> Callable[..., Any]:
         async def copy(body: Any) -> dict[str, str]:
             """The same question as a line of Python and as a command, which print its answer."""
             values = body.model_dump()
-            if name == "fill" and questions.tabled(values):
+            if name == "fill" and answers.tabled(values):
                 return copies.of("compare", {**values, "top": None})
-            return copies.of(name, questions.measured(values) if name == "dependence" else values)
+            return copies.of(name, answers.measured(values) if name == "dependence" else values)
 
         copy.__annotations__["body"], copy.__name__ = limits.request(name), f"{name}_copy"
         return copy
@@ -129,12 +129,12 @@ def _add_answers(app: FastAPI, jobs: Jobs, questions: Questions, copies: Copies)
 
     async def sample(body: Any, request: Request) -> StreamingResponse:
         """Chains as they run: events `job`, `begun`, `stepped` (every step of every chain), `swept`, then `end` or `error`."""
-        settings = await jobs.answer(request, lambda: questions.settings(body.model_dump()))
+        settings = await jobs.answer(request, lambda: answers.settings(body.model_dump()))
 
         def work(emit: Emit) -> None:
             stopped = False
             try:
-                for name, event in watch(settings, questions.model):
+                for name, event in watch(settings, answers.model):
                     emit(name, event)
             except Enough:
                 stopped = True
@@ -147,7 +147,7 @@ def _add_answers(app: FastAPI, jobs: Jobs, questions: Questions, copies: Copies)
 
 
 def _add_question(app: FastAPI, jobs: Jobs, name: str, method: Callable[..., Answer]) -> None:
-    """The route of a question; one that reports progress is answered by events, too."""
+    """The route of a request; one that reports progress is answered by events, too."""
 
     async def route(body: Any, request: Request) -> Response:
         answer = await jobs.answer(request, lambda: method(body.model_dump()))
@@ -164,7 +164,7 @@ def _add_question(app: FastAPI, jobs: Jobs, name: str, method: Callable[..., Ans
 
         return jobs.stream(work)
 
-    verb = QUESTIONS[name].function
+    verb = ENDPOINTS[name].function
     route.__annotations__["body"] = events.__annotations__["body"] = limits.request(name)
     route.__name__, route.__doc__ = name, method.__doc__ or f"{summary(verb)}\n\n{description(verb)}"
     app.post(f"/api/{name}")(route)
@@ -217,15 +217,15 @@ def _about(model: MaskedLM, name: str) -> dict[str, Any]:
         "whole_words": whole_words,
         "examples": examples_for(model.words),
         "kinds": [{"name": kind, "sign": sign, "text": text, "extent": EXTENTS[kind]} for kind, sign, text in KINDS],
-        "constructions": [_facts(one, "name", "label", "meaning") for one in CONSTRUCTIONS.values()],
+        "constructions": [_facts(entry, "name", "label", "meaning") for entry in CONSTRUCTIONS.values()],
         "kernels": [
-            _facts(one, "name", "label", "step", "invariant", "decodes")
-            | {"options": [*(own.name for own in fields(one)), *([] if one.decodes else ["init"])]}
-            for one in KERNELS.values()
+            _facts(entry, "name", "label", "step", "invariant", "decodes")
+            | {"options": [*(option.name for option in fields(entry)), *([] if entry.decodes else ["init"])]}
+            for entry in KERNELS.values()
         ],
         "scores": [
-            _facts(one, "name", "definition", "probability", "by_token") | {"better": "higher" if one.better > 0 else "lower"}
-            for one in SCORES.values()
+            _facts(entry, "name", "definition", "probability", "by_token") | {"better": "higher" if entry.better > 0 else "lower"}
+            for entry in SCORES.values()
         ],
         "limits": limits.limits(),
     }
@@ -239,7 +239,7 @@ def examples_for(words: TextTokenizer) -> dict[str, dict[str, str]]:
     """By view: the first set whose every text the tokenizer reads without an unknown token."""
     for examples in EXAMPLES:
         with suppress(InputError):
-            texts = [text for one in examples.values() for text in (one["text"], one["second"]) if text]
+            texts = [text for example in examples.values() for text in (example["text"], example["second"]) if text]
             if all(words.unknown_id not in words.tokens_of(text).ids for text in texts):
                 return examples
     return {}

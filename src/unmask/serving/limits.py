@@ -1,7 +1,7 @@
-"""What may be asked of the JSON interface: options of the verbs as their signatures declare them, within the page's own limits.
+"""Requests of the JSON interface: options of the verbs as their signatures declare them, within the page's limits.
 
-The page is for people on one machine: work that takes minutes belongs on the command line. QUESTIONS is the table of what it
-takes; names, defaults and help come from the signature of the verb.
+The page is for people on one machine: work that takes minutes belongs on the command line. ENDPOINTS lists what it takes; names,
+defaults and help come from the signature of the verb.
 """
 
 from __future__ import annotations
@@ -53,12 +53,12 @@ class Pin(BaseModel):
 
 
 @dataclass(frozen=True)
-class Question:
-    """A question of the page: the verb whose options it takes, if any, and an example for the documentation.
+class Endpoint:
+    """An address of the JSON interface: the verb whose options it takes, if any, and an example for the documentation.
 
-    types      the options that it takes, each with its type within the limits; None: the type that the signature has
-    defaults   of options that have another one here; NEEDED for those that have none
-    more       fields of the page alone, as pydantic declares them
+    types      the options that it takes, each with its type within the limits; None: the type in the signature
+    defaults   defaults that differ from the signature's; NEEDED: the option has no default here
+    more       fields that are not options of the verb, as pydantic declares them
     """
 
     verb: str
@@ -73,41 +73,41 @@ class Question:
         return getattr(unmask, self.verb) if self.verb else None
 
 
-ASKED = {"text": Text, "joint": Name, "candidates": Candidates, "exact": None}
+OF_FILL = {"text": Text, "joint": Name, "candidates": Candidates, "exact": None}
 TYPED = "[MASK], [WORD], [GAP:2-5], <mask> or ___"
 BLANKED = "She plays the [MASK] [MASK]."
-QUESTIONS: dict[str, Question] = {
-    "words": Question("", {}, {"text": BLANKED}, more={"text": (Text, Field(description=f"Text, with {TYPED}."))}),
-    "plan": Question("fill", ASKED, {"text": BLANKED}),
-    "fill": Question(
+ENDPOINTS: dict[str, Endpoint] = {
+    "words": Endpoint("", {}, {"text": BLANKED}, more={"text": (Text, Field(description=f"Text, with {TYPED}."))}),
+    "plan": Endpoint("fill", OF_FILL, {"text": BLANKED}),
+    "fill": Endpoint(
         "fill",
-        {**ASKED, "top": Completions, "targets": Annotated[list[Text], Len(1, MOST_BLANKS)]},
+        {**OF_FILL, "top": Completions, "targets": Annotated[list[Text], Len(1, MOST_BLANKS)]},
         {"text": BLANKED, "candidates": 64, "cells": 14},
         more={
             "cells": (int, Field(14, ge=2, le=MOST_CELLS, description="Tokens along each edge of the map of two blanks.")),
             "pin": (Pin | None, Field(None, description="A token held in one of two blanks; the map has the other's law.")),
         },
     ),
-    "dependence": Question(
+    "dependence": Endpoint(
         "dependence",
         {"text": Text, "joint": Name, "others": None, "candidates": Candidates},
         {"text": "The doctor told her patient to rest.", "candidates": 32},
         {"text": NEEDED, "candidates": 32},
         {"chosen": (Chosen | None, Field(None, description="Numbers of the words measured, from 0, as `words` counts them."))},
     ),
-    "mutants": Question(
+    "mutants": Endpoint(
         "mutants",
         {"sequence": Text, "positions": Places, "changes": Annotated[int, Interval(ge=1, le=2)], "joint": Name},
         {"sequence": "EVQLVESGGGLVQPGG", "positions": [3, 5], "changes": 2},
         {"positions": NEEDED},
     ),
-    "score": Question(
+    "score": Endpoint(
         "score",
         {"texts": Annotated[list[Text], Len(1, MOST_TEXTS)], "score": Scores, "unit": None},
         {"texts": ["The keys are on the table.", "The keys is on the table."], "score": [DEFAULT_SCORE]},
         {"texts": NEEDED, "score": [DEFAULT_SCORE]},
     ),
-    "batch": Question(
+    "batch": Endpoint(
         "score",
         {"score": Scores},
         {"content": "The keys are on the table.\nThe keys is on the table.\n"},
@@ -117,7 +117,7 @@ QUESTIONS: dict[str, Question] = {
             "name": (Text, Field("list.txt", description="Of the file: its ending says how it is read.")),
         },
     ),
-    "sample": Question(
+    "sample": Endpoint(
         "sample",
         {
             "template": Text,
@@ -137,18 +137,18 @@ QUESTIONS: dict[str, Question] = {
 
 @cache
 def request(name: str) -> type[BaseModel]:
-    """The body of a question, a model of pydantic."""
-    question = QUESTIONS[name]
-    known = {option.name: option for option in options(question.function)} if question.verb else {}
+    """The body of a request, a model of pydantic."""
+    endpoint = ENDPOINTS[name]
+    declared = {option.name: option for option in options(endpoint.function)} if endpoint.verb else {}
     members: dict[str, Any] = {}
-    for own, kind in question.types.items():
-        option = known[own]
+    for key, kind in endpoint.types.items():
+        option = declared[key]
         kind = option.annotation if kind is None else kind
-        default = question.defaults.get(own, NEEDED if option.required else option.default)
-        members[own] = (kind | None if default is None else kind, Field(default, description=option.help))
-    config = ConfigDict(**REQUEST, json_schema_extra={"examples": [dict(question.example)]})
-    made: type[BaseModel] = create_model(f"{name.title()}Request", __config__=config, **members, **question.more)
-    return made
+        default = endpoint.defaults.get(key, NEEDED if option.required else option.default)
+        members[key] = (kind | None if default is None else kind, Field(default, description=option.help))
+    config = ConfigDict(**REQUEST, json_schema_extra={"examples": [dict(endpoint.example)]})
+    body: type[BaseModel] = create_model(f"{name.title()}Request", __config__=config, **members, **endpoint.more)
+    return body
 
 
 def limits() -> dict[str, int]:

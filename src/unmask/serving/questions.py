@@ -1,8 +1,8 @@
 """From a request to its answer: the verbs of the command line, on the one model that is served.
 
-An answer is the JSON of the verb's result, and what the page draws beside it: every number, map and sentence of a card is of one
-answer. The docstrings of the public methods are those of the JSON interface where a question is not a verb. `Copies` writes a
-question as Python and as a command, which print its answer outside of the browser.
+An answer is the JSON of the verb's result, and what the page draws beside it, so that all numbers, maps and sentences of a card
+come from one answer. The docstring of a public method is that of the JSON interface, unless the verb has one. `Copies` writes a
+request as Python and as a command, which print its answer outside of the browser.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ Values = Mapping[str, Any]
 Answer = dict[str, Any]
 
 
-class Questions:
+class Answers:
     """Answers requests on one model, and caches the latest joints for what is asked about them next."""
 
     def __init__(self, model: MaskedLM) -> None:
@@ -112,41 +112,41 @@ class Questions:
         if not text.strip():
             return []
         tokens, unknown, words = self.model.words.tokens_of(text), self.model.words.unknown_id, []
-        places = [(tokens.spans[own[0]][0], tokens.spans[own[-1]][1], own) for own in _by_word(tokens)]
-        for start, end, own in places or [(a, b, [0]) for a, b in spaced_words(text)]:
+        spans = [(tokens.spans[places[0]][0], tokens.spans[places[-1]][1], places) for places in _by_word(tokens)]
+        for start, end, places in spans or [(a, b, [0]) for a, b in spaced_words(text)]:
             start += len(text[start:end]) - len(text[start:end].lstrip())
-            shown = {"text": text[start:end], "start": offset + start, "end": offset + end, "pieces": len(own)}
-            words.append({**shown, "blank": None, "known": unknown not in [tokens.ids[t] for t in own]})
+            shown = {"text": text[start:end], "start": offset + start, "end": offset + end, "pieces": len(places)}
+            words.append({**shown, "blank": None, "known": unknown not in [tokens.ids[t] for t in places]})
         return words
 
     def plan(self, request: Values) -> Answer:
-        """What `fill` will compute of the same request: by which joint, over how many tokens, and what else may be chosen.
+        """The joint and the number of tokens by which `fill` answers the same request, and the other choices.
 
-        joints and sizes are the choices that would not be refused: value, label, and for joints their meaning.
+        joints and sizes are the choices that `fill` accepts: value, label, and for joints their meaning.
         """
-        searched, cloze = self._reads(request)
-        blanks, lengths = self._blanks(request["text"]), searched and cloze is None
+        searched, cloze = self._read(request)
+        blanks, lengths = self._blanks(request["text"]), cloze is None
         if blanks == 1 and not lengths:
             return {"joint": None, "joints": [["", "the model’s own conditional", ""]], "sizes": [], "meaning": "", "first": None}
         name = SEARCHED if searched else named(request["joint"] or DEFAULT, "joint").name
-        usual = SEARCHED if lengths or self._reads({**request, "joint": None})[0] else DEFAULT
+        usual = SEARCHED if lengths or self._read({**request, "joint": None})[0] else DEFAULT
         label = "chain rule over all orders" if usual == SEARCHED else named(usual).label
         joints = [["", f"{label} (default)", named(usual).meaning]]
         sizes = [["auto", "the whole vocabulary, searched" if searched else "as many as take seconds"]]
         vocabulary, free = len(self.model.regular_ids), request["candidates"] is None and not request["exact"] and not searched
         if not lengths:
-            joints += [[one.name, one.label, one.meaning] for one in CONSTRUCTIONS.values()]
+            joints += [[entry.name, entry.label, entry.meaning] for entry in CONSTRUCTIONS.values()]
             fits = [n for n in (*SIZES, vocabulary) if n <= vocabulary and pass_count([n] * blanks) <= limits.MOST_PASSES]
             sizes += [["exact", "every token (exact)"] if n == vocabulary else [str(n), f"{n} each"] for n in fits]
         first = QUICK if blanks == 2 and free and QUICK < vocabulary else None
         return {"joint": name, "joints": joints, "sizes": sizes, "meaning": named(name).meaning, "first": first}
 
-    def _reads(self, request: Values) -> tuple[bool, Cloze | None]:
-        """Whether the fillings of a text are searched, and its blanks, where their lengths are known."""
-        grid = Grid(targets=request.get("targets"), candidates=request["candidates"], exact=request["exact"])
+    def _read(self, request: Values) -> tuple[bool, Cloze | None]:
+        """Whether the fillings of a text are searched, and its blanks; None for [WORD] and [GAP], which have several lengths."""
+        text, targets = request["text"], request.get("targets")
+        grid = Grid(targets=targets, candidates=request["candidates"], exact=request["exact"])
         joint = None if request["joint"] is None else named(request["joint"], "joint").name
-        several_lengths = has_several_lengths(request["text"])
-        cloze = None if several_lengths else self.model.cloze(request["text"], targets=grid.targets)
+        cloze = None if has_several_lengths(text) else self.model.cloze(text, targets=targets)
         return is_searched(cloze, joint, grid, Search()), cloze
 
     def _blanks(self, text: str) -> int:
@@ -156,7 +156,7 @@ class Questions:
 
     def tabled(self, request: Values) -> bool:
         """Whether the joint of the blanks is a table, which `unmask.compare` prints with every construction."""
-        searched, cloze = self._reads(request)
+        searched, cloze = self._read(request)
         return not searched and cloze is not None and len(cloze.block) > 1
 
     def fill(self, request: Values, progress: Progress | None = None) -> Answer:
@@ -166,11 +166,12 @@ class Questions:
         blanks the map, with a token pinned if asked. The targets are on it, and among the completions.
         """
         blanks = self._blanks(request["text"])
-        searched, cloze = self._reads(request)
-        if not searched and cloze is not None and len(cloze.block) > 1:
-            return self._compared(request, cloze, progress)
-        if request["pin"]:
+        searched, cloze = self._read(request)
+        sites = 0 if searched or cloze is None else len(cloze.block)
+        if request["pin"] and sites != 2:
             raise InputError("a token is pinned in one of two blanks, and the text does not have two: unpin it")
+        if cloze is not None and sites > 1:
+            return self._compared(request, cloze, progress)
         verb = {name: request[name] for name in ("text", "joint", "candidates", "exact", "top", "targets")}
         filling = self._result("fill", verb, progress=progress)
         more: Answer = {"blanks": blanks, "map": None, "constructions": [], "beside": searched and cloze is not None, "note": ""}
@@ -181,12 +182,11 @@ class Questions:
         name = named(request["joint"] or DEFAULT, "joint").name
         compared = self._comparison(request, name, cloze, progress)
         described = [
-            {"name": one, "label": named(one).label, "best": _completions(_filling(compared, one, 1))[0], **_not_none(vars(row))}
-            for one, row in compared.descriptions.items()
+            {"name": rule, "label": named(rule).label, "best": _completions(_filling(compared, rule, 1))[0]}
+            | _not_none(vars(description))
+            for rule, description in compared.descriptions.items()
         ]
         joint, pin = compared.joints[name], request["pin"]
-        if pin and joint.sites != 2:
-            raise InputError(f"a token is pinned in one of two blanks, and the text has {joint.sites}: unpin it")
         pinned = (pin["blank"], pin["token"]) if pin else None
         cells = len(self.model.regular_ids) if len(self.model.regular_ids) <= SMALL else request["cells"]
         sizes, held = " × ".join(f"{n:,}" for n in joint.shape), percent_at_least(compared.candidates_mass)
@@ -211,12 +211,12 @@ class Questions:
             if key in self._cache:
                 self._cache.move_to_end(key)
                 return self._cache[key]
-        values = {**{own: request[own] for own in ("text", "exact", "targets")}, "joints": names, "joint": name}
-        values["candidates"] = candidates
+        values = {key: request[key] for key in ("text", "exact", "targets")}
+        values |= {"joints": names, "joint": name, "candidates": candidates}
         compared: Comparison = self._result("compare", values, progress=progress)
         with self._lock:
             self._cache[key] = compared
-            while sum(len(one.cloze.block) * prod(one.joints[INDEPENDENT].shape) for one in self._cache.values()) > CACHED_CELLS:
+            while sum(len(c.cloze.block) * prod(c.joints[INDEPENDENT].shape) for c in self._cache.values()) > CACHED_CELLS:
                 self._cache.popitem(last=False)
         return compared
 
@@ -228,7 +228,7 @@ class Questions:
         return None if request["exact"] else plan.size
 
     def measured(self, request: Values) -> Answer:
-        """A question of dependence as the verb takes it: of chosen words, whose tokens are blanks beside each other."""
+        """A request of `dependence` as the verb takes it: chosen words are positions, the others of which are masked."""
         values = {name: value for name, value in request.items() if name != "chosen"}
         if request["chosen"]:
             words = dict(enumerate(_by_word(self.model.words.tokens_of(request["text"]))))
@@ -268,16 +268,16 @@ class Questions:
     def _pieces(self, text: str, positions: Sequence[int]) -> list[Answer]:
         """Of each token that was measured: its letters in the text, the first token of its word, and its name in lists."""
         tokens, letters, pieces = self.model.words.tokens_of(text), self.model.words.by_character, []
-        words = {} if letters else {place: own for own in _by_word(tokens) for place in own}
+        words = {} if letters else {place: places for places in _by_word(tokens) for place in places}
         for place in positions:
-            own, number = words.get(place, [place]), place - tokens.inside[0] + 1
+            places, number = words.get(place, [place]), place - tokens.inside[0] + 1
             piece = text[slice(*tokens.spans[place])].strip() or self.model.token(tokens.ids[place])
             if tokens.ids[place] == self.model.mask_id:
                 piece = f"residue {number}" if letters else f"blank {tokens.ids[: place + 1].count(self.model.mask_id)}"
             elif letters:
                 piece += str(number)
-            word = text[tokens.spans[own[0]][0] : tokens.spans[own[-1]][1]].strip()
-            pieces.append({"text": piece, "word": own[0], "name": piece if len(own) == 1 else f"{word} ({piece})"})
+            word = text[tokens.spans[places[0]][0] : tokens.spans[places[-1]][1]].strip()
+            pieces.append({"text": piece, "word": places[0], "name": piece if len(places) == 1 else f"{word} ({piece})"})
         return pieces
 
     def _pair(self, matrix: Any, i: int, j: int, value: float, joint: Joint | None, stands: list[int]) -> Answer:
@@ -291,15 +291,16 @@ class Questions:
 
     def _held(self, matrix: Any, pairs: list[Answer], count: int) -> str:
         """How many pairs were measured, and how much of their mass the candidates hold, in words."""
-        some = "" if len(pairs) == count else f"Stopped: {len(pairs):,} of {count:,} pairs were measured. "
+        stopped = "" if len(pairs) == count else f"Stopped: {len(pairs):,} of {count:,} pairs were measured. "
         passes = f"{matrix.passes:,} passes of the model."
         if matrix.candidates >= len(self.model.regular_ids):
-            return f"{some}Every token was considered; {passes}"
-        least, most = (one(pairs, key=lambda pair: pair["mass"]) for one in (min, max))
+            return f"{stopped}Every token was considered; {passes}"
+        by_mass = sorted(pairs, key=lambda pair: pair["mass"])
+        least, most = by_mass[0], by_mass[-1]
         share = least["held"] if len(pairs) == 1 else f"from {least['held']} to {most['held']}"
         doubt = f" Where they hold little, a number is about these {self.noun}s only: consider more." * (least["mass"] < FEW)
         held = f"They hold {share} of the mass of a pair’s independent blanks.{doubt}"
-        return f"{some}{matrix.candidates} {self.noun}s of each place were considered. {held} {passes}"
+        return f"{stopped}{matrix.candidates} {self.noun}s of each place were considered. {held} {passes}"
 
     def mutants(self, request: Values, progress: Progress | None = None) -> Answer:
         residues, changes = len(set(request["positions"])), request["changes"]
@@ -333,9 +334,9 @@ class Questions:
                 count = sum(1 for _ in pairs_of(path))
                 limits.refuse_more(count, limits.MOST_ROWS, "the file has {} pairs", COMMAND)
                 compared = self._result("score", {"minimal_pairs": path, **options}, progress=progress)
-                every = [row for row in compared.accuracy if row["level"] == "all" and row["pairs"]]
-                right = [f"{row['accuracy']:.1%} of {row['pairs']} pairs right by {row['score']}." for row in every]
-                return _table([{k: v for k, v in row.items() if k not in ("set", "phenomenon")} for row in compared.rows], right)
+                overall = [row for row in compared.accuracy if row["level"] == "all" and row["pairs"]]
+                lines = [f"{row['accuracy']:.1%} of {row['pairs']} pairs right by {row['score']}." for row in overall]
+                return _table([{k: v for k, v in row.items() if k not in ("set", "phenomenon")} for row in compared.rows], lines)
             texts = [self.sequence(item.text) for item in items_of(path) if item.text.strip()]
         limits.refuse_more(len(texts), limits.MOST_ROWS, "the list has {} texts", f"give fewer, or {COMMAND}")
         if not texts:
@@ -423,17 +424,17 @@ def _file(name: str, content: str) -> Iterator[Path]:
 
 def _completions(filling: Filling) -> list[Answer]:
     """The completions, with the place of each token in the text."""
-    return [{**one.to_dict(), "spans": one.spans} for one in filling.completions]
+    return [{**completion.to_dict(), "spans": completion.spans} for completion in filling.completions]
 
 
 class Copies:
-    """Copies of questions about the model that was given by `name` (None: the bundled one), loaded with `loaded` options."""
+    """Requests as Python and as commands, for the model `name` (None: the bundled one), loaded with these options."""
 
-    def __init__(self, name: str | None, loaded: Values) -> None:
-        self.name, self.loaded = name, loaded
+    def __init__(self, name: str | None, load_options: Values) -> None:
+        self.name, self.load_options = name, load_options
 
     def of(self, verb: str, values: Values) -> dict[str, str]:
-        """The question with these values, as {python, command}."""
+        """The request with these values, as {python, command}."""
         values = {name: value for name, value in values.items() if value is not None and name not in OF_THE_PAGE}
         python, shown, before = dict(values), ".last" if verb == "sample" else ".to_frame()", ""
         if verb == "mutants" and values["changes"] == 1:
@@ -443,14 +444,16 @@ class Copies:
         elif text := python.get("init"):
             python["init"], values["init"], before = [text], "-", f"printf '%s\\n' {shlex.quote(text)} | "
         first, named = _parts(verb, arguments(getattr(unmask, verb), python))
-        model = _call("load", (self.name,) if self.name else (), self.loaded) if self.loaded else self.name and _python(self.name)
+        model = self.name and _python(self.name)
+        if self.load_options:
+            model = _call("load", (self.name,) if self.name else (), self.load_options)
         line = _call(verb, first, named, f"model={model}" if model else "")
         return {"python": f"import unmask\n\nprint({line}{shown}.to_string())", "command": before + self._line(verb, values)}
 
     def _line(self, verb: str, values: Values) -> str:
         first, named = _parts(verb, values)
-        words = ["unmask", verb, *(str(one) for part in first for one in (part if isinstance(part, list) else [part]))]
-        for name, value in {**named, **({"model": self.name} if self.name else {}), **self.loaded}.items():
+        words = ["unmask", verb, *(str(word) for part in first for word in (part if isinstance(part, list) else [part]))]
+        for name, value in {**named, **({"model": self.name} if self.name else {}), **self.load_options}.items():
             words.append(f"--{name.replace('_', '-')}")
             words += [] if value is True else [",".join(map(str, value)) if isinstance(value, list) else str(value)]
         return shlex.join(words)
