@@ -118,7 +118,6 @@ def test_figures_and_tables_are_left(letters, tmp_path, options):
     ("options", "message"),
     [
         ({}, "neither mutations nor positions"),
-        ({"mutations": "A11C,E14D"}, "all 2 residues fit with 10 taken from their numbers"),
         ({"mutations": "A1C", "positions": [1]}, "both given"),
         ({"mutations": "D1C"}, "residue 1 of the sequence is A, not D"),
         ({"mutations": "A9C"}, "residues 1 to 8, and no 9"),

@@ -202,11 +202,11 @@ class Filling(Result):
     exact         no order was left out; if some were, mass is an estimate, and so are the completions' probabilities
     alphabet      only some of the regular tokens could fill a blank
 
-    >>> found = unmask.fill("The [MASK] [MASK] at the casino.", candidates=32)
-    >>> found.joint.shape, len(found.completions)
+    >>> filling = unmask.fill("The [MASK] [MASK] at the casino.", candidates=32)
+    >>> filling.joint.shape, len(filling.completions)
     ((32, 32), 10)
-    >>> found = unmask.fill("A [MASK] of [MASK] and [MASK].", top=1)
-    >>> found.completions[0].parts, found.certain
+    >>> filling = unmask.fill("A [MASK] of [MASK] and [MASK].", top=1)
+    >>> filling.completions[0].parts, filling.certain
     (('group', 'men', 'women'), 1)
     """
 

@@ -75,8 +75,8 @@ class Check(Result):
     left_out                       tensors of other heads in the folder, which logits do not need
     on_texts, concerns             figures on the user's texts, if any were given; what looks wrong
 
-    >>> found = unmask.check()
-    >>> found.mask, found.cased, found.tokens
+    >>> facts = unmask.check()
+    >>> facts.mask, facts.cased, facts.tokens
     ('[MASK]', True, 8192)
     """
 
@@ -235,8 +235,8 @@ def _masked_entropy(model: MaskedLM) -> float:
 
 def _speed(model: MaskedLM) -> float:
     """Passes per second of rows that look like texts: one blank among regular tokens."""
-    tokens, some = min(TIMED_TOKENS, model.max_length or TIMED_TOKENS), torch.tensor(model.regular_ids)
-    ids = some[torch.arange(TIMED_ROWS * tokens) % len(some)].reshape(TIMED_ROWS, tokens)
+    tokens, regular = min(TIMED_TOKENS, model.max_length or TIMED_TOKENS), torch.tensor(model.regular_ids)
+    ids = regular[torch.arange(TIMED_ROWS * tokens) % len(regular)].reshape(TIMED_ROWS, tokens)
     where = torch.ones((TIMED_ROWS, 1), dtype=torch.long)
     ids.scatter_(1, where, model.mask_id)
     fastest = float("inf")
@@ -367,7 +367,7 @@ def _surprise(model: MaskedLM, ids: Sequence[int], shown: Sequence[int]) -> list
 
 
 def mean_and_error(values: Sequence[float]) -> tuple[float, float]:
-    """The mean of some numbers and its standard error: infinite for one number, 0 for an infinite mean."""
+    """The mean of numbers and its standard error: infinite for a single number, 0 for an infinite mean."""
     if inf in values:
         return inf, 0.0
     return fmean(values), stdev(values) / len(values) ** 0.5 if len(values) > 1 else inf

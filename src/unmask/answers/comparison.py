@@ -86,8 +86,8 @@ class Comparison(Result):
     cloze            the text as token ids, and where its blanks are
     support          the tokens allowed in a blank, for the chain rule over all orders
 
-    >>> found = unmask.compare("The [MASK] [MASK] at the casino.", joints="product,chain", candidates=32)
-    >>> found.joints['product'].mutual_information() < found.joints['chain'].mutual_information()
+    >>> comparison = unmask.compare("The [MASK] [MASK] at the casino.", joints="product,chain", candidates=32)
+    >>> comparison.joints['product'].mutual_information() < comparison.joints['chain'].mutual_information()
     True
     """
 

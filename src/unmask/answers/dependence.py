@@ -190,8 +190,8 @@ class Dependence(Result):
     candidates    how many tokens of each position were considered; `passes`: forward passes in all
     others        the other positions while a pair is measured: "masked" or "text"
 
-    >>> found = unmask.dependence("The [MASK] [MASK] at the casino.", candidates=16)
-    >>> found.positions, bool(found.matrix[0, 1] > 0)
+    >>> dependence = unmask.dependence("The [MASK] [MASK] at the casino.", candidates=16)
+    >>> dependence.positions, bool(dependence.matrix[0, 1] > 0)
     ((2, 3), True)
     """
 

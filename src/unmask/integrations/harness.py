@@ -258,10 +258,10 @@ class UnmaskLM(LM):
         for blanks in dict.fromkeys(texts):
             if blanks not in self._written:
                 alike.setdefault((len(blanks.ids), blanks.sites, blanks.temperature, blanks.seed), []).append(blanks)
-        for some in alike.values():
-            at_once = logit_rows(self.model, len(some[0].sites), GPU_LOGITS)
-            for first in range(0, len(some), at_once):
-                part = some[first : first + at_once]
+        for group in alike.values():
+            at_once = logit_rows(self.model, len(group[0].sites), GPU_LOGITS)
+            for first in range(0, len(group), at_once):
+                part = group[first : first + at_once]
                 self._written.update(zip(part, self._decoded(part), strict=True))
         return [self._written[blanks] for blanks in texts]
 
@@ -299,7 +299,7 @@ def _part(text: Encoded, positions: Sequence[int]) -> Encoded:
     """The text with some of its positions only."""
     place = {t: new for new, t in enumerate(positions)}
     ids, (first, after) = tuple(text.ids[t] for t in positions), text.tokens.inside
-    own = [place[t] for t in positions if first <= t < after]
+    inside = [place[t] for t in positions if first <= t < after]
     source = Placed([text.tokens.words[t] for t in positions], [text.tokens.spans[t] for t in positions])
-    tokens = Tokens(ids, (own[0], own[-1] + 1), source)
+    tokens = Tokens(ids, (inside[0], inside[-1] + 1), source)
     return Encoded(ids, tuple(place[t] for t in text.sites), text.unknown, tokens)

@@ -242,9 +242,9 @@ class RowShape:
         """The same with the other columns of the first text's record; a name that is one of ours is left out."""
         if not first.columns:
             return self
-        own = {*replace(self, carried=()).columns.names, *columns_of(self.scores), "text", "length", "unknown"}
+        reserved = {*replace(self, carried=()).columns.names, *columns_of(self.scores), "text", "length", "unknown"}
         types = {bool: "bool", int: "int64", float: "double"}
-        others = {name: types.get(type(value), "string") for name, value in first.columns.items() if name not in own}
+        others = {name: types.get(type(value), "string") for name, value in first.columns.items() if name not in reserved}
         return replace(self, carried=tuple(others.items()))
 
     @cached_property
@@ -293,8 +293,8 @@ class RowShape:
                 rows.append(row | parts)
             else:
                 start = {name: row[name] for name in ("item", "id", *dict(self.carried))}
-                named = [dict.fromkeys(self.columns.names) | start | part for part in parts[self.kind] or [{}]]
-                rows += [one | {"reason": row["reason"]} for one in named]
+                empty = dict.fromkeys(self.columns.names) | start
+                rows += [empty | part | {"reason": row["reason"]} for part in parts[self.kind] or [{}]]
         return rows
 
     def _cells(self, chunk: Sequence[Prepared], scored: TextScores) -> dict[str, list[Any]]:
@@ -505,7 +505,7 @@ class Scores(_OfScores):
                 raise InputError(f"text {place + 1} has no score ({row['reason']}): give two texts that have")
         left, right = (text["tokens"] for text in texts)
         scores, rows = self.by_token(first, second), []
-        runs = SequenceMatcher(None, [one["token"] for one in left], [one["token"] for one in right], autojunk=False)
+        runs = SequenceMatcher(None, [token["token"] for token in left], [token["token"] for token in right], autojunk=False)
         for _, a, b, c, d in runs.get_opcodes():
             for sides in zip_longest(left[a:b], right[c:d]):
                 row = dict(zip(("first_token", "second_token"), (side and side["token"] for side in sides), strict=True))

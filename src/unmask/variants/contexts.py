@@ -106,8 +106,8 @@ class Contexts:
         progress  variants done, in proportion to the passes
         """
         cells = self._cells(variants)
-        one, number, _ = self._distinct(cells, (1 << len(self.sites)) - 1)
-        cells = cells[one]
+        example, number, _ = self._distinct(cells, (1 << len(self.sites)) - 1)
+        cells = cells[example]
         counts = self._row_counts(cells)
         total, start = sum(counts.values()) + self._parent_passes(cells), self.passes
 
@@ -176,17 +176,17 @@ class Contexts:
             at_once = self.model.rows_at_once(len(self.ids), places) or ROWS
             sets = ((rows_of(together[i]), counts[together[i]]) for i in group)
             for batch in cut(sets, at_once):
-                texts = torch.cat([one.texts(rows) for one, rows in batch])
-                positions = torch.cat([one.positions.expand(rows.stop - rows.start, -1) for one, rows in batch])
+                texts = torch.cat([contexts.texts(rows) for contexts, rows in batch])
+                positions = torch.cat([contexts.positions.expand(rows.stop - rows.start, -1) for contexts, rows in batch])
                 logits = self.model.logits(texts, positions).split([rows.stop - rows.start for _, rows in batch])
-                for (one, rows), part in zip(batch, logits, strict=True):
-                    one.read(rows, part)
+                for (contexts, rows), part in zip(batch, logits, strict=True):
+                    contexts.read(rows, part)
                 add(len(texts))
         for revealed in alone:
-            one, (predict,) = rows_of(revealed), self.sites_read[revealed]
+            contexts, (predict,) = rows_of(revealed), self.sites_read[revealed]
             vary = [self.sites[site] for site in members(revealed)]
-            for rows, part in self.model.substitutions(self.base, vary, one.values, self.sites[predict]):
-                one.read(rows, part.unsqueeze(1))
+            for rows, part in self.model.substitutions(self.base, vary, contexts.values, self.sites[predict]):
+                contexts.read(rows, part.unsqueeze(1))
                 add(len(part))
 
     @cached_property
@@ -245,9 +245,9 @@ class _RevealedSet:
         self, contexts: Contexts, cells: Int[Tensor, "n k"], revealed: int, predicted: list[int], readers: list[list[Tensor]]
     ) -> None:
         self.contexts, self.cells, self.predicted, self.readers = contexts, cells, predicted, readers
-        one, self.context, counts = contexts._distinct(cells, revealed)
+        example, self.context, counts = contexts._distinct(cells, revealed)
         sites = members(revealed)
-        self.values = contexts.allowed[cells[one][:, sites]]
+        self.values = contexts.allowed[cells[example][:, sites]]
         self.vary = torch.tensor([[contexts.sites[site] for site in sites]], dtype=torch.long, device=cells.device)
         self.positions = torch.tensor([[contexts.sites[site] for site in predicted]], device=cells.device)
         self.by_context = self.context.argsort()

@@ -77,8 +77,8 @@ class Measured(Result):
     sentence      which score to use here, and how sure that is
 
     >>> rows = [{"mutant": m, "y": y} for m, y in [("cat2dog", 1.0), ("cat2man", 2.0), ("cat2boy", 3.0)]]
-    >>> found = unmask.mutants("the cat sat", measured=rows, alphabet="cat,dog,man,boy")
-    >>> found.scores[0]["score"], found.statistic
+    >>> ranked = unmask.mutants("the cat sat", measured=rows, alphabet="cat,dog,man,boy")
+    >>> ranked.scores[0]["score"], ranked.statistic
     ('singles', 'spearman')
     """
 

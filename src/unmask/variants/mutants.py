@@ -74,9 +74,9 @@ def effects(joint: Joint, wild: Sequence[int]) -> dict[str, Tensor]:
     for t in range(log_prob.dim()):
         line: tuple[int | slice, ...] = (*whole[:t], slice(None), *whole[t + 1 :])
         shape = [-1 if s == t else 1 for s in range(log_prob.dim())]
-        own, line_of_joint = tables.log_q[t][line].double(), log_prob[line]
-        singles = singles + (own - own[wild[t]]).reshape(shape)
-        alone = alone + (line_of_joint - line_of_joint[wild[t]]).reshape(shape)
+        of_model, of_joint = tables.log_q[t][line].double(), log_prob[line]
+        singles = singles + (of_model - of_model[wild[t]]).reshape(shape)
+        alone = alone + (of_joint - of_joint[wild[t]]).reshape(shape)
     effect = log_prob - log_prob[whole]
     return dict(zip(NUMBERS, (log_prob, effect, singles, effect - singles, effect - alone), strict=True))
 
@@ -91,8 +91,8 @@ class Mutants(Result):
     numbers       the five numbers of the module's text by name
     top, by       how many are shown, of all that are there, and the number by which they are ranked, largest first
 
-    >>> found = unmask.mutants("the cat sat", positions=[2], alphabet="cat,dog,man")
-    >>> found.wild_type, len(found.changes)
+    >>> mutants = unmask.mutants("the cat sat", positions=[2], alphabet="cat,dog,man")
+    >>> mutants.wild_type, len(mutants.changes)
     (('the', 'cat', 'sat'), 2)
     """
 
@@ -172,10 +172,10 @@ def scans(
     names = None if mutations is None else listed(mutations)
     lm = as_model(model)
     allowed = residue_ids(lm, alphabet)
-    every = for_each(sequences, lambda one: Scan(lm, one, names, positions, changes, allowed, force))
-    look_at_first(lm, (scan.ids for scan in every))
-    report = progress if len(every) == 1 else None
-    yield from (replace(scan.answer(construction, report), top=top, by=by) for scan in every)
+    read = for_each(sequences, lambda sequence: Scan(lm, sequence, names, positions, changes, allowed, force))
+    look_at_first(lm, (scan.ids for scan in read))
+    report = progress if len(read) == 1 else None
+    yield from (replace(scan.answer(construction, report), top=top, by=by) for scan in read)
 
 
 class Scan(Parent):
@@ -206,7 +206,7 @@ class Scan(Parent):
             if not force:
                 what = f"{changes} changes among {len(scanned)} positions are {{}} mutants"
                 refuse_more(rows, MOST_ROWS, what, "scan fewer positions, change fewer together")
-            self.sets = {some: None for m in range(1, changes + 1) for some in combinations(scanned, m)}
+            self.sets = {places: None for m in range(1, changes + 1) for places in combinations(scanned, m)}
         self.refuse_foreign({place for places in self.sets for place in places})
         self.passes = sum(map(self._passes, self.sets))
         if not force:
@@ -216,10 +216,7 @@ class Scan(Parent):
     def _named(self, names: Sequence[str]) -> dict[tuple[int, ...], list[tuple[int, ...]] | None]:
         sets: dict[tuple[int, ...], list[tuple[int, ...]] | None] = {}
         for name in names:
-            try:
-                made = sorted(self.change(part.strip(), f"mutant {name!r}") for part in name.split("+"))
-            except InputError as error:
-                raise InputError(f"{error}{self.offset_in_words(names)}") from None
+            made = sorted(self.change(part.strip(), f"mutant {name!r}") for part in name.split("+"))
             places = tuple(place for place, _ in made)
             refuse_twice(places, f"mutant {name!r}")
             if len(places) > MOST_CHANGES:

@@ -89,26 +89,11 @@ class Parent:
             raise InputError(f"{name}: the sequence has residues 1 to {len(self.residues)}, and no {place}")
         if self.residues[place - 1] != old:
             raise InputError(
-                f"{name}: residue {place} of the sequence is {self.residues[place - 1]}, not {old} (residues count from 1)"
+                f"{name}: residue {place} of the sequence is {self.residues[place - 1]}, not {old}: count residues from 1"
             )
         if new == old and not silent:
             raise InputError(f"{name} changes {old} into itself: leave it out")
         return place, self.letter(new, name)
-
-    def offset_in_words(self, names: Iterable[str]) -> str:
-        """What to do if the residues that all changes name fit the sequence with one constant added to their numbers."""
-        parts = [NAMED.fullmatch(part) for name in names for part in BETWEEN.split(name.strip())]
-        named = {(int(match["place"][:9]), match["old"].strip()) for match in parts if match}
-        if len(named) < 2:
-            return ""
-        place, old = min(named)
-        known = dict(enumerate(self.residues, 1))
-        offsets = [at - place for at, residue in known.items() if residue == old]
-        fitting = [o for o in offsets if o and all(known.get(place + o) == residue for place, residue in named)]
-        if len(fitting) != 1:
-            return ""
-        (offset,) = fitting
-        return f"; all {len(named)} residues fit with {abs(offset)} {'added to' if offset > 0 else 'taken from'} their numbers"
 
     def letter(self, token: str, name: str) -> int:
         """The index of a token in the alphabet."""
@@ -251,7 +236,6 @@ def read_variants(
     if bad and not skip_bad:
         more = f"; {len(bad) - 1:,} more rows cannot be read" if len(bad) > 1 else ""
         more += f"; {variant!r} was read, and --variant names another column" if len(texts) > 1 else ""
-        more += parent.offset_in_words(row[variant] for _, row in rows)
         raise InputError(f"{bad[0]}{more}: correct or remove them, or skip them with --skip-bad")
     for left_out, why in ((missing, f"without a value in {column!r}"), (bad, "not readable")):
         if left_out:
