@@ -42,7 +42,7 @@ FEW = 0.5
 
 
 class Grid(NamedTuple):
-    """Which tokens of a text are blanks, and which tokens are considered there: arguments of `fill` and `compare`."""
+    """Arguments of `fill` and `compare` that say which tokens of a text are blanks, and which tokens are considered there."""
 
     positions: Sequence[int] | None = None
     targets: Sequence[str] | None = None

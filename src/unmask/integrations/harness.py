@@ -43,7 +43,7 @@ logger = logging.getLogger(__name__)
 AUTO = 512
 """Requests at once with `--batch_size auto`: they are sorted by length, so most of them share their passes."""
 HARNESS_DEVICE = "cuda:0"
-"""What `lm_eval` asks for if nobody does; on a machine without a GPU it means the CPU."""
+"""The default device of `lm_eval`; on a machine without a GPU it means the CPU."""
 MOST_WRITTEN = 10_000
 """Decoded texts in memory: answers of one length to one question have the same blanks."""
 UNREAD = ("top_p", "top_k", "num_beams", "min_p", "repetition_penalty")
@@ -125,7 +125,7 @@ class UnmaskLM(LM):
         def answers(texts: Sequence[Encoded]) -> list[tuple[float, bool]]:
             masked = [blanked(text.ids, text.sites, self.model.mask_id) for text in texts]
             blanks = [Blanks(cloze.ids, cloze.block) for cloze in masked]
-            written = [tokens == own for tokens, own in zip(self._write(blanks), (cloze.gold for cloze in masked), strict=True)]
+            written = [tokens == gold for tokens, gold in zip(self._write(blanks), (cloze.gold for cloze in masked), strict=True)]
             return list(zip(self._scores(texts), written, strict=True))
 
         return self._in_parts("loglikelihood", requests, self.continuation, answers, (-inf, False), disable_tqdm)

@@ -51,7 +51,7 @@ Members = Int[np.ndarray, "contexts width"]
 """The states of each context."""
 Loss = Literal["block", "factorised"]
 TOLERANCE = 1e-7
-"""Of the norm of a fit's gradient."""
+"""The norm of the gradient at which a fit ends."""
 
 
 def conditional_mean(space: Space, weight: Vector, mask: Mask, f: Scores) -> Scores:

@@ -386,7 +386,7 @@ SLOW = SpinModel(sites=5, coupling=0.5)
 LEARNED = SpinModel(sites=5, fields="normal:0.2:3")
 """The model of `masking` that is fitted."""
 SAMPLES = 4000
-"""Of each fit of `masking`."""
+"""Samples of each fit of `masking`."""
 
 
 @study
@@ -736,7 +736,7 @@ SUREST, REMASKED = "keep the surest tokens", "mask-predict, random re-masking"
 
 @study
 def schedule(model: SpinModel = PATH, *, out: Out = None, progress: Watch = None) -> Study:
-    """What unmasking in few parallel steps costs, and which order costs least."""
+    """The cost of unmasking in few parallel steps, and the order that costs least."""
     import numpy as np
     from scipy.special import entr
 
@@ -779,7 +779,7 @@ def schedule(model: SpinModel = PATH, *, out: Out = None, progress: Watch = None
 
 
 def _schedules(model: LabModel, steps: int, generator: np.random.Generator) -> dict[str, Any]:
-    """What each order costs with this many steps."""
+    """The cost of each order with this many steps."""
     import numpy as np
     from scipy.special import entr
 
@@ -829,12 +829,12 @@ def _draw_schedule(rows: Points, sites: int, entropy: float) -> Figure:
 
 
 GAMMAS = (0.0, 0.05, 0.1, 0.2, 0.4, 0.8, 1.6, 3.2)
-"""Of `decoding`: bounds of the rules that have one, in nats."""
+"""Bounds, in nats, that `decoding` tries for the rules that have one."""
 
 
 @study
 def decoding(model: SpinModel = TILTED_PATH, *, out: Out = None, progress: Watch = None) -> Study:
-    """What decoders that choose positions before tokens lose, and what bounds it."""
+    """The loss of decoders that choose positions before tokens, and a bound on it."""
     from unmask.lab import schedules
     from unmask.lab.schedules import decoded, kl
 

@@ -2,8 +2,8 @@
 
 Equal texts are scored once, and those of one length side by side, so that no padding is computed. Sites are the positions that
 are scored: all tokens of a text, or those of a target between given words. Other positions that are not start or end tokens are
-context. A GPU works on its own once it has been told what to do. So the passes of many texts are asked for first (`begin`), and
-their numbers are read later: in between, the process can write the texts before and tokenise the texts after.
+context. A GPU computes asynchronously. So `begin` launches the passes of many texts, and their numbers are read later. In
+between, the process can write the rows of the texts before and tokenise the texts after.
 
 `score_ranges`: every term masks one range of positions, which does not depend on what the model says.
 
@@ -202,7 +202,7 @@ def _among(batch: TextBatch, rows: list[int], part: Scored | None, score: Score,
 class TextScores:
     """The numbers of n texts, in nats.
 
-    values    by column: the scores, and their further columns; NaN where there is none
+    values    by column: the scores, and their further columns; NaN if a text has no number
     shares    of the scores that are sums over sites, each text's share by site; empty where nobody asked for them
     reasons   why a text lacks a number, by its place
     """

@@ -135,31 +135,31 @@ def scored(
     model: MaskedLM,
     work: Iterable[list[Prepared]],
     shape: RowShape,
-    done: int = 0,
-    total: int = 0,
+    finished: int = 0,
+    count: int = 0,
     progress: Progress | None = None,
     ahead: bool = False,
 ) -> Iterator[tuple[list[Prepared], TextScores]]:
-    """The chunks with their numbers; `progress` counts their texts after the `done` that went before, of `total`.
+    """The chunks with their numbers; `progress` gets how many texts are done, `finished` ones included, of `count` in all.
 
-    ahead   ask for the passes of a chunk before the numbers of the one before are read: a GPU is busy with them while the
+    ahead   ask for the passes of a chunk before the numbers of the chunk before it are read: a GPU is busy with them while the
             caller uses those numbers, and while the next chunk is read
     """
     begun: deque[tuple[list[Prepared], Callable[[], TextScores]]] = deque()
 
-    def report(count: int, of: int, what: str = TEXTS) -> None:
+    def report(done: int, total: int, what: str = TEXTS) -> None:
         """Count the texts of a chunk among all texts; other counts are passed on."""
         assert progress is not None
-        progress(*((done + count, total) if what == TEXTS else (count, of)), what)
+        progress(*((finished + done, count) if what == TEXTS else (done, total)), what)
 
     for chunk in work:
         texts = [text.encoded for text in chunk if text.encoded is not None]
         look_at_first(model, (text.ids for text in texts))
         watched = None if progress is None else report
         begun.append((chunk, begin(model, texts, shape.scores, shape.windows, watched, shape.kind != "texts")))
-        done += len(chunk)
+        finished += len(chunk)
         if progress:
-            progress(done, total, TEXTS)
+            progress(finished, count, TEXTS)
         if len(begun) > ahead:
             before, read = begun.popleft()
             yield before, read()

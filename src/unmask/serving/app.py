@@ -55,7 +55,7 @@ EVENTS: dict[int | str, dict[str, Any]] = {
     200: {"content": {"text/event-stream": {}}, "description": "Server-sent events, each with a JSON value."}
 }
 EXAMPLES: list[dict[str, dict[str, str]]] = loads((PAGE / "examples.json").read_text(encoding="utf-8"))
-"""Of each view a text, the words to blank, and a second text to compare it with: in English, and of a protein."""
+"""Examples of each view in English, and for proteins: a text, the words to blank, and a second text to compare it with."""
 JobName = Annotated[str, PathParameter(min_length=1, max_length=40, description="the id of the event `job`")]
 
 

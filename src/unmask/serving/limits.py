@@ -20,7 +20,7 @@ from unmask.scoring.registry import DEFAULT as DEFAULT_SCORE
 from unmask.signature import options
 
 MOST_BYTES, MOST_BATCH_BYTES = 64 * 1024, 1_000_000
-"""Of a request's body; of a list or file of texts."""
+"""The most bytes of a request, and of a request with a list or file of texts."""
 LONGEST_TEXT, MOST_TEXTS, MOST_ROWS = 2_000, 4, 2_000
 """Characters of a text; texts that are scored; texts, or minimal pairs, of a batch."""
 MOST_BLANKS, MOST_CANDIDATES, MOST_COMPLETIONS, MOST_SCORES = 8, 1_024, 100, 6
@@ -40,7 +40,7 @@ Chosen = Annotated[list[Annotated[int, Interval(ge=0, le=LONGEST_TEXT)]], Len(2,
 Candidates = Annotated[int, Interval(ge=2, le=MOST_CANDIDATES)]
 Completions = Annotated[int, Interval(ge=1, le=MOST_COMPLETIONS)]
 REQUEST = ConfigDict(extra="forbid", allow_inf_nan=False, strict=True)
-"""Of a request: only what is named, every value of its own type, every number finite."""
+"""A request has only fields that are declared; every value has the declared type, and every number is finite."""
 NEEDED: Any = ...
 
 

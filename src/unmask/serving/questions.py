@@ -47,7 +47,7 @@ from unmask.tables.candidates import plan_candidates
 from unmask.tables.unary import pass_count
 
 BLANKS_AS_TYPED = r"\[MASK\]|\[WORD\]|\[GAP:[\d\s-]*\]|<mask>|_{2,}"
-"""Which the page takes as blanks; the functions take the first three and the model's own mask token."""
+"""The blanks of the page; the verbs take the first three of them and the model's own mask token."""
 CACHED_CELLS = 160_000_000
 """Cells of cached tables, 640 MB: an exact pair of 8,000 tokens, and many small ones."""
 SIZES, PAIR_SIZES, QUICK = (64, 128, 256), (8, 16, 32, 64, 128, 256), 48
@@ -266,7 +266,7 @@ class Answers:
         return {**matrix.to_dict(), "pieces": self._pieces(text, matrix.positions), "pairs": pairs, **counts}
 
     def _pieces(self, text: str, positions: Sequence[int]) -> list[Answer]:
-        """Of each token that was measured: its letters in the text, the first token of its word, and its name in lists."""
+        """The measured tokens: letters in the text, the first token of the word, and the name in lists of each."""
         tokens, letters, pieces = self.model.words.tokens_of(text), self.model.words.by_character, []
         words = {} if letters else {place: places for places in _by_word(tokens) for place in places}
         for place in positions:

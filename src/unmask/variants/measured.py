@@ -244,7 +244,7 @@ def _within(columns: Sequence[Column], target: Target, changes: Int[np.ndarray, 
 
 
 def _sentence(rows: Sequence[Numbers], behind: Sequence[Numbers], target: Target, column: str) -> str:
-    """Which score to use, and how sure that is; or that none can be used."""
+    """A sentence that recommends a score and says how sure that is, or recommends none."""
     what, scores = STATISTICS["spearman" if target.hits is None else "auc"], [row for row in rows if row["score"] != FEWER]
     whole = [row for row in scores if row["score"] != "epistasis" and not row["score"].endswith(PER_CHANGE)]
     best, chance = scores[0], target.chance
