@@ -131,8 +131,8 @@ def test_a_real_model_from_text_to_matrix(tiny):
     ("text", "options", "message"),
     [
         ("the [MASK] sat", {}, "one blank"),
-        ("the cat", {"positions": [1]}, "two positions or more"),
-        ("the", {}, "'the' has fewer than two known tokens"),
+        ("the cat", {"positions": [1]}, "'the cat' has one known token to measure"),
+        ("the", {}, "'the' has one known token to measure: dependence is between two or more"),
         ("the [WORD] sat [MASK]", {}, r"has a \[WORD\] or \[GAP\], which fill alone takes"),
         ("the cat sat", {"positions": [1, 9]}, "outside the text"),
         ("the cat sat", {"positions": [0, 1]}, r"special token \[CLS\]"),

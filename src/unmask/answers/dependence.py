@@ -291,17 +291,12 @@ def dependences(
 def _cloze(model: MaskedLM, text: str, positions: Sequence[int] | None, others: str | None) -> Cloze:
     """The positions to be measured as a block: the blanks, or those named, or all regular ones of a whole text."""
     refuse_hopeless(text, model.max_length)
-    ids = model.words.encode(text)
-    whole = model.mask_id not in ids
-    if whole and positions is None:
+    if positions is None and model.mask_id not in (ids := model.words.encode(text)):
         positions = [t for t, token in enumerate(ids) if token not in model.special_ids]
-        if len(positions) < 2:
-            raise InputError(f"the text {shortened(text)} has fewer than two known tokens: dependence is between two or more")
-    if whole and positions is not None and len(positions) < 2:
-        raise InputError(f"positions {list(positions)} of the text: dependence is between two positions or more, give another")
     cloze = model.cloze(text, positions)
     if len(cloze.block) < 2:
-        raise InputError("the text has one blank: dependence is between two blanks or more, so put another [MASK]")
+        what = "blank" if cloze.gold is None else "known token to measure"
+        raise InputError(f"the text {shortened(text)} has one {what}: dependence is between two or more, give another")
     if others == "text" and cloze.gold is None:
         raise InputError("others 'text' needs a whole text, and this one has blanks: leave it out, or write words in the blanks")
     return cloze
