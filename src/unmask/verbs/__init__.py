@@ -23,10 +23,18 @@ VERBS = {name: home for name, home in sorted(unmask._HOMES.items()) if home.star
 """The module of each verb, by name."""
 PathLike = str | os.PathLike[str]
 Texts = str | Sequence[str]
-Alphabet = Annotated[str | os.PathLike[str] | Sequence[str] | None, Written(metavar="TOKENS")]
-Joint = Annotated[str, Written(metavar="NAME", short="-j")]
-Seed = Annotated[int, Interval(ge=0, le=2**63 - 1)]
-Engine = Annotated[str, Written(metavar="local|ray|ray:N")]
+TOKENS = (
+    "The only tokens that may stand in a blank: letters such as ACDEFGHIKLMNPQRSTVWY, words with commas, or a file of either."
+)
+Alphabet = Annotated[str | os.PathLike[str] | Sequence[str] | None, Written(metavar="TOKENS", help=TOKENS)]
+Joint = Annotated[str, Written(metavar="NAME", short="-j", help="How the joint is derived: a construction of `fill`.")]
+Seed = Annotated[int, Interval(ge=0, le=2**63 - 1), Written(help="Seed of all random choices.")]
+OUT = "Folder of the run; the same command continues a run that was stopped. Left out, the result is in memory only."
+Out = Annotated[PathLike | None, Written(help=OUT)]
+WORKERS = "local, ray (a cluster: a worker per GPU, or per two CPUs), or ray:4 with another number of workers."
+Engine = Annotated[str, Written(metavar="local|ray|ray:N", help=WORKERS)]
+LIMITS = "Go on beyond 200,000 passes, a billion cells of a joint, or five million mutants."
+Force = Annotated[bool, Written(help=LIMITS)]
 
 Options = ParamSpec("Options")
 Answer = TypeVar("Answer")
