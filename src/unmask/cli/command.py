@@ -16,7 +16,7 @@ from cyclopts import App, Group, Parameter
 
 from unmask.cli import process
 from unmask.errors import InputError
-from unmask.signature import Loaded, Method, Option, arguments, bare, description, kinds, mark, options, resolved, summary
+from unmask.signature import Loaded, Method, Option, arguments, description, kinds, mark, options, resolved, summary
 
 JSON = Option("json", bool, False, "Print JSON.", "json")
 APP: dict[str, Any] = {
@@ -175,7 +175,7 @@ def _mapping(option: Option, words: Iterable[str]) -> dict[int, list[str]]:
 
 def _item(kind: Any) -> Any:
     """The type of a list's items."""
-    return bare(get_args(kind)[0])
+    return kinds(get_args(kind)[0])[0]
 
 
 def _is(kind: Any, family: type) -> bool:
