@@ -130,8 +130,7 @@ class Written:
     """How a flat surface writes a value, where its type does not say it.
 
     metavar   the value's name in the help, such as BLANK=WORDS
-    read      "module:function" from the words that were typed to the value
-    repeat    the option may be repeated, and `read` gets a list
+    repeat    the option may be repeated, and its value is a list
     words     how many words the option takes
     short     a one-letter name
     named     the first parameter, too, has a name and no place
@@ -139,7 +138,6 @@ class Written:
     """
 
     metavar: str = ""
-    read: str = ""
     repeat: bool = False
     words: int = 1
     short: str = ""
@@ -177,7 +175,7 @@ class Option:
     name         of the parameter, or of the field; annotation: its type, with bounds
     default      None where several methods have different ones; required: it has none
     help         from the docstring that declares it
-    parameter    the parameter that holds it; its own name where it is one
+    parameter    the parameter that holds it, or its name where it is one
     readers      the methods that have the field; empty for parameters and plain groups
     owner        the dataclass, or function, that declares it; None for parameters
     positional   it has a place, not a name
@@ -343,9 +341,9 @@ def checked(function: Function, declared: Callable[..., Any] | None = None) -> F
 
     head, section, entries = inspect.cleandoc(function.__doc__ or "").partition("\nParameters:\n")
     if section:  # with the help of shared annotations, so that Python's `help` shows it
-        own, gap, rest = entries.partition("\n\n")
-        shared = [f"\n    {name}: {help}" for name, help in documentation(function).items() if f"    {name}: " not in own]
-        call.__doc__ = f"{head}{section}{own}{''.join(shared)}{gap}{rest}"
+        listed, gap, rest = entries.partition("\n\n")
+        shared = [f"\n    {name}: {help}" for name, help in documentation(function).items() if f"    {name}: " not in listed]
+        call.__doc__ = f"{head}{section}{listed}{''.join(shared)}{gap}{rest}"
     return cast(Function, call)
 
 
@@ -399,7 +397,7 @@ def fitted(name: str, value: Any, annotation: Any) -> Any:
 
 
 def _wanted(error: Mapping[str, Any]) -> str:
-    """What pydantic expected, such as "a whole number", and at which item of a list."""
+    """The value that pydantic expected, such as "a whole number", and at which item of a list."""
     wanted = error["msg"]
     for words, ours in IN_WORDS.items():
         wanted = wanted.replace(words, ours, 1)

@@ -291,6 +291,8 @@ def _print_skipped(result: unmask.Evaluation | unmask.Frontier) -> None:
 
 def train(options: dict[str, Any]) -> None:
     """Print where the model is, and how to continue a run that is not finished."""
+    if "corpus" in options:  # on a command line a word is a file, never a text
+        options["corpus"] = [user_path(word, "corpus") for word in options["corpus"]]
     run = answered("train", options, print)
     if run.status == "interrupted":
         raise KeyboardInterrupt
@@ -312,10 +314,7 @@ def translate(options: dict[str, Any]) -> None:
 
 def serve(options: dict[str, Any]) -> None:
     """Serve the page until Ctrl-C."""
-    try:
-        unmask.serve(**options)
-    except KeyboardInterrupt:
-        process.leave()  # threads that are still in a pass must not hold the process
+    unmask.serve(**options)
 
 
 # ---- samples: sample, diagnose ----

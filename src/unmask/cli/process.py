@@ -154,7 +154,7 @@ def abandon_output() -> None:
 def one_line_warnings() -> Iterator[None]:
     """Warnings to the user as one line each on standard error, once; those to developers, and logs of others, are not shown.
 
-    What `unmask` itself logs is printed as it is, for example the settings that a training run chose.
+    The logs of `unmask` itself are printed as they are, for example the settings that a training run chose.
     """
     import logging
 
@@ -208,7 +208,7 @@ def explained(error: Exception) -> str | None:
         what = repr(os.fsdecode(error.filename)) if isinstance(error.filename, str | bytes) else "reading or writing failed"
         return f"{what} ({error.strerror or first}): check the path, its permissions and the space on its disk"
     lines = {
-        RecursionError: "something given is nested too deeply to be read: flatten it",
+        RecursionError: "the input is nested too deeply to be read: flatten it",
         MemoryError: f"out of memory ({first}): ask for less at once, or use a smaller model",
         OverflowError: f"a number is too large ({first}): give a smaller one",
         UnicodeError: f"text that cannot be read or written in its encoding ({first}): use UTF-8",

@@ -70,8 +70,7 @@ class OneOrMany(Protocol[Options, Answer]):
 def one_or_many(each: Callable[Concatenate[Any, Options], Iterator[Answer]]) -> OneOrMany[Options, Answer]:
     """The function of one text, or of a list of them, whose answers `each` gives one by one.
 
-    `each` gets a list. It checks everything before its first answer, and writes the files of an answer when it is asked for the
-    next.
+    `each` gets a list. It checks everything before its first answer, and writes the files of an answer before the next one.
     """
     first, parameter = next(iter(signature(each).parameters.items()))
     left_out = () if parameter.default is Parameter.empty else parameter.default

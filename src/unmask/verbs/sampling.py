@@ -76,7 +76,7 @@ def sample(
 
     sampled = energy if isinstance(energy, Energy) else Energy(one_of("energy", energy, ("norm", "raw")))  # type: ignore[arg-type]
     settings = SampleSettings(
-        kernel=kernel,  # type: ignore[arg-type]  # `checked` made an object of a name
+        kernel=kernel,  # type: ignore[arg-type]  # `checked` turned a name into an object
         energy=sampled.kind,
         template=template,
         length=(12,) if length is None else (length,) if isinstance(length, int) else tuple(length),
@@ -190,8 +190,8 @@ def translate(
     decided |= {"weights": loaded.fingerprint}
     run = None if folder is None else RunFolder(folder, translators.KIND, decided)
     with run or nullcontext() as stored:
-        made = translators.translations(model, loaded, settings, full, workers, stored, progress)
-    result = translators.collected(settings, loaded.spelling, ids, made, references)
+        rows = translators.translations(model, loaded, settings, full, workers, stored, progress)
+    result = translators.collected(settings, loaded.spelling, ids, rows, references)
     for path in (file, folder and folder / "translations.jsonl"):
         if path is not None:
             write_atomically(path, result.lines())

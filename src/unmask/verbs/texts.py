@@ -63,8 +63,8 @@ def fill(
             or family:ALPHA,LAMBDA [default: restarted for one or two blanks, chain from three on].
         search: Search over the whole vocabulary, and constraints on fillings.
 
-    >>> found = unmask.fill("She drank a cup of [MASK].", top=2)
-    >>> [completion.text for completion in found.completions]
+    >>> filling = unmask.fill("She drank a cup of [MASK].", top=2)
+    >>> [completion.text for completion in filling.completions]
     ['She drank a cup of tea.', 'She drank a cup of coffee.']
     """
     from unmask.answers.blanked_text import Grid
@@ -103,8 +103,8 @@ def compare(
         joint: The construction by which completions are ranked [default: restarted].
         figure: Draw the joint of two blanks, independent and by the default, to this file (png, pdf, svg).
 
-    >>> found = unmask.compare("The [MASK] [MASK] at the casino.", joints="product,mrf,chain", candidates=32)
-    >>> list(found.joints), found.ranked_by
+    >>> comparison = unmask.compare("The [MASK] [MASK] at the casino.", joints="product,mrf,chain", candidates=32)
+    >>> list(comparison.joints), comparison.ranked_by
     (['product', 'mrf', 'chain'], 'chain')
     """
     from unmask.answers.blanked_text import Grid
@@ -203,12 +203,12 @@ def mutants(
         alphabet: The tokens that may stand at a position: letters such as ACDEFGHIKLMNPQRSTVWY, words with commas, or a file
             of either [default: every regular token of a small vocabulary].
         top: How many mutants to print, best first.
-        by: What ranks them.
+        by: The number that ranks them.
         save: Parquet file for all mutants and their numbers.
         figure: Draw effects or epistasis as a heat map to this file (png, pdf, svg).
 
-    >>> found = unmask.mutants("the cat sat", "cat2dog", alphabet="cat,dog,man")
-    >>> found.to_frame()["mutant"].tolist()
+    >>> mutants = unmask.mutants("the cat sat", "cat2dog", alphabet="cat,dog,man")
+    >>> mutants.to_frame()["mutant"].tolist()
     ['cat2dog']
     """
     if measured is None:
