@@ -375,6 +375,7 @@ def nearest(name: str, known: Iterable[str]) -> str | None:
 
 def fitted(name: str, value: Any, annotation: Any) -> Any:
     """`value` as the annotation has it; raises an InputError that says what was given and, in pydantic's words, what to give."""
+    value = plain(value) if getattr(value, "shape", None) == () else value  # a number of NumPy or torch
     marked: Method | Loaded | None = mark(annotation, Method) or mark(annotation, Loaded)
     if marked is not None and (value is not None or isinstance(marked, Loaded)):
         return marked.fitted(name, value)

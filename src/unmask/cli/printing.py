@@ -139,6 +139,8 @@ def _show_comparison(comparison: unmask.Comparison, console: Console) -> None:
     for one in comparison.completions:
         log_probs = [*one.log_probs.values(), one.orders_log_prob]
         rows.append([" ".join(one.tokens) + (" *" if one.is_gold else ""), *map(terminal.short_percent, log_probs)])
+    widths = [max(map(len, ["99.99", *head.split("\n")])) + 2 for head in heads]
+    console.width = max(console.width, len("completion") + sum(widths))  # a wide table is not cut
     print_table(console, heads, rows, first="completion")
     support = "alphabet" if len(comparison.support) < len(comparison.model.regular_ids) else "whole vocabulary"
     console.print(f"all orders: the chain rule averaged over all orders, over the {support}")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from annotated_types import Interval
 
 import unmask
-from unmask.checks import one_of, whole
+from unmask.checks import one_of
 from unmask.errors import InputError
 from unmask.joints.registry import PUBLISHED, all_named
 from unmask.models.load import Model, is_shared
@@ -93,7 +93,7 @@ def frontier(
     model: Model = None,
     *,
     decoders: Sequence[str] | None = None,
-    passes: Sequence[int] = (2, 4, 8, 16),
+    passes: Sequence[Annotated[int, Interval(ge=1, le=MOST_TOKENS)]] = (2, 4, 8, 16),
     length: Annotated[int, Interval(ge=2, le=MOST_TOKENS)] = 16,
     first: bool = False,
     sentences: Count = 256,
@@ -127,8 +127,7 @@ def frontier(
         one_of("decoders", name, with_law())
     folder = run_output(KIND, out)
     names = dict.fromkeys(with_law() if decoders is None else decoders)
-    numbers = sorted({whole("passes", number, 1, MOST_TOKENS) for number in passes})
-    points = [Point(name, number) for name in names for number in numbers if number < length]
+    points = [Point(name, number) for name in names for number in sorted(set(passes)) if number < length]
     if not points:
         raise InputError(f"passes {', '.join(map(str, passes))}: none is below the length, {length}: give smaller numbers")
     return measured_frontier(data, model, points, (length, first, sentences), seed, folder, progress)
