@@ -51,6 +51,7 @@ IN_WORDS = {
     "less": "a number less",
     "a valid integer": "a whole number",
     "a valid boolean": "True or False",
+    "a valid string": "a text",
     "a valid ": "a ",
     "'str' instances are not allowed as a Sequence value": "a list",
     "an instance of Sequence": "a list",

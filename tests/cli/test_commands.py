@@ -129,7 +129,7 @@ def test_one_word_is_a_text_and_what_is_written_like_a_path_a_file(model):
     assert "does not exist" in refused(["score", "cat.txt", *model])
 
 
-def test_scores_of_a_file_are_rows_and_those_of_sentences_tables_unless_rows_are_asked_for(model, tmp_path):
+def test_scores_of_a_file_are_rows_and_those_of_sentences_tables_without_a_format(model, tmp_path):
     (tmp_path / "texts.txt").write_text("the cat sat .\na dog ran .\n")
     piped = run("score", tmp_path / "texts.txt", *model)
     assert run("score", "--file", tmp_path / "texts.txt", *model).stdout == piped.stdout

@@ -382,7 +382,7 @@ def _show_diagnosis(diagnosis: unmask.Diagnosis) -> None:
 def score(options: dict[str, Any]) -> int:
     """Print tables of sentences, accuracies of pairs, or rows as they come; 1 if a text lacks a score.
 
-    Sentences that were typed get tables, unless --rows or --format asks for rows.
+    Sentences that were typed get tables, unless --format asks for rows.
     """
     from unmask.scoring.score import LineWriter, check_format
     from unmask.scoring.texts import EMPTY
@@ -392,11 +392,11 @@ def score(options: dict[str, Any]) -> int:
     if pairs and (words or file):
         raise InputError(f"{(words or [file])[0]!r} and --minimal-pairs were both given: give one of the two")
     texts = None if pairs else _scored(words, file)
-    nested = isinstance(texts, list) and not {"rows", "format"} & options.keys()
-    if nested:
-        options["rows"] = "nested"
+    tables = isinstance(texts, list) and format is None
+    if tables:
+        options.setdefault("rows", "nested")
     check_format(format or "jsonl", options.get("rows", "texts"), on_stream=out is None)
-    write, lines = LineWriter(sys.stdout, format or "jsonl"), not (json or pairs or out or nested)
+    write, lines = LineWriter(sys.stdout, format or "jsonl"), not (json or pairs or out or tables)
     missing, complete = dict[int, str](), set[bool]()
 
     def note(place: int, reason: str | None) -> None:
@@ -417,7 +417,7 @@ def score(options: dict[str, Any]) -> int:
             write(row)
     elif isinstance(scores, unmask.PairScores):
         _show_pairs(scores)
-    elif nested and out is None:
+    elif tables and out is None:
         _show_sentences(scores)
     for place, why in () if lines else scores.reasons():
         note(place, why)
@@ -447,6 +447,11 @@ def _scored(words: Sequence[str], file: str | None) -> Path | list[str]:
 
 def _show_sentences(scores: unmask.Scores) -> None:
     console, unit = terminal.console(at_least=terminal.USUAL), scores.shape.unit
+    if scores.shape.kind != "nested":
+        import pandas
+
+        columns = [column for column in scores.shape.columns.names if column not in ("id", "reason", "position")]
+        return print_frame(console, pandas.DataFrame(list(scores), columns=columns, dtype=object))  # counts stay whole numbers
     for place, row in enumerate(scores):
         console.print(end="\n" if place else "")
         print_heading(console, row["text"])
@@ -464,6 +469,7 @@ def _show_sentences(scores: unmask.Scores) -> None:
             pair = dict.fromkeys([row["first_token"] or "-", row["second_token"] or "-"])
             cells.append([" / ".join(pair), *(f"{row[f'{name}_difference']:+.3f}" for name in by_token)])
         print_table(console, by_token, cells, first="first / second")
+    return None
 
 
 def _show_pairs(pairs: unmask.PairScores) -> None:
