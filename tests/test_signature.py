@@ -123,7 +123,7 @@ def test_values_of_other_libraries_become_plain_ones():
         ({"method": "slaw"}, "method 'slaw' is unknown: did you mean slow?"),
         ({"group": 3}, "group 3 is not valid: give an instance of Group"),
         ({"tops": 3}, "tops is not an argument of work: did you mean top?"),
-        ({"top_k": 3}, "top_k is not an argument of work: use top"),
+        ({"top_k": 3}, "top_k is not an argument of work: did you mean top?"),
         ({"rate": 0.5}, "rate is not an argument of work: give method=unmask.Fast(rate=...)"),
         ({"allow": {}}, "allow is not an argument of work: give group=unmask.Group(allow=...)"),
     ],

@@ -61,15 +61,16 @@ def table(rows: list[list[str]]) -> str:
 
 
 def as_numpy(docstring: str, function: griffe.Object) -> str:
-    """The docstring with its section "Parameters:" as mkdocstrings reads it, and with `model`, whose help its type has."""
+    """The docstring with its section "Parameters:" as mkdocstrings reads it, and with the help that types have."""
     section = re.search(r"^Parameters:\n((?: .*\n?)+)", docstring, re.MULTILINE)
     if section is None:
         return docstring
     entries = re.findall(r"^ {4}(\w+): (.*(?:\n {5}.*)*)", section[1], re.MULTILINE)
-    if "model" in [parameter.name for parameter in getattr(function, "parameters", ())] and "model" not in dict(entries):
-        from unmask.models.load import HELP
+    if function.is_function and function.module is function.parent:
+        from unmask.signature import documentation, resolved
 
-        entries.append(("model", HELP))
+        shared = documentation(resolved(f"{function.module.path}:{function.name}"))
+        entries += [(name, help) for name, help in shared.items() if name not in dict(entries)]
     listed = "\n".join(f"{name}\n    {' '.join(help.split())}" for name, help in entries)
     return f"{docstring[: section.start()]}{PARAMETERS[1:]}{listed}\n{docstring[section.end() :]}"
 

@@ -1,6 +1,5 @@
 """`unmask`, and `python -m unmask`: signals are heard first, then the command line is loaded and run."""
 
-import atexit
 import gc
 import os
 import sys
@@ -9,20 +8,19 @@ from unmask.cli import process
 
 
 def main() -> None:
-    """The console script. After an interrupt it does not wait for Python to take down what was loaded."""
+    """The console script."""
+    process.listen()
+    # Python's search for unreachable cycles, through all that torch has loaded, is a sixth of a short command: it runs more
+    # rarely. Threads of torch that wait should sleep: spinning ones halve the speed on a machine with other work.
+    gc.set_threshold(20_000)  # new objects between two searches; Python's own number is 700
+    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     try:
-        process.listen()
-        # Python's search for unreachable cycles, through all that torch has loaded, is a sixth of a short command: it runs more
-        # rarely. Threads of torch that wait should sleep: spinning ones halve the speed on a machine with other work.
-        gc.set_threshold(20_000)  # new objects between two searches; Python's own number is 700
-        os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
-        atexit.register(process.end)
         from unmask.cli.app import run
 
-        process.exit_with(run(sys.argv[1:]))
+        process.leave(run(sys.argv[1:]))
     finally:
         if process.interrupted():
-            process.leave_now()
+            process.leave()
 
 
 if __name__ == "__main__":

@@ -5,14 +5,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from difflib import get_close_matches
-from math import isfinite
-from typing import Any, TypeVar, cast
+from typing import Any, cast
 
 from unmask.errors import InputError
 
-Number = TypeVar("Number", int, float)
 MOST_SHOWN, MOST_TOKENS = 80, 2**31 - 1
 """Characters of a value that a message shows, and the largest token id that tokenizers can look up."""
 
@@ -27,8 +25,12 @@ def shown(value: object) -> str:
 
 
 def plain(value: Any) -> Any:
-    """A value of NumPy, torch or pandas as Python's: a number, or a list; other values as they are."""
-    return value.tolist() if hasattr(value, "dtype") and hasattr(value, "tolist") else value
+    """Values of NumPy, torch or pandas as Python's numbers and lists, also inside lists and dictionaries; others as they are."""
+    if hasattr(value, "dtype") and hasattr(value, "tolist"):
+        return value.tolist()
+    if type(value) is dict:
+        return {plain(key): plain(one) for key, one in value.items()}
+    return type(value)(map(plain, value)) if type(value) in (list, tuple) else value
 
 
 def one_of(name: str, value: object, known: Iterable[str]) -> str:
@@ -43,36 +45,23 @@ def one_of(name: str, value: object, known: Iterable[str]) -> str:
 
 def whole(name: str, value: object, least: int, most: int) -> int:
     """`value` as an int, if it is a whole number from `least` to `most`; NumPy's integers are integers, booleans are not."""
-    number = value if type(value) is int else plain(value)
-    if isinstance(number, bool) or not isinstance(number, int):
-        raise InputError(f"{name} {shown(value)} is not a whole number: give one from {least} to {most}")
-    if not least <= number <= most:
-        raise InputError(f"{name} {shown(number)} is out of range: give a whole number from {least} to {most}")
-    return number
+    return cast(int, real(name, value, least, most, int, "a whole number"))
+
+
+def real(name: str, value: object, least: float, most: float, kind: Any = int | float, what: str = "a number") -> float:
+    """`value` as a float, if it is finite and from `least` to `most`."""
+    number: Any = value if type(value) is int else plain(value)
+    is_number = isinstance(number, kind) and not isinstance(number, bool)
+    if not is_number or not least <= number <= most:
+        problem = "out of range" if is_number else f"not {what}"
+        raise InputError(f"{name} {shown(number)} is {problem}: give {what} from {least:.12g} to {most:.12g}")
+    return cast(float, number) if kind is int else float(number)
 
 
 def wholes(name: str, value: object) -> list[int]:
     """`value` as a list of ints, if it is a list, or an array, of whole numbers."""
     rows = plain(value)
-    items = list(map(plain, rows)) if isinstance(rows, Iterable) and not isinstance(rows, str | bytes) else [None]
+    items = list(rows) if isinstance(rows, Iterable) and not isinstance(rows, str | bytes) else [None]
     if any(isinstance(one, bool) or not isinstance(one, int) for one in items):
         raise InputError(f"{name} {shown(value)} is not a list of whole numbers: give one such as [3, 4]")
     return cast("list[int]", items)
-
-
-def real(name: str, value: object, least: float, most: float) -> float:
-    """`value` as a float, if it is finite and from `least` to `most`."""
-    number = plain(value)
-    if isinstance(number, bool) or not isinstance(number, int | float):
-        raise InputError(f"{name} {shown(value)} is not a number: give one from {least:g} to {most:g}")
-    if not least <= number <= most or not isfinite(number):
-        raise InputError(f"{name} {shown(number)} is out of range: give a number from {least:g} to {most:g}")
-    return float(number)
-
-
-def numbers(name: str, text: str, kind: Callable[[str], Number]) -> list[Number]:
-    """Numbers written with commas between them: "3,4" is [3, 4]."""
-    try:
-        return [kind(part) for part in text.split(",")]
-    except ValueError:
-        raise InputError(f"{name} {text!r} is not understood: give numbers with commas between them, such as 3,4") from None

@@ -1,8 +1,8 @@
-"""What can go wrong on the user's side; every message says what was given, where, and what to do."""
+"""Errors that the user can correct; every message says what was given, where, and what to do."""
 
 
 class UnmaskError(Exception):
-    """Base of all errors that the user can mend; the command line prints it in one line and exits with 2.
+    """Base of all errors that the user can correct; the command line prints it in one line and exits with 2.
 
     >>> try:
     ...     unmask.fill("No blank here.")

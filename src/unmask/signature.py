@@ -11,18 +11,16 @@
 
 from __future__ import annotations
 
-import builtins
 import inspect
 import os
 import re
-import sys
-import types
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import MISSING, dataclass, fields, is_dataclass, replace
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, fields, is_dataclass, replace
 from difflib import get_close_matches
 from functools import cache, partial, wraps
 from importlib import import_module
-from typing import Annotated, Any, Literal, TypeVar, Union, cast, dataclass_transform, get_args, get_origin
+from types import SimpleNamespace, UnionType
+from typing import Annotated, Any, Literal, TypeVar, Union, cast, dataclass_transform, get_args, get_origin, get_type_hints
 
 from unmask.checks import one_of, plain, shown
 from unmask.errors import InputError
@@ -46,28 +44,24 @@ HIDDEN = ("progress", "ready", "sink")
 """Arguments of Python alone: functions that are called as work goes on."""
 PYTHON_ONLY = object()
 """Marks a parameter, or a field, that has no place on flat surfaces."""
-UNIONS = (Union, types.UnionType)
+UNIONS = (Union, UnionType)
 IN_WORDS = {
     "Input should be ": "",
     "greater": "a number greater",
     "less": "a number less",
     "a valid integer": "a whole number",
-    "a valid number": "a number",
-    "a valid string": "a text",
     "a valid boolean": "True or False",
-    "a valid dictionary": "a dictionary",
-    "a valid tuple": "a list",
-    "callable": "a function",
+    "a valid string": "a text",
+    "a valid ": "a ",
     "'str' instances are not allowed as a Sequence value": "a list",
     "an instance of Sequence": "a list",
     "an instance of PathLike": "a path",
 }
 """Words of pydantic's messages, and ours for them."""
-VARIADIC = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 
 
 def resolved(where: str) -> Any:
-    """What "module:name" names."""
+    """The object of a module, from "module:name"."""
     module, _, name = where.partition(":")
     return getattr(import_module(module), name)
 
@@ -94,22 +88,19 @@ class Method:
         return cast("dict[str, type]", resolved(self.registry))
 
     def fitted(self, argument: str, value: Any) -> Any:
-        """`value` as the function gets it: one method object, or a tuple of several."""
+        """The method object of a name, or a tuple of several; objects of the registry's classes stay as they are."""
         if self.several:
-            parts = [part.strip() for part in value.split(",")] if isinstance(value, str) else plain(value)
-            methods = tuple(self._object(argument, part) for part in (parts if isinstance(parts, Iterable) else [parts]))
+            parts = value.split(",") if isinstance(value, str) else value if isinstance(value, Iterable) else [value]
+            methods = tuple(replace(self, several=False).fitted(argument, part) for part in parts)
             if not methods:
                 raise InputError(f"{argument} is empty: name one or more of {', '.join(self.classes)}")
             return methods
-        return self._object(argument, value)
-
-    def _object(self, argument: str, value: Any) -> Any:
-        """The method object of a name; objects of the registry's classes stay as they are."""
         if isinstance(value, tuple(self.classes.values())):
             return value
-        if isinstance(value, str) and value not in self.classes and self.parse:
-            return resolved(self.parse)(value)
-        return self.classes[one_of(argument, value, self.classes)]()
+        name = value.strip() if isinstance(value, str) else value
+        if isinstance(name, str) and name not in self.classes and self.parse:
+            return resolved(self.parse)(name)
+        return self.classes[one_of(argument, name, self.classes)]()
 
 
 @dataclass(frozen=True)
@@ -140,8 +131,7 @@ class Written:
     """How a flat surface writes a value, where its type does not say it.
 
     metavar   the value's name in the help, such as BLANK=WORDS
-    read      "module:function" from the words that were typed to the value
-    repeat    the option may be repeated, and `read` gets a list
+    repeat    the option may be repeated, and its value is a list
     words     how many words the option takes
     short     a one-letter name
     named     the first parameter, too, has a name and no place
@@ -149,7 +139,6 @@ class Written:
     """
 
     metavar: str = ""
-    read: str = ""
     repeat: bool = False
     words: int = 1
     short: str = ""
@@ -157,32 +146,24 @@ class Written:
     help: str = ""
 
 
-def marks(annotation: Any) -> tuple[Any, ...]:
-    """What `Annotated` adds to a type."""
-    return tuple(annotation.__metadata__) if get_origin(annotation) is Annotated else ()
-
-
-def bare(annotation: Any) -> Any:
-    """The type without marks."""
-    return get_args(annotation)[0] if get_origin(annotation) is Annotated else annotation
-
-
-def members(annotation: Any) -> list[Any]:
-    """The members of a union, with their marks, or the annotation itself."""
-    if get_origin(bare(annotation)) in UNIONS:
-        return [one for member in get_args(bare(annotation)) for one in members(member)]
+def kinds(annotation: Any) -> list[Any]:
+    """The types of a union, without marks, or the one type."""
+    if get_origin(annotation) is Annotated:
+        return kinds(get_args(annotation)[0])
+    if get_origin(annotation) in UNIONS:
+        return [kind for member in get_args(annotation) for kind in kinds(member)]
     return [annotation]
 
 
-def kinds(annotation: Any) -> list[Any]:
-    """The types of a union, without marks, or the one type."""
-    return [bare(one) for one in members(annotation)]
+def marks(annotation: Any) -> list[Any]:
+    """All that `Annotated` adds to a type and to its parts."""
+    inside = [one for part in get_args(annotation) for one in marks(part)]
+    return [*getattr(annotation, "__metadata__", ()), *inside]
 
 
 def mark(annotation: Any, kind: type[Any]) -> Any:
-    """The mark of this kind on the annotation, or on a member of its union; None without one."""
-    marked = [annotation, *members(annotation)]
-    return next((one for member in marked for one in marks(member) if isinstance(one, kind)), None)
+    """The first mark of this kind; None without one."""
+    return next((one for one in marks(annotation) if isinstance(one, kind)), None)
 
 
 # ---- reading a signature ----
@@ -195,7 +176,7 @@ class Option:
     name         of the parameter, or of the field; annotation: its type, with bounds
     default      None where several methods have different ones; required: it has none
     help         from the docstring that declares it
-    parameter    the parameter that holds it; its own name where it is one
+    parameter    the parameter that holds it, or its name where it is one
     readers      the methods that have the field; empty for parameters and plain groups
     owner        the dataclass, or function, that declares it; None for parameters
     positional   it has a place, not a name
@@ -217,30 +198,22 @@ class Option:
         return mark(self.annotation, Written) or Written()
 
 
-class _Names(dict[str, Any]):
-    """The names of a module; those that only a type checker knows are any value."""
-
-    def __missing__(self, name: str) -> Any:
-        return vars(builtins).get(name, Any)
-
-
 @cache
 def hints(declared: Callable[..., Any]) -> dict[str, Any]:
     """The evaluated annotations of a function's parameters, or of a dataclass's fields."""
     function: Any = inspect.unwrap(declared)
-    evaluated = dict[str, Any]()
-    for home in function.__mro__[::-1] if isinstance(function, type) else [function]:
-        module = getattr(home, "__globals__", None) or vars(sys.modules[home.__module__])
-        for name, hint in inspect.get_annotations(home).items():
-            if name != "return" and "ClassVar" not in str(hint):
-                evaluated[name] = eval(hint, module, _Names(module)) if isinstance(hint, str) else hint
-    return evaluated
+    if isinstance(function, type):
+        evaluated = get_type_hints(function, include_extras=True)
+        return {field.name: evaluated[field.name] for field in fields(function)}
+    written = {name: hint for name, hint in function.__annotations__.items() if name != "return"}  # results may load torch
+    return get_type_hints(SimpleNamespace(__annotations__=written), function.__globals__, include_extras=True)
 
 
 @cache
 def documentation(declared: Callable[..., Any]) -> Mapping[str, str]:
-    """The help of each parameter or field: the section "Parameters:" of the docstring (name: help), and those of the bases."""
-    helps: dict[str, str] = {}
+    """The help of each parameter or field: of its annotation, or of the docstring, in a section "Parameters:" (name: help)."""
+    written = {} if isinstance(declared, type) else {name: mark(hint, Written) for name, hint in hints(declared).items()}
+    helps = {name: one.help for name, one in written.items() if one is not None and one.help}
     for one in reversed(declared.__mro__) if isinstance(declared, type) else [inspect.unwrap(declared)]:
         text = inspect.cleandoc(vars(one).get("__doc__") or "" if isinstance(one, type) else one.__doc__ or "")
         if section := re.search(r"^Parameters:\n((?: .*\n?)+)", text, re.MULTILINE):
@@ -275,11 +248,9 @@ def options(function: Callable[..., Any]) -> tuple[Option, ...]:
             listed += _fields({"": cast(type, annotation)}, name, default)
             continue
         method, loaded = mark(annotation, Method), mark(annotation, Loaded)
-        if method is not None and not isinstance(default, str | None):
-            default = ",".join(one.name for one in default) if method.several else default.name
         written = mark(annotation, Written) or Written()
         positional = number == 0 and parameter.kind is not parameter.KEYWORD_ONLY and not written.named
-        listed.append(Option(name, annotation, default, helps.get(name, written.help), name, (), None, positional, required))
+        listed.append(Option(name, annotation, default, helps.get(name, ""), name, (), None, positional, required))
         listed += _fields(method.classes, name) if method is not None else []
         if loaded is not None:
             load = resolved(loaded.load)
@@ -297,8 +268,7 @@ def _fields(classes: Mapping[str, type], parameter: str, instance: Any = None) -
         annotations, helps = hints(kind), documentation(kind)
         for field in fields(kind):
             name, annotation = field.name, annotations[field.name]
-            default = field.default_factory() if field.default_factory is not MISSING else field.default
-            default = default if instance is None else getattr(instance, name)
+            default = field.default if instance is None else getattr(instance, name)
             first = merged.get(name) or Option(name, annotation, default, helps.get(name, ""), parameter, (), kind)
             if PYTHON_ONLY not in marks(annotation):
                 readers = (*first.readers, reader) if reader else ()
@@ -310,33 +280,33 @@ def arguments(function: Callable[..., Any], values: Mapping[str, Any]) -> dict[s
     """The arguments of a function from values of its `options`; an option that the chosen method does not have is refused."""
     annotations, parameters = hints(function), inspect.signature(function).parameters
     known = {option.name: option for option in options(function)}
-    made, inside = dict[str, Any](), dict[str, dict[str, Any]]()
+    direct, inside = dict[str, Any](), dict[str, dict[str, Any]]()
     for name, value in values.items():
         if name not in known:
             raise unknown_argument(function, name)
-        (made if known[name].owner is None else inside.setdefault(known[name].parameter, {}))[name] = value
-    for parameter, own in inside.items():
+        (direct if known[name].owner is None else inside.setdefault(known[name].parameter, {}))[name] = value
+    for parameter, changes in inside.items():
         annotation, default = annotations[parameter], parameters[parameter].default
         if (method := mark(annotation, Method)) is not None:
-            methods = method.fitted(parameter, default if made.get(parameter) is None else made[parameter])
-            made[parameter] = _with_fields(method, parameter, methods, own)
+            methods = method.fitted(parameter, default if direct.get(parameter) is None else direct[parameter])
+            direct[parameter] = _with_fields(method, parameter, methods, changes)
         elif (loaded := mark(annotation, Loaded)) is not None:
-            made[parameter] = partial(resolved(loaded.load), made.get(parameter), **own)
+            direct[parameter] = partial(resolved(loaded.load), direct.get(parameter), **changes)
         else:
-            made[parameter] = replace(default, **own)
-    return made
+            direct[parameter] = replace(default, **changes)
+    return direct
 
 
-def _with_fields(method: Method, parameter: str, methods: Any, own: Mapping[str, Any]) -> Any:
-    """The methods with these fields; each field must belong to one of them."""
+def _with_fields(method: Method, parameter: str, methods: Any, changes: Mapping[str, Any]) -> Any:
+    """The methods with these values of their fields; each field must belong to one of them."""
     several = methods if method.several else (methods,)
-    for name in own:
+    for name in changes:
         if not any(name in hints(one.__class__) for one in several):
             names, readers = [one.name for one in several], [n for n, kind in method.classes.items() if name in hints(kind)]
             use = f"leave it out, or use {' or '.join(readers)}"
             raise InputError(f"{name} was given, which {parameter} {', '.join(names)} does not use: {use}")
-    made = [replace(one, **{n: v for n, v in own.items() if n in hints(one.__class__)}) for one in several]
-    return tuple(made) if method.several else made[0]
+    changed = [replace(one, **{n: v for n, v in changes.items() if n in hints(one.__class__)}) for one in several]
+    return tuple(changed) if method.several else changed[0]
 
 
 # ---- checking a call ----
@@ -362,15 +332,19 @@ def checked(function: Function, declared: Callable[..., Any] | None = None) -> F
         annotations = hints(declared or function)
         for name, parameter in signature.parameters.items():
             annotation, value = annotations.get(name), bound.arguments.get(name, parameter.default)
-            if annotation is None or parameter.kind in VARIADIC:
-                continue
-            if name not in bound.arguments and not (isinstance(value, str) and mark(annotation, Method)):
+            by_name = isinstance(value, str) and mark(annotation, Method) is not None  # also a default, such as "mh"
+            if annotation is None or not (name in bound.arguments or by_name):
                 continue
             if name != "model" and "model" in annotations and type(value).__name__ == "MaskedLM":
                 raise InputError(f"{name} {shown(value)} is a model: give it as model=")
             bound.arguments[name] = fitted(name, value, annotation)
         return function(*bound.args, **bound.kwargs)
 
+    head, section, entries = inspect.cleandoc(function.__doc__ or "").partition("\nParameters:\n")
+    if section:  # with the help of shared annotations, so that Python's `help` shows it
+        listed, gap, rest = entries.partition("\n\n")
+        shared = [f"\n    {name}: {help}" for name, help in documentation(function).items() if f"    {name}: " not in listed]
+        call.__doc__ = f"{head}{section}{listed}{''.join(shared)}{gap}{rest}"
     return cast(Function, call)
 
 
@@ -388,24 +362,30 @@ def unknown_argument(function: Callable[..., Any], name: str) -> InputError:
     flat = {option.name: option for option in options(function)} if not isinstance(function, type) else {}
     if name in flat:
         use = f"give {flat[name].parameter}=unmask.{getattr(flat[name].owner, '__name__', '')}({name}=...)"
-    elif FAMILIAR.get(name) in {*known, *flat}:
-        use = f"use {FAMILIAR[name]}"
     else:
-        near = get_close_matches(name, [*known, *flat], n=1)
-        use = f"did you mean {near[0]}?" if near else f"use {', '.join(known)}"
+        near = nearest(name, [*known, *flat])
+        use = f"did you mean {near}?" if near else f"use {', '.join(known)}"
     return InputError(f"{name} is not an argument of {function.__name__}: {use}")
+
+
+def nearest(name: str, known: Iterable[str]) -> str | None:
+    """The known name that is meant: what other tools' `name` is called here, or the one that is written most like it."""
+    names = list(known)
+    return FAMILIAR[name] if FAMILIAR.get(name) in names else next(iter(get_close_matches(name, names, n=1)), None)
 
 
 def fitted(name: str, value: Any, annotation: Any) -> Any:
     """`value` as the annotation has it; raises an InputError that says what was given and, in pydantic's words, what to give."""
+    value = plain(value) if getattr(value, "shape", None) == () else value  # a number of NumPy or torch
     marked: Method | Loaded | None = mark(annotation, Method) or mark(annotation, Loaded)
     if marked is not None and (value is not None or isinstance(marked, Loaded)):
         return marked.fitted(name, value)
     from pydantic import ValidationError
 
-    value = _plain(value, annotation)
-    if isinstance(value, Iterator) and any(get_origin(kind) is Iterable for kind in kinds(annotation)):
-        return value  # reading it here would use it up
+    try:
+        return _adapter(annotation).validate_python(value)
+    except ValidationError:
+        value = plain(value)
     try:
         return _adapter(annotation).validate_python(value)
     except ValidationError as error:
@@ -419,7 +399,7 @@ def fitted(name: str, value: Any, annotation: Any) -> Any:
 
 
 def _wanted(error: Mapping[str, Any]) -> str:
-    """What pydantic expected, such as "a whole number", and at which item of a list."""
+    """The value that pydantic expected, such as "a whole number", and at which item of a list."""
     wanted = error["msg"]
     for words, ours in IN_WORDS.items():
         wanted = wanted.replace(words, ours, 1)
@@ -433,34 +413,17 @@ def _adapter(annotation: Any) -> Any:
     from pydantic import ConfigDict, TypeAdapter
 
     config = ConfigDict(strict=True, arbitrary_types_allowed=True, allow_inf_nan=False)
-    array = getattr(annotation, "array_type", annotation)  # jaxtyping compares shapes with those of the caller's arguments
-    return TypeAdapter(_by_class(array), config=None if is_dataclass(array) else config)
+    return TypeAdapter(_for_pydantic(annotation), config=None if is_dataclass(annotation) else config)
 
 
-def _by_class(annotation: Any) -> Any:
-    """The annotation with dataclasses of ours taken as they are: pydantic would look into their fields."""
+def _for_pydantic(annotation: Any) -> Any:
+    """The annotation with dataclasses of ours taken as they are (pydantic would look into their fields), and lists as tuples."""
+    from pydantic import InstanceOf, Strict
+
     if isinstance(annotation, type) and is_dataclass(annotation):
-        from pydantic import InstanceOf
-
         return InstanceOf[annotation]  # type: ignore[valid-type]
     if get_origin(annotation) in UNIONS:
-        return Union[tuple(map(_by_class, get_args(annotation)))]  # noqa: UP007
-    if get_origin(annotation) is Iterable:  # pydantic would check the items of an iterator as they are read
-        return Sequence[get_args(annotation)[0]]  # type: ignore[misc]
-    return annotation
-
-
-def _plain(value: Any, annotation: Any) -> Any:
-    """A value of NumPy, torch or pandas as Python's, and a list for a tuple, where the annotation asks for these."""
-    types = kinds(annotation)
-    origins = [get_origin(one) or getattr(one, "array_type", one) for one in types]
-    classes = tuple(one for one in origins if isinstance(one, type) and one is not Any)
-    if (getattr(value, "shape", None) == () or Any not in types) and not isinstance(value, classes):
-        value = plain(value)
-    if isinstance(value, list) and tuple in origins and list not in origins:
-        return tuple(value)
-    if isinstance(value, list | tuple) and any(hasattr(one, "dtype") for one in value):
-        return type(value)(map(plain, value))
-    if isinstance(value, Mapping) and any(hasattr(key, "dtype") for key in value):
-        return {plain(key): one for key, one in value.items()}
-    return value
+        return Union[tuple(map(_for_pydantic, get_args(annotation)))]  # noqa: UP007
+    if get_origin(annotation) is tuple:
+        return Annotated[annotation, Strict(False)]
+    return getattr(annotation, "array_type", annotation)  # jaxtyping compares shapes with those of the caller's arguments

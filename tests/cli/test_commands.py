@@ -10,7 +10,6 @@ import pytest
 
 import unmask
 from command_runner import invoke, refused
-from unmask.cli import terminal
 
 TWO = "the [MASK] sat on the [MASK] ."
 
@@ -130,32 +129,28 @@ def test_one_word_is_a_text_and_what_is_written_like_a_path_a_file(model):
     assert "does not exist" in refused(["score", "cat.txt", *model])
 
 
-def test_scores_of_a_file_are_a_table_on_a_terminal_and_json_lines_in_a_pipe(model, tmp_path, monkeypatch):
+def test_scores_of_a_file_are_rows_and_those_of_sentences_tables_without_a_format(model, tmp_path):
     (tmp_path / "texts.txt").write_text("the cat sat .\na dog ran .\n")
     piped = run("score", tmp_path / "texts.txt", *model)
     assert run("score", "--file", tmp_path / "texts.txt", *model).stdout == piped.stdout
-    rows = [json.loads(line) for line in piped.stdout.splitlines()]
-    monkeypatch.setattr(terminal, "is_terminal", lambda: True)
-    table = run("score", tmp_path / "texts.txt", *model)
-    assert table.exit_code == 0 and table.stdout.splitlines()[0].split() == ["text", "item", "length", "unknown", "pll"]
-    for row, line in zip(rows, table.stdout.splitlines()[2:], strict=True):
-        assert line.startswith(row["text"]) and line.split()[-1] == f"{row['pll']:.3f}"
+    assert run("score", "the cat sat .", "a dog ran .", *model, "--format", "jsonl").stdout == piped.stdout
+    assert [json.loads(line)["text"] for line in piped.stdout.splitlines()] == ["the cat sat .", "a dog ran ."]
+    assert "first minus second" in run("score", "the cat sat .", "a dog ran .", *model).stdout
 
 
 @pytest.mark.parametrize(
     ("words", "message"),
     [
         ("evaluate --data {file} --support all --alphabet cat,dog", "--alphabet and support all exclude each other"),
-        ("score 'a cat' --file {file}", "a text and file"),
-        ("mutants EVQ V2A", "'V2A' has no place here: give it with its option, see unmask mutants --help"),
-        ("mutants EVQ --out run", "Did you mean --save?"),
+        ("score 'a cat' --file {file}", "a text and --file were both given"),
+        ("mutants EVQ V2A", "['V2A']: see unmask mutants --help"),
+        ("mutants EVQ --out run", "did you mean --save?"),
         ("sample --prompt=The", "--prompt is not an option: give TEMPLATE without a name"),
         ("score 'a cat' --engine ray", "workers need an out folder"),
         ("score --minimal-pairs {file} --rows words", "leave out --rows"),
-        ("score --pairs {file}", "Did you mean --minimal-pairs?"),
-        ("sample --decoding-steps 3", "Did you mean --passes?"),
-        ("evaluate", "--data is missing: give it"),
-        ("evaluate {file}", "--data is missing: give --data {file}"),
+        ("score --pairs {file}", "did you mean --minimal-pairs?"),
+        ("sample --decoding-steps 3", "did you mean --passes?"),
+        ("evaluate", "--data requires an argument: see unmask evaluate --help"),
         ("score 'a cat' --score surprisal", "use left_to_right"),
         ("mutants ACD --positions 1 --model {file} --device cpu,cpu", "use one here"),
         ("score {file} --out scores.csv", "named like a file"),

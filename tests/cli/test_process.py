@@ -91,14 +91,6 @@ def test_an_interrupt_while_things_are_loaded(module):
     assert (*begun.communicate(), begun.returncode) == ("", "", process.INTERRUPTED)
 
 
-def test_an_interrupt_that_an_imported_library_would_catch(tmp_path):
-    (tmp_path / "catches.py").write_text("import os, signal\ntry:\n    os.kill(os.getpid(), signal.SIGINT)\nexcept:\n    pass\n")
-    program = "from unmask.cli import process; process.listen(); {}; print('went on')"
-    for line, code, out in (("import catches", process.INTERRUPTED, ""), ("exec(open('catches.py').read())", 0, "went on\n")):
-        made = subprocess.run([sys.executable, "-c", program.format(line)], cwd=tmp_path, capture_output=True, text=True)
-        assert (made.returncode, made.stdout, made.stderr) == (code, out, "")
-
-
 def test_a_signal_that_the_parent_ignores_stays_ignored():
     before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
     try:

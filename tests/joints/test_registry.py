@@ -47,7 +47,7 @@ def test_names_with_commas_and_numbers_are_told_apart():
         ("family:2", "alpha 2.0 is out of range"),
         ("family:nan", "alpha nan is out of range"),
         ("family:0.5,1.5", "lambda 1.5 is out of range"),
-        ("family:1,0,0", "has 3 numbers: give one or two, such as family:0.5,0.25"),
+        ("family:1,0,0", "is not understood: give one or two numbers, such as family:0.5,0.25"),
         (3, "joint 3 is unknown"),
     ],
 )

@@ -196,7 +196,7 @@ def test_an_interrupt_of_one_process_stops_all_with_a_model(shared, tmp_path):
 @pytest.mark.parametrize("rank", ["0", "1"])
 def test_a_process_that_torchrun_stops_says_one_line(monkeypatch, capfd, tmp_path, rank):
     """Also if an error of a lost connection was on its way: nothing after the signal would print."""
-    monkeypatch.setattr(process._State, "heard", None)
+    monkeypatch.setattr(process._State, "interrupted_at", None)
     for name, value in {"RANK": rank, "WORLD_SIZE": "2"}.items():
         monkeypatch.setenv(name, value)
     process.begins("train", tmp_path / "model")

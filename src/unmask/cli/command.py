@@ -16,7 +16,7 @@ from cyclopts import App, Group, Parameter
 
 from unmask.cli import process
 from unmask.errors import InputError
-from unmask.signature import Loaded, Method, Option, arguments, bare, description, kinds, mark, options, resolved, summary
+from unmask.signature import Loaded, Method, Option, arguments, description, kinds, mark, options, summary
 
 JSON = Option("json", bool, False, "Print JSON.", "json")
 APP: dict[str, Any] = {
@@ -25,7 +25,7 @@ APP: dict[str, Any] = {
     "version_flags": (),
     "suppress_keyboard_interrupt": False,
 }
-"""What all commands and groups of commands have in common."""
+"""Settings of all commands and groups of commands."""
 NUMBERS = {int: "INT", float: "NUMBER"}
 DASH = "\0"
 """Stands for the dash of a word that cyclopts would take for an option: standard input (-), and numbers such as -0.2:0.2."""
@@ -36,7 +36,7 @@ def command(name: str, function: Callable[..., Any], run: Callable[[dict[str, An
 
     run   prints; called with the arguments that were typed, as the function takes them, and the values of `extra`
     """
-    listed, own = [*options(function), *extra], {option.name for option in extra}
+    listed, extra_names = [*options(function), *extra], {option.name for option in extra}
     placed = [option.name for option in listed if option.positional]
     paragraphs = [summary(function), *description(function).split("\n\n")]
     app = App(name=name, help="\n\n".join(" ".join(text.split()) for text in paragraphs if text), **APP)
@@ -44,9 +44,9 @@ def command(name: str, function: Callable[..., Any], run: Callable[[dict[str, An
     def call(*words: Any, **named: Any) -> Any:
         typed = dict(zip(placed, words, strict=False)) | named
         values = {one.name: value(one, typed[one.name]) for one in listed if typed.get(one.name) is not None}
-        flat = {name: one for name, one in values.items() if name not in own}
+        flat = {name: one for name, one in values.items() if name not in extra_names}
         process.begins(name, values.get("out"))
-        return run(arguments(function, flat) | {name: one for name, one in values.items() if name in own})
+        return run(arguments(function, flat) | {name: one for name, one in values.items() if name in extra_names})
 
     parameters = [_parameter(option) for option in listed]
     call.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
@@ -72,7 +72,7 @@ def _parameter(option: Option) -> inspect.Parameter:
     """The option as cyclopts reads it: text, several texts, or a flag."""
     written, long = option.written, f"--{option.name.replace('_', '-')}"
     types = kinds(option.annotation)
-    repeats = written.repeat or any(_is(kind, Mapping) for kind in types)  # given several times, or all words that are left
+    repeats = written.repeat or any(_is(kind, Mapping) for kind in types)  # several times, or all words that are left
     several: Any = tuple.__class_getitem__((str,) * written.words)
     typed: Any = bool if types[0] is bool else several if written.words > 1 else list[str] if repeats else str
     shown = Parameter(
@@ -130,10 +130,8 @@ def _metavar(option: Option) -> str:
 
 
 def value(option: Option, typed: Any) -> Any:
-    """What was typed, as the function takes it; words that do not fit the type stay as they are, for the function to refuse."""
+    """The typed words as the function takes them; those that do not fit the type stay as they are, for the function to refuse."""
     words = [_shown(word) for word in typed] if isinstance(typed, list | tuple) else _shown(typed)
-    if option.written.read:
-        return resolved(option.written.read)(words)
     if isinstance(words, bool) or mark(option.annotation, Method) or mark(option.annotation, Loaded):
         return words
     types = kinds(option.annotation)
@@ -175,7 +173,7 @@ def _mapping(option: Option, words: Iterable[str]) -> dict[int, list[str]]:
 
 def _item(kind: Any) -> Any:
     """The type of a list's items."""
-    return bare(get_args(kind)[0])
+    return kinds(get_args(kind)[0])[0]
 
 
 def _is(kind: Any, family: type) -> bool:

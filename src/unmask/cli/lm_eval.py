@@ -6,6 +6,7 @@ Releases of the harness that read the entry points of packages know the model by
 from __future__ import annotations
 
 import sys
+from typing import Any
 
 from unmask.cli import process
 from unmask.errors import InputError
@@ -24,21 +25,16 @@ def register() -> None:
 
 
 def main() -> None:
-    """Run `lm_eval` with the arguments given; errors that the user can correct are one line, with exit code 2."""
+    """Run `lm_eval` with the same arguments."""
     process.listen()
-    try:
+
+    def evaluate() -> Any:
         register()
         from lm_eval.__main__ import cli_evaluate
 
-        cli_evaluate()
-    except KeyboardInterrupt:
-        sys.exit(process.INTERRUPTED)
-    except Exception as error:
-        if (line := process.explained(error)) is None:
-            raise
-        process.print_line(f"error: {process.one_line(line)}")
-        sys.exit(process.MISTAKE)
+        try:
+            return cli_evaluate()
+        except SystemExit as end:  # of the harness's parser
+            return end.code
 
-
-if __name__ == "__main__":
-    main()
+    sys.exit(process.guarded(evaluate, process.explained))

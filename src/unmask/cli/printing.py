@@ -46,6 +46,11 @@ def answered(verb: str, options: dict[str, Any], show: Callable[[Any], None]) ->
     return result
 
 
+def _message(line: str) -> None:
+    """Print a line on standard error."""
+    terminal.messages().print(line)
+
+
 def frame(verb: str, options: dict[str, Any]) -> None:
     """The data frame of a result that no function below prints."""
     answered(verb, options, lambda result: print_frame(terminal.console(), result.to_frame()))
@@ -78,15 +83,20 @@ def _answers(verb: str, show: Callable[[Any, Console], None], options: dict[str,
                 show(answer, console)
 
 
+def _source(words: Sequence[str], file: str | None) -> list[str] | Path:
+    """The texts that were typed; or the file, or standard input (-), that holds them."""
+    if (file is None) == (not words):
+        problem = "a text and --file were both given" if words else "no text was given"
+        raise InputError(f"{problem}: give a text, - for standard input, or --file with one text per line")
+    return user_path(file or "-", "file") if file is not None or list(words) == ["-"] else list(words)
+
+
 def _read_texts(text: str | None, file: str | None) -> tuple[list[str], bool]:
     """One text; or one per line that is not blank, of a file or of standard input (-), and whether there may be many."""
-    if (text is None) == (file is None):
-        problem = "TEXT and --file were both given" if file is not None else "no text was given"
-        raise InputError(f"{problem}: give a text, - for standard input, or --file with one text per line")
-    if text is not None and text != "-":
-        refuse_file_name(text, f"give --file {text}")
-        return [text], False
-    source = user_path(file or "-", "file")
+    source = _source([] if text is None else [text], file)
+    if isinstance(source, list):
+        refuse_file_name(source[0], f"give --file {source[0]}")
+        return source, False
     texts = list(plain_texts(source))
     if not texts:
         raise InputError(f"{source_name(source)!r} has no text: give one text per line")
@@ -129,13 +139,9 @@ def _show_comparison(comparison: unmask.Comparison, console: Console) -> None:
     for one in comparison.completions:
         log_probs = [*one.log_probs.values(), one.orders_log_prob]
         rows.append([" ".join(one.tokens) + (" *" if one.is_gold else ""), *map(terminal.short_percent, log_probs)])
-    widths = [max(map(len, [*head.split("\n"), "99.99"])) + 2 for head in heads]
-    first, room = 0, console.width - len("completion")
-    while first < len(heads):  # columns that do not fit follow in a table below
-        end = next((end for end in range(len(heads), first, -1) if sum(widths[first:end]) <= room), first + 1)
-        console.print(end="\n" if first else "")
-        print_table(console, heads[first:end], ([row[0], *row[1 + first : 1 + end]] for row in rows), first="completion")
-        first = end
+    widths = [max(map(len, ["99.99", *head.split("\n")])) + 2 for head in heads]
+    console.width = max(console.width, len("completion") + sum(widths))  # a wide table is not cut
+    print_table(console, heads, rows, first="completion")
     support = "alphabet" if len(comparison.support) < len(comparison.model.regular_ids) else "whole vocabulary"
     console.print(f"all orders: the chain rule averaged over all orders, over the {support}")
     if known:
@@ -257,7 +263,7 @@ def evaluate(options: dict[str, Any]) -> int:
     if result.failed:
         failed = f"{len(result.failed)} of {result.pairs} pairs failed, the first with {result.failed[0]['reason']}"
         where = "" if out is None else f"see {Path(out) / 'failures.jsonl'}; "
-        terminal.messages().print(f"{failed}: {where}the same command tries them again", style="red")
+        _message(f"{failed}: {where}the same command tries them again")
     return int(bool(result.failed))
 
 
@@ -277,21 +283,23 @@ def frontier(options: dict[str, Any]) -> None:
 
 
 def _print_place(what: str, out: Any) -> None:
-    terminal.messages().print(f"\n{what} are not kept: give --out FOLDER" if out is None else f"\n{what} are in {out}")
+    _message(f"\n{what} are not kept: give --out FOLDER" if out is None else f"\n{what} are in {out}")
 
 
 def _print_skipped(result: unmask.Evaluation | unmask.Frontier) -> None:
     for reason, count in result.skipped.items():
-        terminal.messages().print(f"{count} {'text' if count == 1 else 'texts'} skipped: {reason}")
+        _message(f"{count} {'text' if count == 1 else 'texts'} skipped: {reason}")
 
 
 def train(options: dict[str, Any]) -> None:
     """Print where the model is, and how to continue a run that is not finished."""
+    if "corpus" in options:  # on a command line a word is a file, never a text
+        options["corpus"] = [user_path(word, "corpus") for word in options["corpus"]]
     run = answered("train", options, print)
     if run.status == "interrupted":
         raise KeyboardInterrupt
     if not run.finished and process.rank() == 0:
-        terminal.messages().print(process.RESUME)
+        _message(process.RESUME)
 
 
 def translate(options: dict[str, Any]) -> None:
@@ -308,10 +316,7 @@ def translate(options: dict[str, Any]) -> None:
 
 def serve(options: dict[str, Any]) -> None:
     """Serve the page until Ctrl-C."""
-    try:
-        unmask.serve(**options)
-    except KeyboardInterrupt:
-        process.leave_now()  # threads that are still in a pass must not hold the process
+    unmask.serve(**options)
 
 
 # ---- samples: sample, diagnose ----
@@ -329,19 +334,19 @@ def diagnose(options: dict[str, Any]) -> None:
     json, folder = "json" in options, Path(options["run"])
     answered("diagnose", options, _show_diagnosis)
     if not json:
-        terminal.messages().print(f"figures are in {folder / 'figures'}")
+        _message(f"figures are in {folder / 'figures'}")
 
 
 def _show_run(run: unmask.SampleRun) -> None:
     _show_diagnosis(run.diagnosis)
-    console, screen = terminal.console(), terminal.messages()
+    console = terminal.console()
     console.print("  energy  text")
     for row in run.last.head(SHOWN).itertuples():
         console.print(f"{row.energy:8.2f}  {row.text}", soft_wrap=True)
     if run.folder is None:
-        screen.print(f"{len(run.samples):,} samples were drawn and none is kept: give --out FOLDER to keep them")
+        _message(f"{len(run.samples):,} samples were drawn and none is kept: give --out FOLDER to keep them")
     else:
-        screen.print(f"{len(run.samples):,} samples are in {run.folder / 'samples.parquet'}, figures in {run.folder / 'figures'}")
+        _message(f"{len(run.samples):,} samples are in {run.folder / 'samples.parquet'}, figures in {run.folder / 'figures'}")
 
 
 def _show_diagnosis(diagnosis: unmask.Diagnosis) -> None:
@@ -375,25 +380,29 @@ def _show_diagnosis(diagnosis: unmask.Diagnosis) -> None:
 
 
 def score(options: dict[str, Any]) -> int:
-    """Print scores: rows as they come, tables of sentences, or accuracies of pairs; 1 if a text lacks a score."""
+    """Print tables of sentences, accuracies of pairs, or rows as they come; 1 if a text lacks a score.
+
+    Sentences that were typed get tables, unless --format asks for rows.
+    """
     from unmask.scoring.score import LineWriter, check_format
     from unmask.scoring.texts import EMPTY
 
     json, words, file = options.pop("json", False), options.pop("texts", []), options.pop("file", None)
-    pairs, out, rows, format = (options.get(name) for name in ("minimal_pairs", "out", "rows", "format"))
-    texts = _texts(words, file, pairs)
-    lines = isinstance(texts, Path) and out is None and not json and not (terminal.is_terminal() and format is None)
-    if isinstance(texts, list) and rows in (None, "texts") and format in (None, "jsonl"):
-        options["rows"] = "nested"
-    reasons: dict[int, str] = {}
-    scored: set[bool] = set()
-    check_format(format or "jsonl", rows or "texts", on_stream=out is None)
-    write = LineWriter(sys.stdout, format or "jsonl")
+    pairs, out, format = (options.get(name) for name in ("minimal_pairs", "out", "format"))
+    if pairs and (words or file):
+        raise InputError(f"{(words or [file])[0]!r} and --minimal-pairs were both given: give one of the two")
+    texts = None if pairs else _scored(words, file)
+    tables = isinstance(texts, list) and format is None
+    if tables:
+        options.setdefault("rows", "nested")
+    check_format(format or "jsonl", options.get("rows", "texts"), on_stream=out is None)
+    write, lines = LineWriter(sys.stdout, format or "jsonl"), not (json or pairs or out or tables)
+    missing, complete = dict[int, str](), set[bool]()
 
     def note(place: int, reason: str | None) -> None:
-        scored.add(reason is None)
+        complete.add(reason is None)
         if reason is not None:
-            reasons.setdefault(place, reason)
+            missing.setdefault(place, reason)
 
     def sink(row: Mapping[str, Any]) -> None:
         write(row)
@@ -408,40 +417,32 @@ def score(options: dict[str, Any]) -> int:
             write(row)
     elif isinstance(scores, unmask.PairScores):
         _show_pairs(scores)
-    elif out is None and not lines:
+    elif tables and out is None:
         _show_sentences(scores)
     for place, why in () if lines else scores.reasons():
         note(place, why)
-    if reasons:
-        (place, why), what = next(iter(reasons.items())), "pair" if pairs else "text"
-        count = f"1 {what} lacks" if len(reasons) == 1 else f"{len(reasons):,} {what}s lack"
-        terminal.messages().print(f"{count} a score, the first is {what} {place}: {why}")
+    if missing:
+        (place, why), what = next(iter(missing.items())), "pair" if pairs else "text"
+        count = f"1 {what} lacks" if len(missing) == 1 else f"{len(missing):,} {what}s lack"
+        _message(f"{count} a score, the first is {what} {place}: {why}")
     if out is not None:
-        terminal.messages().print(f"rows are in {Path(out) / 'scores'}.{format or 'jsonl'}")
-    return int(True not in scored or any(reason != EMPTY for reason in reasons.values()))
+        _message(f"rows are in {Path(out) / 'scores'}.{format or 'jsonl'}")
+    return int(True not in complete or any(reason != EMPTY for reason in missing.values()))
 
 
-def _texts(words: Sequence[str], file: str | None, pairs: Any) -> Path | list[str] | None:
-    """A file, standard input, or sentences; None with minimal pairs."""
-    if file is not None and words:
-        raise InputError(f"a text and file {file!r} were both given: give one")
-    if pairs and words:
-        raise InputError(f"{words[0]!r} and --minimal-pairs were both given: give one of the two")
-    if pairs:
-        return None
-    if file is None and not (words and all(text.strip() for text in words)):
-        problem = "a text is empty" if words else "no text was given"
-        raise InputError(f"{problem}: give a file, - for standard input, sentences, or --minimal-pairs")
-    files = [file] if file else [text for text in words if text == "-" or _names_a_file(text)]
-    if files and len(words) > 1:
-        raise InputError(f"{files[0]!r} is a file among {len(words)} texts: give one file, or sentences")
-    return user_path(files[0], "file") if files else list(words)
+def _scored(words: Sequence[str], file: str | None) -> Path | list[str]:
+    """Sentences, or the file that holds them.
 
-
-def _names_a_file(text: str) -> bool:
-    """Whether a text is a file that exists, or is written like the path of one: without a space, with a folder or an ending."""
-    written_so = len(text.split()) == 1 and len(text) < 256 and ("/" in text or Path(text).suffix != "")
-    return written_so or os.path.isfile(os.path.expanduser(text))
+    A word is a file if it exists, or is written like a path: without a space, with a folder or an ending.
+    """
+    texts = _source(words, file)
+    if isinstance(texts, Path):
+        return texts
+    paths = [text for text in texts if len(text.split()) == 1 and len(text) < 256 and ("/" in text or Path(text).suffix)]
+    files = [text for text in texts if text == "-" or text in paths or os.path.isfile(os.path.expanduser(text))]
+    if files and len(texts) > 1:
+        raise InputError(f"{files[0]!r} is a file among {len(texts)} texts: give one file, or sentences")
+    return user_path(files[0], "file") if files else texts
 
 
 def _show_sentences(scores: unmask.Scores) -> None:
@@ -450,7 +451,6 @@ def _show_sentences(scores: unmask.Scores) -> None:
         import pandas
 
         columns = [column for column in scores.shape.columns.names if column not in ("id", "reason", "position")]
-        columns.sort(key=lambda column: column != "text")
         return print_frame(console, pandas.DataFrame(list(scores), columns=columns, dtype=object))  # counts stay whole numbers
     for place, row in enumerate(scores):
         console.print(end="\n" if place else "")

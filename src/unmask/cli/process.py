@@ -12,13 +12,14 @@ import os
 import re
 import signal
 import sys
+import threading
 import time
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import FrameType
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from unmask.errors import InputError, UnmaskError
 
@@ -33,18 +34,16 @@ SHOW_CURSOR = "\x1b[?25h"
 
 
 class _State:
-    """When an interrupt was heard and whether a line said it; the command that runs, with its --out; its exit code at the end."""
+    """When an interrupt came and whether a line has said it; the command that runs, with its --out."""
 
-    heard: float | None = None
+    interrupted_at: float | None = None
     reported = False
     command: tuple[str, object] = ("", None)
-    code: int | None = None
 
 
 def listen() -> None:
     """Make SIGINT, SIGTERM and SIGHUP raise KeyboardInterrupt; one that comes again later ends the process at once.
 
-    So does one that comes while a module is imported, where libraries may catch any exception.
     A signal that the parent process ignores (nohup, a job in the background) stays ignored.
     """
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
@@ -59,8 +58,8 @@ def rank(local: bool = False) -> int:
 
 
 def interrupted() -> bool:
-    """Whether an interrupt was heard, also one that some library turned into another error."""
-    return _State.heard is not None
+    """Whether an interrupt came, also one that some library turned into another error."""
+    return _State.interrupted_at is not None
 
 
 def begins(verb: str, out: object = None) -> None:
@@ -80,50 +79,56 @@ def report_interrupt(by_torchrun: bool = False) -> None:
     _State.reported = True
 
 
-def leave_now() -> None:
-    """End the process without waiting for anything; files are written whole or not at all, so none is damaged."""
-    with suppress(Exception):
-        if sys.__stderr__ is not None and sys.__stderr__.isatty():
-            sys.__stderr__.write(SHOW_CURSOR)
-            sys.__stderr__.flush()
-    os._exit(INTERRUPTED)
+def leave(code: int = INTERRUPTED) -> NoReturn:
+    """End the process without taking down its modules one by one, a twelfth of a short command.
 
-
-def exit_with(code: int) -> NoReturn:
-    """Leave the program: nothing is left to do but what libraries do at exit."""
-    _State.code = code
-    sys.exit(code)
-
-
-def end() -> None:
-    """Runs at exit, after all other functions for this moment: ends the process, if its exit code is known, at once.
-
-    Modules are not taken down one by one, a twelfth of a short command.
+    Threads and exit functions are waited for, except after an interrupt; files are written whole or not at all.
     """
-    if _State.code is None:
-        return
-    atexit.unregister(end)
-    atexit._run_exitfuncs()
-    for stream in (sys.stdout, sys.stderr):
-        with suppress(AttributeError, ValueError, OSError):
-            stream.flush()
-    os._exit(_State.code)
+    if not interrupted():
+        threading._shutdown()  # type: ignore[attr-defined]
+        atexit._run_exitfuncs()
+        for stream in (sys.stdout, sys.stderr):
+            with suppress(AttributeError, ValueError, OSError):
+                stream.flush()
+    elif sys.__stderr__ is not None and sys.__stderr__.isatty():
+        sys.__stderr__.write(SHOW_CURSOR)
+        sys.__stderr__.flush()
+    os._exit(code)
 
 
 def _interrupted(number: int, frame: FrameType | None) -> None:
     now = time.monotonic()
-    if _State.heard is None:
-        _State.heard = now
+    if _State.interrupted_at is None:
+        _State.interrupted_at = now
         if number == signal.SIGTERM and os.environ.get("WORLD_SIZE", "1") != "1":
             report_interrupt(by_torchrun=True)  # at once: an error of the process that torchrun lost may be on its way
-        while frame is not None:
-            if frame.f_code.co_filename.startswith("<frozen importlib"):  # a module is being imported
-                report_interrupt()
-                leave_now()
-            frame = frame.f_back
         raise KeyboardInterrupt
-    if now - _State.heard > PATIENCE:
-        leave_now()
+    if now - _State.interrupted_at > PATIENCE:
+        leave()
+
+
+def guarded(work: Callable[[], Any], line_of: Callable[[Exception], str | None]) -> int:
+    """Do the work and return its exit code; an error for which `line_of` has a line is printed as that line."""
+    try:
+        prepare()
+        code = work()
+        sys.stdout.flush()
+        return code if isinstance(code, int) else 0
+    except (BrokenPipeError, SystemExit):  # rich leaves by SystemExit where it meets a broken pipe itself
+        abandon_output()
+        return NO_READER
+    except (Exception, KeyboardInterrupt) as error:
+        if isinstance(error, KeyboardInterrupt) or interrupted():  # which a library turned into another error
+            report_interrupt()
+            return INTERRUPTED
+        if (line := line_of(error)) is None:
+            raise
+        if isinstance(error, OSError):
+            abandon_output()
+        # of the processes that torchrun started here, which all have the same mistake, the first prints it
+        if rank(local=True) == 0 or not isinstance(error, UnmaskError):
+            print_line(f"error: {one_line(line)}")
+        return MISTAKE
 
 
 def prepare() -> None:
@@ -132,16 +137,11 @@ def prepare() -> None:
         os.getcwd()
     except FileNotFoundError:  # relative paths lead nowhere then, and torch's libraries are not found
         raise InputError("the working directory was deleted: change to another") from None
+    if sys.stdout is None:
+        raise InputError("standard output is closed, and results are printed there: send it to a file or to /dev/null")
     for stream in (sys.stdout, sys.stderr):
         with suppress(AttributeError, ValueError, OSError):
             stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
-    for descriptor in range(3):
-        try:
-            os.fstat(descriptor)
-        except OSError:  # a file opened later must not take the place of a standard stream
-            os.open(os.devnull, os.O_RDWR)
-    if sys.stdout is None:
-        raise InputError("standard output is closed, and results are printed there: send it to a file or to /dev/null")
 
 
 def abandon_output() -> None:
@@ -154,7 +154,7 @@ def abandon_output() -> None:
 def one_line_warnings() -> Iterator[None]:
     """Warnings to the user as one line each on standard error, once; those to developers, and logs of others, are not shown.
 
-    What `unmask` itself logs is printed as it is, for example the settings that a training run chose.
+    The logs of `unmask` itself are printed as they are, for example the settings that a training run chose.
     """
     import logging
 
@@ -199,7 +199,7 @@ def one_line(text: str) -> str:
     return " ".join(word if len(word) <= LONGEST_WORD else f"{word[:200]}...{word[-60:]}" for word in words)
 
 
-def explained(error: BaseException) -> str | None:
+def explained(error: Exception) -> str | None:
     """The line for an error that the user can correct; None for a defect of ours, whose traceback is needed."""
     if isinstance(error, UnmaskError):
         return str(error)
@@ -208,7 +208,7 @@ def explained(error: BaseException) -> str | None:
         what = repr(os.fsdecode(error.filename)) if isinstance(error.filename, str | bytes) else "reading or writing failed"
         return f"{what} ({error.strerror or first}): check the path, its permissions and the space on its disk"
     lines = {
-        RecursionError: "something given is nested too deeply to be read: flatten it",
+        RecursionError: "the input is nested too deeply to be read: flatten it",
         MemoryError: f"out of memory ({first}): ask for less at once, or use a smaller model",
         OverflowError: f"a number is too large ({first}): give a smaller one",
         UnicodeError: f"text that cannot be read or written in its encoding ({first}): use UTF-8",

@@ -31,7 +31,7 @@ def derive(tables: Tables, construction: str = DEFAULT, **options: object) -> Jo
 
 @checked
 def derive_all(
-    tables: Tables, constructions: Iterable[str] = tuple(CONSTRUCTIONS), options: Mapping[str, Mapping[str, object]] | None = None
+    tables: Tables, constructions: Sequence[str] = tuple(CONSTRUCTIONS), options: Mapping[str, Mapping[str, object]] | None = None
 ) -> list[Joint]:
     """The joints of several constructions, in their order; those that are iterated share their reads of the tables.
 

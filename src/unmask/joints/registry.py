@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from importlib import import_module
 from typing import TYPE_CHECKING, NamedTuple
 
-from unmask.checks import numbers, one_of, real
+from unmask.checks import one_of, real
 from unmask.errors import InputError
 
 if TYPE_CHECKING:
@@ -130,10 +130,10 @@ FORMS = (*CONSTRUCTIONS, "family:ALPHA,LAMBDA")  # All that `named` understands,
 def named(name: object, argument: str = "construction") -> Construction:
     """The construction of that name; `argument` is what the caller's argument is called."""
     if isinstance(name, str) and name.startswith("family:"):
-        values = numbers(argument, name.removeprefix("family:"), float)
-        if len(values) > 2:
-            raise InputError(f"{argument} {name!r} has {len(values)} numbers: give one or two, such as family:0.5,0.25")
-        return member(*values)
+        try:
+            return member(*map(float, name.removeprefix("family:").split(",")))
+        except (TypeError, ValueError):
+            raise InputError(f"{argument} {name!r} is not understood: give one or two numbers, such as family:0.5,0.25") from None
     return CONSTRUCTIONS[one_of(argument, name, FORMS)]
 
 

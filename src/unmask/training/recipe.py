@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Annotated, ClassVar, Literal
 
 from annotated_types import Interval
@@ -20,13 +19,6 @@ Corpus = PathLike | Sequence[PathLike]
 Side = PathLike | Sequence[str]
 """One side of a parallel corpus: a file, or a list of texts."""
 Count = Annotated[int, Interval(ge=1, le=10**9)]
-
-
-def paths(words: Sequence[str]) -> list[Path]:
-    """Files that were named on a command line, where a word is never a text."""
-    from unmask.runs.files import user_path
-
-    return [user_path(word, "corpus") for word in words]
 
 
 @settings

@@ -23,10 +23,18 @@ VERBS = {name: home for name, home in sorted(unmask._HOMES.items()) if home.star
 """The module of each verb, by name."""
 PathLike = str | os.PathLike[str]
 Texts = str | Sequence[str]
-Alphabet = Annotated[str | os.PathLike[str] | Sequence[str] | None, Written(metavar="TOKENS")]
-Joint = Annotated[str, Written(metavar="NAME", short="-j")]
-Seed = Annotated[int, Interval(ge=0, le=2**63 - 1)]
-Engine = Annotated[str, Written(metavar="local|ray|ray:N")]
+TOKENS = (
+    "The only tokens that may stand in a blank: letters such as ACDEFGHIKLMNPQRSTVWY, words with commas, or a file of either."
+)
+Alphabet = Annotated[str | os.PathLike[str] | Sequence[str] | None, Written(metavar="TOKENS", help=TOKENS)]
+Joint = Annotated[str, Written(metavar="NAME", short="-j", help="How the joint is derived: a construction of `fill`.")]
+Seed = Annotated[int, Interval(ge=0, le=2**63 - 1), Written(help="Seed of all random choices.")]
+OUT = "Folder of the run; the same command continues a run that was stopped. Left out, the result is in memory only."
+Out = Annotated[PathLike | None, Written(help=OUT)]
+WORKERS = "local, ray (a cluster: a worker per GPU, or per two CPUs), or ray:4 with another number of workers."
+Engine = Annotated[str, Written(metavar="local|ray|ray:N", help=WORKERS)]
+LIMITS = "Go on beyond 200,000 passes, a billion cells of a joint, or five million mutants."
+Force = Annotated[bool, Written(help=LIMITS)]
 
 Options = ParamSpec("Options")
 Answer = TypeVar("Answer")
@@ -62,8 +70,7 @@ class OneOrMany(Protocol[Options, Answer]):
 def one_or_many(each: Callable[Concatenate[Any, Options], Iterator[Answer]]) -> OneOrMany[Options, Answer]:
     """The function of one text, or of a list of them, whose answers `each` gives one by one.
 
-    `each` gets a list. It checks everything before its first answer, and writes the files of an answer when it is asked for the
-    next.
+    `each` gets a list. It checks everything before its first answer, and writes the files of an answer before the next one.
     """
     first, parameter = next(iter(signature(each).parameters.items()))
     left_out = () if parameter.default is Parameter.empty else parameter.default

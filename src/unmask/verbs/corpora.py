@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from annotated_types import Interval
 
 import unmask
-from unmask.checks import one_of, whole
+from unmask.checks import one_of
 from unmask.errors import InputError
 from unmask.joints.registry import PUBLISHED, all_named
 from unmask.models.load import Model, is_shared
@@ -17,7 +17,7 @@ from unmask.runs.progress import Progress
 from unmask.sampling.registry import refuse_no_law, with_law
 from unmask.scoring.registry import DEFAULT, SEVERAL, Score, chosen
 from unmask.signature import Written, checked
-from unmask.verbs import Alphabet, Engine, PathLike, Seed
+from unmask.verbs import Alphabet, Engine, Out, PathLike, Seed
 
 PAPER_STEPS, MOST_TOKENS = 50, 100_000
 """Steps of Arnold-Gokhale from uniform in the paper; the longest text of a frontier."""
@@ -42,7 +42,7 @@ def evaluate(
     paper: bool = False,
     support: Literal["regular", "all"] = "regular",
     alphabet: Alphabet = None,
-    out: PathLike | None = None,
+    out: Out = None,
     engine: Engine = "local",
     progress: Progress | None = None,
 ) -> unmask.Evaluation:
@@ -61,10 +61,6 @@ def evaluate(
         paper: Table 1 as published: product, mrf_logit, mrf, hcb, and arnold_gokhale after 50 steps, over all columns of the
             output; the command prints both schemes if scheme is left out.
         support: What joints run over: regular tokens, or all columns of the model's output (the paper).
-        alphabet: The only tokens that joints run over: letters such as ACDEFGHIKLMNPQRSTVWY, words with commas, or a file of
-            either.
-        out: Folder of the run; the same command continues a run that was stopped. Left out, the result is in memory only.
-        engine: local, ray (a cluster: a worker per GPU, or per two CPUs), or ray:4 with another number of workers.
 
     >>> texts, words = ["The cat sat on the mat.", "The dog sat on the bed."], "cat,dog,sat,lay,mat,bed"
     >>> unmask.evaluate(texts, pairs=2, joints="product,chain", alphabet=words).pairs
@@ -97,12 +93,12 @@ def frontier(
     model: Model = None,
     *,
     decoders: Sequence[str] | None = None,
-    passes: Sequence[int] = (2, 4, 8, 16),
+    passes: Sequence[Annotated[int, Interval(ge=1, le=MOST_TOKENS)]] = (2, 4, 8, 16),
     length: Annotated[int, Interval(ge=2, le=MOST_TOKENS)] = 16,
     first: bool = False,
     sentences: Count = 256,
     seed: Seed = 0,
-    out: PathLike | None = None,
+    out: Out = None,
     progress: Progress | None = None,
 ) -> unmask.Frontier:
     """Nats per token against passes, for every decoder that has a law, beside one token per pass.
@@ -118,7 +114,6 @@ def frontier(
         first: Take the first tokens of longer texts, too.
         sentences: The most texts to measure.
         seed: Seed of random orders and of the bootstrap.
-        out: Folder of the run; the same command continues a run that was stopped. Left out, the result is in memory only.
 
     >>> texts = ["The dog barked at the old man.", "A girl sat on the red chair."]
     >>> unmask.frontier(texts, decoders=["interleaved"], passes=[2], length=8).to_frame()["decoder"].tolist()
@@ -132,8 +127,7 @@ def frontier(
         one_of("decoders", name, with_law())
     folder = run_output(KIND, out)
     names = dict.fromkeys(with_law() if decoders is None else decoders)
-    numbers = sorted({whole("passes", number, 1, MOST_TOKENS) for number in passes})
-    points = [Point(name, number) for name in names for number in numbers if number < length]
+    points = [Point(name, number) for name in names for number in sorted(set(passes)) if number < length]
     if not points:
         raise InputError(f"passes {', '.join(map(str, passes))}: none is below the length, {length}: give smaller numbers")
     return measured_frontier(data, model, points, (length, first, sentences), seed, folder, progress)
@@ -150,7 +144,7 @@ def score(
     unit: Literal["nats", "bits"] = "nats",
     long: Literal["refuse", "windows"] = "refuse",
     field: str | None = None,
-    out: PathLike | None = None,
+    out: Out = None,
     format: Literal["jsonl", "csv", "parquet"] = "jsonl",
     engine: Engine = "local",
     sink: Callable[[Mapping[str, Any]], None] | None = None,
@@ -173,9 +167,7 @@ def score(
         long: Texts longer than the model: refuse (a row with a reason) or windows.
         field: The column of a table or frame, or the key of JSON lines, that holds the text; with it, standard input has JSON
             lines [default: text, or sentence].
-        out: Folder of the run; the same command continues one that was stopped.
         format: jsonl, csv, or (with out) parquet.
-        engine: local, ray (a cluster: a worker per GPU, or per two CPUs), or ray:4 with another number of workers.
         sink: Called with each row as it comes; rows are then not kept in memory.
 
     >>> scores = unmask.score(["The cats sit here.", "The cats sits here."], ["pll", unmask.AnyOrder(orders=32)])

@@ -18,7 +18,7 @@ from unmask.sampling.registry import Method as Kernel
 from unmask.sampling.settings import BurnIn, Chains, Lengths, SampleSettings, Start, Sweeps
 from unmask.signature import Method, Written, checked
 from unmask.translation.recipe import Auto, Beam, Translator
-from unmask.verbs import Engine, PathLike, Seed
+from unmask.verbs import Engine, Out, PathLike, Seed
 
 TextFile = Annotated[PathLike | Sequence[str], Written(metavar="FILE")]
 Count = Annotated[int, Interval(ge=1, le=10**4)]
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
     Run: TypeAlias = unmask.SampleRun | PathLike
 else:
+    Energy = Any
     Run = Annotated[Any, Written(metavar="FOLDER")]
 
 
@@ -44,7 +45,7 @@ def sample(
     burn_in: BurnIn = 0,
     thin: Sweeps = 1,
     start: Start = Start(),  # noqa: B008
-    out: PathLike | None = None,
+    out: Out = None,
     engine: Engine = "local",
     progress: Progress | None = None,
 ) -> unmask.SampleRun:
@@ -60,12 +61,9 @@ def sample(
         length: Tokens per text in the place of a template, or several lengths such as 8,12,16 [default: 12].
         chains: Chains, or texts decoded at once. The default is a first try; averages need about 64 chains of 1,000 sweeps.
         sweeps: How often each chain redraws all of its tokens; diagnose says whether that was enough.
-        seed: Seed of all random choices.
         burn_in: First sweeps that are not kept.
         thin: Keep every n-th sweep.
         start: Where chains start, and which tokens they may hold.
-        out: Keep the run in this folder; the same command continues a run that was stopped.
-        engine: local, ray (a cluster: a worker per GPU, or per two CPUs), or ray:4 with another number of workers.
 
     >>> run = unmask.sample("A [MASK] sat on the [MASK].", chains=2, sweeps=3, seed=0)
     >>> len(run.to_frame())
@@ -78,7 +76,7 @@ def sample(
 
     sampled = energy if isinstance(energy, Energy) else Energy(one_of("energy", energy, ("norm", "raw")))  # type: ignore[arg-type]
     settings = SampleSettings(
-        kernel=kernel,  # type: ignore[arg-type]  # `checked` made an object of a name
+        kernel=kernel,  # type: ignore[arg-type]  # `checked` turned a name into an object
         energy=sampled.kind,
         template=template,
         length=(12,) if length is None else (length,) if isinstance(length, int) else tuple(length),
@@ -142,7 +140,7 @@ def translate(
     seed: Seed = 0,
     reference: TextFile | None = None,
     save: PathLike | None = None,
-    out: PathLike | None = None,
+    out: Out = None,
     engine: Engine = "local",
     progress: Progress | None = None,
 ) -> unmask.Translations:
@@ -162,11 +160,9 @@ def translate(
             [default: mask-predict].
         lengths: How many of the likeliest lengths are decoded; the lowest raw energy per token is taken [default: 5].
         energy: Energy of kernels and of the output [default: norm].
-        seed: Seed of all random choices.
         reference: A translation of each source, to measure against: a file, or a list of texts.
         save: Write the JSON lines here, not to standard output.
         out: Keep the run in this folder, its lines in translations.jsonl; the same command continues a run that was stopped.
-        engine: local, ray (a cluster: a worker per GPU, or per two CPUs), or ray:4 with another number of workers.
     """
     from contextlib import nullcontext
 
@@ -194,8 +190,8 @@ def translate(
     decided |= {"weights": loaded.fingerprint}
     run = None if folder is None else RunFolder(folder, translators.KIND, decided)
     with run or nullcontext() as stored:
-        made = translators.translations(model, loaded, settings, full, workers, stored, progress)
-    result = translators.collected(settings, loaded.spelling, ids, made, references)
+        rows = translators.translations(model, loaded, settings, full, workers, stored, progress)
+    result = translators.collected(settings, loaded.spelling, ids, rows, references)
     for path in (file, folder and folder / "translations.jsonl"):
         if path is not None:
             write_atomically(path, result.lines())

@@ -14,14 +14,16 @@ from unmask.models.load import Model
 from unmask.runs.progress import Progress
 from unmask.signature import Written, checked
 from unmask.variants.ranking import Ranking
-from unmask.verbs import Alphabet, Joint, PathLike, Texts, one_or_many, refuse_given
+from unmask.verbs import Alphabet, Force, Joint, PathLike, Texts, one_or_many, refuse_given
 
-Candidates = Annotated[
-    Annotated[int, Interval(ge=1, le=10**7)] | Sequence[Sequence[int]] | None, Written(metavar="INT", short="-n")
-]
-Positions = Sequence[int] | None
-Words = Sequence[str] | None
-Shown = Annotated[int, Interval(ge=1, le=1_000_000), Written(short="-t")]
+Count = Annotated[int, Interval(ge=1, le=10**7)]
+CANDIDATES = "How many tokens to consider at each blank [default: as many as take about two seconds]."
+Candidates = Annotated[Count | Sequence[Sequence[int]] | None, Written(metavar="INT", short="-n", help=CANDIDATES)]
+Exact = Annotated[bool, Written(help="Consider every token of the vocabulary, special ones excepted.")]
+BLANKED = "Tokens of a whole text to blank out, such as 3,4; the first, usually [CLS], is 0."
+Positions = Annotated[Sequence[int] | None, Written(help=BLANKED)]
+Words = Annotated[Sequence[str] | None, Written(help="The words that belong in the blanks: shown, and measured by compare.")]
+Shown = Annotated[int, Interval(ge=1, le=1_000_000), Written(short="-t", help="How many completions to show.")]
 if TYPE_CHECKING:
     from pandas import DataFrame
 
@@ -38,13 +40,13 @@ def fill(
     *,
     joint: Joint | None = None,
     candidates: Candidates = None,
-    exact: bool = False,
+    exact: Exact = False,
     top: Shown = 10,
     positions: Positions = None,
     targets: Words = None,
     alphabet: Alphabet = None,
     search: Search = Search(),  # noqa: B008
-    force: bool = False,
+    force: Force = False,
     progress: Progress | None = None,
 ) -> Iterator[unmask.Filling]:
     """Fill the blanks of a text by their joint probability, beside what independent blanks would give.
@@ -59,18 +61,10 @@ def fill(
         text: Text with [MASK] at each blank, [WORD] for a whole word or [GAP:2-5] for two to five tokens.
         joint: How the joint is derived: product, mrf_logit, mrf, hcb, arnold_gokhale, balanced, pseudo_gibbs, restarted, chain
             or family:ALPHA,LAMBDA [default: restarted for one or two blanks, chain from three on].
-        candidates: How many tokens to consider at each blank [default: as many as take about two seconds].
-        exact: Consider every token of the vocabulary, special ones excepted.
-        top: How many completions to show.
-        positions: Tokens of a whole text to blank out, such as 3,4; the first, usually [CLS], is 0.
-        targets: The words that belong in the blanks: shown, and measured by compare.
-        alphabet: The only tokens that may stand in a blank: letters such as ACDEFGHIKLMNPQRSTVWY, words with commas, or a file
-            of either.
         search: Search over the whole vocabulary, and constraints on fillings.
-        force: Go on where there are more than 200,000 passes or a billion cells.
 
-    >>> found = unmask.fill("She drank a cup of [MASK].", top=2)
-    >>> [completion.text for completion in found.completions]
+    >>> filling = unmask.fill("She drank a cup of [MASK].", top=2)
+    >>> [completion.text for completion in filling.completions]
     ['She drank a cup of tea.', 'She drank a cup of coffee.']
     """
     from unmask.answers.blanked_text import Grid
@@ -89,13 +83,13 @@ def compare(
     joints: Annotated[str | Sequence[str], Written(metavar="A,B")] = "all",
     joint: Joint | None = None,
     candidates: Candidates = None,
-    exact: bool = False,
+    exact: Exact = False,
     top: Shown = 10,
     positions: Positions = None,
     targets: Words = None,
     alphabet: Alphabet = None,
     figure: PathLike | None = None,
-    force: bool = False,
+    force: Force = False,
     progress: Progress | None = None,
 ) -> Iterator[unmask.Comparison]:
     """Put the joints of all constructions side by side: completions, entropy, dependence, faithfulness to the model.
@@ -107,18 +101,10 @@ def compare(
         text: Text with [MASK] at each blank.
         joints: all, or some constructions of `fill`, such as product,chain.
         joint: The construction by which completions are ranked [default: restarted].
-        candidates: How many tokens to consider at each blank [default: as many as take about two seconds].
-        exact: Consider every token of the vocabulary, special ones excepted.
-        top: How many completions to show.
-        positions: Tokens of a whole text to blank out, such as 3,4; the first, usually [CLS], is 0.
-        targets: The words that belong in the blanks: shown, and measured.
-        alphabet: The only tokens that may stand in a blank: letters such as ACDEFGHIKLMNPQRSTVWY, words with commas, or a file
-            of either.
         figure: Draw the joint of two blanks, independent and by the default, to this file (png, pdf, svg).
-        force: Go on where there are more than 200,000 passes or a billion cells.
 
-    >>> found = unmask.compare("The [MASK] [MASK] at the casino.", joints="product,mrf,chain", candidates=32)
-    >>> list(found.joints), found.ranked_by
+    >>> comparison = unmask.compare("The [MASK] [MASK] at the casino.", joints="product,mrf,chain", candidates=32)
+    >>> list(comparison.joints), comparison.ranked_by
     (['product', 'mrf', 'chain'], 'chain')
     """
     from unmask.answers.blanked_text import Grid
@@ -137,12 +123,12 @@ def dependence(
     positions: Positions = None,
     joint: Joint = "pseudo_gibbs",
     others: Literal["masked", "text"] | None = None,
-    candidates: Annotated[Annotated[int, Interval(ge=1, le=10**7)] | None, Written(short="-n")] = None,
+    candidates: Annotated[Count | None, Written(short="-n")] = None,
     alphabet: Alphabet = None,
     figure: PathLike | None = None,
-    force: bool = False,
+    force: Force = False,
     profile: Annotated[PathLike | Sequence[str] | None, Written(metavar="PATH")] = None,
-    sentences: Annotated[int, Interval(ge=1, le=10**7)] = 2000,
+    sentences: Count = 2000,
     save: PathLike | None = None,
     progress: Progress | None = None,
 ) -> Iterator[unmask.Dependence | unmask.Profile]:
@@ -154,14 +140,10 @@ def dependence(
     Parameters:
         text: Text with [MASK] at two blanks or more, or a whole text.
         positions: Which tokens of a whole text, such as 2,3,6; the first, usually [CLS], is 0 [default: all but special ones].
-        joint: How the joint is derived: a construction of `fill`.
         others: What stands at the other positions while a pair is measured: masked, or the text itself (text) [default: masked
             for blanks, text for a whole text].
         candidates: Tokens to consider at each position [default: 32 to 256, by how many positions; 16 of a profile].
-        alphabet: The only tokens that may stand in a blank: letters such as ACDEFGHIKLMNPQRSTVWY, words with commas, or a file
-            of either.
         figure: Draw the matrix as a heat map to this file (png, pdf, svg).
-        force: Go on where there are more than 200,000 passes.
         profile: Measure how blanks depend on each other by distance, on the texts of this file, one per line; or a list of
             texts.
         sentences: Of a profile: the most texts to measure on.
@@ -201,7 +183,7 @@ def mutants(
     by: Literal["log_prob", "effect", "singles", "epistasis", "interaction"] = "effect",
     save: PathLike | None = None,
     figure: PathLike | None = None,
-    force: bool = False,
+    force: Force = False,
     progress: Progress | None = None,
 ) -> Iterator[unmask.Mutants | unmask.Measured]:
     """Score mutants of a sequence: their log-probabilities, the sum of their single effects, and the difference, epistasis.
@@ -218,17 +200,15 @@ def mutants(
         measured: CSV or TSV file of variants (A24G+L30V, whole sequences, or residues at positions) with measured values; or a
             pandas frame, or a list of rows.
         ranking: How scores are compared with measured values.
-        joint: How the joint is derived: a construction of `fill`.
         alphabet: The tokens that may stand at a position: letters such as ACDEFGHIKLMNPQRSTVWY, words with commas, or a file
             of either [default: every regular token of a small vocabulary].
         top: How many mutants to print, best first.
-        by: What ranks them.
+        by: The number that ranks them.
         save: Parquet file for all mutants and their numbers.
         figure: Draw effects or epistasis as a heat map to this file (png, pdf, svg).
-        force: Go on beyond 200,000 passes or five million mutants.
 
-    >>> found = unmask.mutants("the cat sat", "cat2dog", alphabet="cat,dog,man")
-    >>> found.to_frame()["mutant"].tolist()
+    >>> mutants = unmask.mutants("the cat sat", "cat2dog", alphabet="cat,dog,man")
+    >>> mutants.to_frame()["mutant"].tolist()
     ['cat2dog']
     """
     if measured is None:

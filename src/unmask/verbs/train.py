@@ -21,7 +21,7 @@ Weight = Annotated[float, Interval(gt=0, le=1e6)]
 
 @checked
 def train(
-    corpus: Annotated[Corpus | None, Written(metavar="CORPUS...", read="unmask.training.recipe:paths", repeat=True)] = None,
+    corpus: Annotated[Corpus | None, Written(metavar="CORPUS...", repeat=True)] = None,
     *,
     out: PathLike,
     parallel: Annotated[Sequence[Side] | None, Written(metavar="SOURCE TARGET", words=2)] = None,
@@ -54,7 +54,7 @@ def train(
         objective: masked, or causal (of the next token).
         shape: Shape of the network, and its tokenizer.
         optimisation: Optimiser, steps and regularisation.
-        held_out: What validation uses.
+        held_out: Texts of the validation.
         seed: Seed of weights, order and masks.
         max_minutes: Pause after this time, with a checkpoint.
         resume: Go on with the run in out.
@@ -81,7 +81,7 @@ def train(
     from unmask.training.settings import BYTES_PER_TOKEN, Data, choose, planned, refuse_what_does_not_fit, settle
     from unmask.training.trainer import Trainer
 
-    assert not isinstance(objective, str)  # `checked` made an object of a name
+    assert not isinstance(objective, str)  # `checked` turned a name into an object
     folder = output_folder(out)
     with joined(device) as processes:
         on, progress = processes.device, progress if processes.leads else None
@@ -118,15 +118,15 @@ def train(
         }
         trainer = Trainer(settings, prepared, on, start, processes)
         with ExitStack() as stack:
-            own = folder / "training"
+            run_folder = folder / "training"
             if processes.leads:
-                stack.enter_context(RunFolder(own, "train", identity))
-                if not resume and (own / "log.jsonl").exists():
+                stack.enter_context(RunFolder(run_folder, "train", identity))
+                if not resume and (run_folder / "log.jsonl").exists():
                     raise InputError(f"another run has written to {str(folder)!r} meanwhile: name another --out")
                 write_atomically(folder / "tokenizer.json", prepared.tokenizer.to_str())
-            checkpoint = runs.Checkpoint(own / "checkpoint.pt")
+            checkpoint = runs.Checkpoint(run_folder / "checkpoint.pt")
             done = checkpoint.restore(trainer.load_state, on)
-            log = runs.RunLog(own / "log.jsonl", trainer, checkpoint, done, progress)
+            log = runs.RunLog(run_folder / "log.jsonl", trainer, checkpoint, done, progress)
             epochs = settings.steps / trainer.plan.steps_per_epoch
             if processes.leads:
                 logger.info(planned(settings, data, epochs, options, done))
