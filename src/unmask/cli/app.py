@@ -85,15 +85,23 @@ def run(words: Sequence[str]) -> int:
 
 
 def _misread(error: CycloptsError, words: Sequence[str], function: Callable[..., Any] | None) -> str:
-    """The line of an error of the parser, with the option that was meant, or where to look."""
-    line, use = (
-        process.one_line(str(error).strip()).rstrip("."),
-        f"see {' '.join(['unmask', *words[:1]] if function else ['unmask'])} --help",
-    )
-    if isinstance(error, exceptions.UnknownOptionError) and function is not None:
-        word, known = (error.token.keyword or error.token.value).partition("=")[0], {one.name: one for one in options(function)}
+    """The line of an error of the parser: the option that was meant, or where to look."""
+    line, use = process.one_line(str(error).strip()).rstrip("."), "see unmask --help"
+    if function is None:
+        return f"{line}: {use}"
+    use, known = f"see unmask {words[0]} --help", {option.name: option for option in options(function)}
+    if isinstance(error, exceptions.RepeatArgumentError):
+        line, use = f"{error.token.keyword} was given twice", "give it once, several values with commas between them"
+    elif isinstance(error, exceptions.UnusedCliTokensError):
+        line, use = f"{', '.join(map(repr, error.unused_tokens or ()))} has no place here", f"give it with its option, {use}"
+    elif isinstance(error, exceptions.UnknownOptionError):
+        word = (error.token.keyword or error.token.value).partition("=")[0]
         line = f"{word} is not an option"
         if (near := nearest(word.lstrip("-").replace("-", "_"), known)) is not None:
             name = near.replace("_", "-")
             use = f"give {name.upper()} without a name, {use}" if known[near].positional else f"did you mean --{name}?"
+    elif isinstance(error, exceptions.MissingArgumentError) and error.argument is not None and error.argument.name not in words:
+        missing, placed = error.argument.name, any(option.positional for option in known.values())
+        value = next((f" {word}" for word in words[1:2] if not placed and not word.startswith("-")), "")
+        line, use = f"{missing} is missing", f"give {missing}{value}, {use}"
     return f"{line}: {use}"

@@ -140,8 +140,12 @@ def _show_comparison(comparison: unmask.Comparison, console: Console) -> None:
         log_probs = [*one.log_probs.values(), one.orders_log_prob]
         rows.append([" ".join(one.tokens) + (" *" if one.is_gold else ""), *map(terminal.short_percent, log_probs)])
     widths = [max(map(len, ["99.99", *head.split("\n")])) + 2 for head in heads]
-    console.width = max(console.width, len("completion") + sum(widths))  # a wide table is not cut
-    print_table(console, heads, rows, first="completion")
+    first, room = 0, console.width - len("completion")
+    while first < len(heads):  # columns that do not fit follow in a table below
+        end = next((end for end in range(len(heads), first, -1) if sum(widths[first:end]) <= room), first + 1)
+        console.print(end="\n" if first else "")
+        print_table(console, heads[first:end], ([row[0], *row[1 + first : 1 + end]] for row in rows), first="completion")
+        first = end
     support = "alphabet" if len(comparison.support) < len(comparison.model.regular_ids) else "whole vocabulary"
     console.print(f"all orders: the chain rule averaged over all orders, over the {support}")
     if known:
@@ -382,7 +386,7 @@ def _show_diagnosis(diagnosis: unmask.Diagnosis) -> None:
 def score(options: dict[str, Any]) -> int:
     """Print tables of sentences, accuracies of pairs, or rows as they come; 1 if a text lacks a score.
 
-    Sentences that were typed get tables, unless --format asks for rows.
+    Sentences that were typed, and files at a terminal, get tables, unless --format asks for rows.
     """
     from unmask.scoring.score import LineWriter, check_format
     from unmask.scoring.texts import EMPTY
@@ -392,8 +396,8 @@ def score(options: dict[str, Any]) -> int:
     if pairs and (words or file):
         raise InputError(f"{(words or [file])[0]!r} and --minimal-pairs were both given: give one of the two")
     texts = None if pairs else _scored(words, file)
-    tables = isinstance(texts, list) and format is None
-    if tables:
+    tables = format is None and (isinstance(texts, list) or terminal.is_terminal())
+    if tables and isinstance(texts, list):
         options.setdefault("rows", "nested")
     check_format(format or "jsonl", options.get("rows", "texts"), on_stream=out is None)
     write, lines = LineWriter(sys.stdout, format or "jsonl"), not (json or pairs or out or tables)
@@ -438,6 +442,8 @@ def _scored(words: Sequence[str], file: str | None) -> Path | list[str]:
     texts = _source(words, file)
     if isinstance(texts, Path):
         return texts
+    if not all(text.strip() for text in texts):
+        raise InputError("a text is empty: give a sentence, or --file with one text per line")
     paths = [text for text in texts if len(text.split()) == 1 and len(text) < 256 and ("/" in text or Path(text).suffix)]
     files = [text for text in texts if text == "-" or text in paths or os.path.isfile(os.path.expanduser(text))]
     if files and len(texts) > 1:
