@@ -33,6 +33,11 @@ TEMPORARY = ".*.[0-9]*.tmp"
 """Names of files that a kill left half written; a run may delete them in its own folder."""
 
 
+def first_line(error: BaseException) -> str:
+    """The first line of an error of another library, cut to fit inside a message of one line."""
+    return (str(error).strip() or type(error).__name__).splitlines()[0][:160]
+
+
 def user_path(value: str | os.PathLike[str], name: str = "path") -> Path:
     """The path that a user gave under the argument `name`, with `~` replaced by the home folder."""
     if not isinstance(value, str | os.PathLike):
@@ -274,8 +279,7 @@ def _damage(path: Path, remedy: str) -> Iterator[None]:
     except InputError:
         raise
     except Exception as error:
-        line = (str(error).strip() or type(error).__name__).splitlines()[0][:160]
-        raise InputError(f"{str(path)!r} is damaged ({line}): {remedy}") from None
+        raise InputError(f"{str(path)!r} is damaged ({first_line(error)}): {remedy}") from None
 
 
 def _sync(path: Path, flags: int) -> None:
