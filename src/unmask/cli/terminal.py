@@ -17,7 +17,6 @@ from rich.text import Text
 
 from unmask.formats import around_blanks, excerpt
 from unmask.runs.progress import Progress as Report
-from unmask.runs.progress import announced
 
 if TYPE_CHECKING:
     import pandas
@@ -47,12 +46,12 @@ def is_terminal() -> bool:
 
 @contextmanager
 def progress(quiet: bool = False) -> Iterator[Report | None]:
-    """The progress of a command on standard error, None if `quiet`: how long it takes, and a bar or a line per minute."""
+    """The progress of a command on standard error, None if `quiet`: a bar, or a line per minute."""
     screen = messages()
     if quiet:
         yield None
     elif not screen.is_terminal:
-        yield announced(screen.print, _lines(screen))
+        yield _lines(screen)
     else:
         columns = (TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn())
         times = (TimeElapsedColumn(), TimeRemainingColumn())
@@ -63,7 +62,7 @@ def progress(quiet: bool = False) -> Iterator[Report | None]:
             def draw(done: int, total: int, what: str = "") -> None:
                 bar.update(task, description=what, completed=done, total=total or None)
 
-            yield announced(screen.print, draw)
+            yield draw
 
 
 def _lines(screen: Console) -> Report:

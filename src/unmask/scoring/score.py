@@ -193,7 +193,7 @@ def run_in_folder(
     """Score the texts that have no rows in the folder yet, and write scores.jsonl, .csv or .parquet when all are there."""
     columns = shape.columns
     marks = np.zeros(total + 1, dtype=bool)
-    for part in folder.parts():
+    for part in read_parts(folder.path):
         marks[read_rows([part], columns)["item"].to_numpy()] = True
     already, done = int(marks.sum()), marks.tobytes()
     pending = ((number, item) for number, item in enumerate(items, 1) if number > total or not done[number])
@@ -220,7 +220,7 @@ def run_in_folder(
                 finished += sent[place][1]
                 if progress:
                     progress(finished, total, TEXTS)
-    tables = (read_rows([part], columns) for part in folder.parts())
+    tables = (read_rows([part], columns) for part in read_parts(folder.path))
     write_rows(folder.path / f"scores.{format}", tables, columns, format)
 
 
