@@ -39,6 +39,7 @@ class Worker:
     """In a worker's process: gets (function, setup), answers None, then gets items and answers their results."""
 
     function: Callable[..., Any] | None = None
+    loaded: Any = None
 
     def answer(self, message: Any) -> Any:
         """The result, or the error that ends the loop."""

@@ -109,9 +109,10 @@ def output_file(
     texts     how many texts there are: each would need its own file
     """
     path = user_path(value, name)
-    target, beginnings = writable_file(path), formats and formats.get(path.suffix.lower(), formats.get(""))
-    if formats and not beginnings:
-        raise InputError(f"{name} {str(path)!r} has no known ending: name a file that ends in {', '.join(formats)}")
+    target, known = writable_file(path), formats or {"": ()}
+    beginnings = known.get(path.suffix.lower(), known.get(""))
+    if beginnings is None:
+        raise InputError(f"{name} {str(path)!r} has no known ending: name a file that ends in {', '.join(known)}")
     if texts > 1:
         raise InputError(f"{texts} texts and one {name} {str(path)!r} were given: give one text, or leave {name} out")
     for read in (file for one in reads for file in (one if isinstance(one, list | tuple) else [one])):

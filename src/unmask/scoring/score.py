@@ -211,7 +211,7 @@ def run_in_folder(
             yield [(text.number, text.item) for text in chunk]
 
     with on_a_thread() as call:
-        if workers is None:
+        if workers is None or load is None:
             for chunk, numbers in scored(model, work, shape, already, total, progress, device == "cuda"):
                 call(folder.store, shape.table(model.words, chunk, numbers), columns, f"part-{chunk[0].number:09d}")
         else:
