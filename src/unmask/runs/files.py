@@ -37,6 +37,8 @@ def first_line(error: BaseException) -> str:
 
 def user_path(value: str | os.PathLike[str], name: str = "path") -> Path:
     """The path that a user gave under the argument `name`, with `~` replaced by the home folder."""
+    if not isinstance(value, str | os.PathLike):
+        raise InputError(f"{name} {value!r} is not a path: give one as text")
     text = os.fspath(value)
     if not text.strip() or "\0" in text:
         raise InputError(f"{name} {text!r} names no file: give a path")
@@ -113,6 +115,8 @@ def output_file(
     beginnings = known.get(path.suffix.lower(), known.get(""))
     if beginnings is None:
         raise InputError(f"{name} {str(path)!r} has no known ending: name a file that ends in {', '.join(known)}")
+    if not target.parent.is_dir():
+        raise InputError(f"folder {str(target.parent)!r} of {name} does not exist: make it first, or name another")
     if texts > 1:
         raise InputError(f"{texts} texts and one {name} {str(path)!r} were given: give one text, or leave {name} out")
     for read in (file for one in reads for file in (one if isinstance(one, list | tuple) else [one])):
