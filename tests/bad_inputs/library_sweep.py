@@ -144,7 +144,6 @@ def bases(model: str, folder: Path) -> dict[str, tuple[Callable[..., Any], dict[
         "Mutants.write": (mutants.write, {"path": folder / "mutants.parquet"}),
         "Measured.write": (measured.write, {"path": folder / "measured.parquet"}),
         "Evaluation.save": (evaluation.save, {"folder": folder / "evaluation"}),
-        "Translations.save": (translated.save, {"path": folder / "translations.jsonl"}),
         "SpinModel": (unmask.SpinModel, {}),
         "lab.SpinModel": (unmask.lab.SpinModel, {}),
         "lab.all": (unmask.lab.all, {"progress": begun}),

@@ -9,7 +9,7 @@ import pytest
 import unmask
 from command_runner import invoke
 from unmask import lab
-from unmask.runs.files import as_json, read_json, write_json
+from unmask.runs.files import as_json, read_object, write_json
 
 VALUES = {"impossible": -inf, "inside": [{"unbounded": inf}, (nan, 0.5)], "text": "∞ ü"}
 WORDS = {"impossible": "-Infinity", "inside": [{"unbounded": "Infinity"}, ["NaN", 0.5]], "text": "∞ ü"}
@@ -36,7 +36,7 @@ def answers(*given, **options):
 
 def test_a_file_has_words(tmp_path):
     write_json(tmp_path / "values.json", VALUES)
-    assert read_json(tmp_path / "values.json") == WORDS == json.loads(as_json(VALUES, indent=None, ascii=True))
+    assert read_object(tmp_path / "values.json") == WORDS == json.loads(as_json(VALUES, indent=None, ascii=True))
     assert "\n" not in as_json(VALUES, indent=None) and as_json(VALUES, ascii=True).isascii()
 
 

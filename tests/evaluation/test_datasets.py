@@ -24,7 +24,7 @@ def test_a_list_is_a_dataset_too(monkeypatch, tmp_path):
     for bad, said in (
         ([], "empty list"),
         (["a", 3], "is not valid: give a text or a path"),
-        (["\ud800"], "half of a surrogate pair"),
+        (["\ud800"], "1 texts skipped: the tokenizer refuses it"),
     ):
         with pytest.raises(InputError, match=said):
             unmask.evaluate(bad)

@@ -98,7 +98,7 @@ def test_other_data_and_weights_are_refused_but_another_path_to_the_same_is_not(
     same = tmp_path / "copy.txt"
     same.write_text(open(asked["data"]).read())
     assert not unmask.evaluate(**asked | {"data": same, "model": tiny_folder}, out=finished).failed
-    with pytest.raises(InputError, match="holds a run with dtype float32, not float64"):
+    with pytest.raises(InputError, match="holds a run with dtype 'float32', not 'float64'"):
         unmask.evaluate(**asked | {"model": MaskedLM.load(tiny_folder, device="cpu", dtype="float64")}, out=finished)
     same.write_text(open(asked["data"]).read() + "the cat sat .\n")
     with pytest.raises(InputError, match="holds a run with data .*texts.txt"):

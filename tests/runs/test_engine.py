@@ -14,20 +14,18 @@ from unmask.runs.engine import LOST, Processes, RayWorkers, each, join_ray, ray_
 
 
 def test_in_this_process_items_come_in_order_and_an_error_goes_through():
-    assert list(each(operator.neg, [1, 2])) == [(0, -1), (1, -2)]
-    results = each(operator.truediv, iter([1, 2, 0]), setup=partial(int, "4"))
+    results = each(operator.truediv, iter([1, 2, 0]), None, partial(int, "4"))
     assert [next(results), next(results)] == [(0, 4.0), (1, 2.0)]
     with pytest.raises(ZeroDivisionError):
         next(results)
-    assert list(each(lambda n: n, [3, 1], rest=lambda n, _: n - 1 or None)) == [(0, 3), (0, 2), (0, 1), (1, 1)]
 
 
 @pytest.fixture(params=["processes", "ray"])
 def pool(request):
-    """So many workers: processes of this machine, or Ray's."""
+    """A function from a number to that many workers: processes of this machine, or Ray's."""
     if request.param == "ray":
         request.getfixturevalue("ray_here")
-        return ray_workers
+        return lambda count: ray_workers(f"ray:{count}")
     return lambda count: Processes(("cpu",) * count)
 
 
@@ -35,12 +33,16 @@ def pool(request):
 def test_workers_compute_every_item_once_with_what_the_setup_returned(pool, count):
     results = list(each(operator.truediv, [1, 2, 4, 8], pool(count), partial(int, "8")))
     assert sorted(results) == [(0, 8.0), (1, 4.0), (2, 2.0), (3, 1.0)]
-    assert list(each(operator.neg, [], pool(count))) == [] and all_ended()
+    assert list(each(operator.add, [], pool(count), int)) == [] and all_ended()
+
+
+def getenv(name: str, _: int) -> str | None:
+    return os.environ.get(name)
 
 
 def test_a_process_sees_its_own_gpu(monkeypatch):
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "4,5")
-    results = list(each(os.getenv, ["CUDA_VISIBLE_DEVICES"] * 6, Processes(("cuda:1", "cuda:0"))))
+    results = list(each(getenv, range(6), Processes(("cuda:1", "cuda:0")), partial(str, "CUDA_VISIBLE_DEVICES")))
     assert {value for _, value in results} <= {"4", "5"} and len(results) == 6
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES")
     assert Processes(("cuda:1", "cuda:3")).free == ["1", "3"]
@@ -75,25 +77,24 @@ def test_work_of_a_worker_that_dies_goes_on_after_its_last_result(pool, tmp_path
     assert sorted((tmp_path / "done").read_text().split(), key=int) == [*"12345", "10", "11"] and (tmp_path / "died").exists()
 
 
-def test_an_item_that_kills_every_worker_ends_the_loop_with_its_number(pool, tmp_path):
+def test_an_item_that_kills_every_worker_ends_the_loop(pool, tmp_path):
     (tmp_path / "died").touch()
-    with pytest.raises(UnmaskError, match=f"^{LOST} workers died over item 1 .*: is their memory too small[?]$"):
+    with pytest.raises(UnmaskError, match=f"^{LOST} workers died in a row .*: is their memory too small[?]$"):
         list(each(count_on, [(1, 2), (6, 8)], pool(1), partial(Path, tmp_path), left))
 
 
-def refuse(n: int) -> float:
+def refuse(one: int, n: int) -> float:
     if n == 2:
         raise InputError("2 is refused: give another")
-    return 1 / n
+    return one / n
 
 
-def test_an_error_of_the_function_is_raised_here_with_its_item(pool):
-    with pytest.raises(InputError, match="^2 is refused: give another") as refused:
-        list(each(refuse, [1, 2], pool(1)))
-    assert (str(refused.value), refused.value.__notes__) == ("2 is refused: give another", ["item 1"])
-    with pytest.raises(UnmaskError, match=r"^an item failed on a worker \(ZeroDivisionError: division by zero\): the same"):
-        list(each(refuse, [0], pool(1)))
-    with pytest.raises(InputError, match=r"a worker cannot begin \(ValueError: .*\): every machine needs unmask") as error:
+def test_an_error_of_the_function_is_raised_here(pool):
+    with pytest.raises(InputError, match="^2 is refused: give another$"):
+        list(each(refuse, [1, 2], pool(1), partial(int, "1")))
+    with pytest.raises(UnmaskError, match=r"^a worker failed \(ZeroDivisionError: division by zero\): the same command"):
+        list(each(refuse, [0], pool(1), partial(int, "1")))
+    with pytest.raises(InputError, match=r"a worker cannot begin \(.*ValueError: .*\): every machine needs unmask") as error:
         list(each(refuse, [1], pool(1), partial(int, "no number")))
     assert "\n" not in str(error.value)
     with pytest.raises(InputError, match="cannot be sent to workers: define it in a module"):
@@ -103,17 +104,19 @@ def test_an_error_of_the_function_is_raised_here_with_its_item(pool):
 
 def test_items_are_read_as_workers_take_them_and_workers_end_with_the_loop(pool):
     read: list[int] = []
-    results = each(operator.neg, (read.append(n) or n for n in range(1, 9)), pool(1))
+    results = each(operator.sub, (read.append(n) or n for n in range(1, 9)), pool(1), int)
     assert next(results) == (0, -1) and len(read) < 4
     results.close()
     assert all_ended()
 
 
 def test_what_ray_has_decides_the_workers(ray_here):
-    assert ray_workers() == RayWorkers(1, "cpu", 2) and ray_workers(2, "cpu") == RayWorkers(2, "cpu", 1)
-    assert ray_workers(8, most=1) == RayWorkers(1, "cpu", 2) and ray_workers(4) == RayWorkers(4, "cpu", 1)
+    assert ray_workers("ray") == RayWorkers(1, "cpu", 2) and ray_workers("ray:2", "cpu") == RayWorkers(2, "cpu", 1)
+    assert ray_workers("ray:8", most=1) == RayWorkers(1, "cpu", 2) and ray_workers("ray:4") == RayWorkers(4, "cpu", 1)
     with pytest.raises(InputError, match="the Ray cluster has no GPU: use device cpu"):
-        ray_workers(1, "cuda")
+        ray_workers("ray:1", "cuda")
+    with pytest.raises(InputError, match="engine 'ray:0' is not understood: give local, ray, or ray:4"):
+        ray_workers("ray:0")
 
 
 @pytest.mark.parametrize(("address", "why"), [("127.0.0.1:1", "Connection refused"), ("nowhere", "Invalid address")])

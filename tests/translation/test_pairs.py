@@ -38,10 +38,10 @@ def packed() -> PackedText:
 def test_a_translation_has_positions_from_the_end_of_the_sources_room_on() -> None:
     text = packed()
     assert text.position[0, :14].tolist() == [0, 1, 2, 3, 4, 8, 9, 10, 0, 1, 2, 8, 9, 10]
-    assert text.given[0].nonzero().squeeze(1).tolist() == [0, 1, 2, 3, 4, 8, 9, 10]
+    assert text.source[0].nonzero().squeeze(1).tolist() == [0, 1, 2, 3, 4, 8, 9, 10]
     assert text.maskable[0].nonzero().squeeze(1).tolist() == [5, 6, 11, 12, 13]
     plain = PackedText.of(text.ids, Vocabulary(12, 2, 0, 4, torch.arange(12) < 5))
-    assert not plain.given.any() and int(plain.position.max()) == 7
+    assert not plain.source.any() and int(plain.position.max()) == 7
 
 
 def test_only_the_translation_is_asked_for_and_its_end_by_a_causal_model() -> None:
@@ -99,9 +99,9 @@ def test_a_wide_beam_finds_the_likeliest_translation_of_all() -> None:
     pairs = CausalPairs(model, short, torch.arange(5))
     texts = [list(t) for n in (0, 1, 2) for t in product(range(5, 12), repeat=n)]
     best = max(texts, key=lambda t: causal_log_prob(model, SOURCES[0], t) / (len(t) + 1))
-    found = beam_search(pairs, [SOURCES[0]], beam=60)[0]
+    found = beam_search(pairs, [SOURCES[0]], width=60)[0]
     assert list(found.tokens) == best and found.log_prob == pytest.approx(causal_log_prob(model, SOURCES[0], best), abs=1e-5)
-    greedy = beam_search(pairs, SOURCES, beam=1)
+    greedy = beam_search(pairs, SOURCES, width=1)
     per_token = [one.log_prob / (len(one.tokens) + 1) for one in (greedy[0], found)]
     assert per_token[0] <= per_token[1] + 1e-9 and len(greedy) == 2
 

@@ -223,7 +223,7 @@ def test_other_models_and_sources_without_room_are_refused(masked: Path, causal:
         flat.translate(["a"], model=unmask.models.source.english_model_path())
     with pytest.raises(InputError, match="line 2 has .* tokens and the model takes sources of 14"):
         flat.translate(["kalo.", "kalo " * 40], model=masked, device="cpu")
-    with pytest.raises(InputError, match="is not a file"):
+    with pytest.raises(InputError, match="does not exist"):
         flat.translate(tmp_path / "none.txt", model=masked)
     for texts, what in ((None, "data None"), (["kalo.", None], r"data \[.kalo"), ([3], r"data \[3")):
         with pytest.raises(InputError, match=what.split(":")[0]):

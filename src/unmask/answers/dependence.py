@@ -362,7 +362,7 @@ def written_profile(
     progress: Progress | None,
 ) -> Profile:
     """The profile of a model on the first `sentences` texts that have two known tokens or more, written to `out`."""
-    file = None if out is None else output_file("save", out, (data, model), (b'{\n  "by_distance"',))
+    file = None if out is None else output_file("save", out, (data, model), {"": (b'{\n  "by_distance"',)})
     lm = as_model(model)
     rows, skipped = _readable(lm, data, sentences)
     if isinstance(data, str | PathLike):

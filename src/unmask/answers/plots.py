@@ -22,7 +22,7 @@ from torch import Tensor
 from unmask.errors import InputError
 from unmask.formats import around_blanks
 from unmask.joints.joint import Joint
-from unmask.runs.files import answer_file, write_atomically
+from unmask.runs.files import output_file, write_atomically
 
 if TYPE_CHECKING:
     from unmask.answers.dependence import Dependence
@@ -39,7 +39,7 @@ NEARLY = 0.5
 
 def figure_path(path: str | PathLike[str] | None, texts: int, reads: Sequence[object], name: str = "figure") -> Path | None:
     """The file that a figure goes to, if one is wanted; refused before any work if it cannot be written, or is read."""
-    return None if path is None else answer_file(name, path, FORMATS, texts, reads)
+    return None if path is None else output_file(name, path, reads, FORMATS, texts)
 
 
 def save_figure(draw: Callable[[], Figure], path: Path | None) -> None:

@@ -17,7 +17,7 @@ from rich.text import Text
 
 from unmask.formats import around_blanks, excerpt
 from unmask.runs.progress import Progress as Report
-from unmask.runs.progress import announced
+from unmask.runs.progress import in_words
 
 if TYPE_CHECKING:
     import pandas
@@ -47,12 +47,12 @@ def is_terminal() -> bool:
 
 @contextmanager
 def progress(quiet: bool = False) -> Iterator[Report | None]:
-    """The progress of a command on standard error, None if `quiet`: how long it takes, and a bar or a line per minute."""
+    """The progress of a command on standard error, None if `quiet`: a bar, or a line per minute."""
     screen = messages()
     if quiet:
         yield None
     elif not screen.is_terminal:
-        yield announced(screen.print, _lines(screen))
+        yield _lines(screen)
     else:
         columns = (TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn())
         times = (TimeElapsedColumn(), TimeRemainingColumn())
@@ -63,17 +63,23 @@ def progress(quiet: bool = False) -> Iterator[Report | None]:
             def draw(done: int, total: int, what: str = "") -> None:
                 bar.update(task, description=what, completed=done, total=total or None)
 
-            yield announced(screen.print, draw)
+            yield draw
 
 
 def _lines(screen: Console) -> Report:
-    last = time.monotonic()
+    """Lines for a log, one per LINE_SECONDS of work: how much is done, and how long the rest takes at this speed."""
+    work: tuple[int, str] | None = None
+    began, before, last = 0.0, 0, 0.0
 
     def report(done: int, total: int, what: str = "") -> None:
-        nonlocal last
-        if time.monotonic() - last > LINE_SECONDS:
-            last = time.monotonic()
-            screen.print(f"{done:,}/{total:,} {what}" if total else what)
+        nonlocal work, began, before, last
+        now = time.monotonic()
+        if (total, what) != work:  # other work than before, or the first: its speed is measured from here on
+            work, began, before, last = (total, what), now, done, now
+        elif now - last > LINE_SECONDS:
+            last = now
+            left = f", about {in_words((now - began) / (done - before) * (total - done))} left" if before < done < total else ""
+            screen.print(f"{done:,}/{total:,} {what}{left}" if total else what)
 
     return report
 

@@ -60,7 +60,6 @@ DRAWN = 64
 """Texts that are drawn to count the rounds of a decoder that verifies."""
 COUNTED = ("passes", "rounds", "rows")
 COLUMNS = {"decoder": "string", "asked": "int64", "text": "int64", **dict.fromkeys(COUNTED, "int64"), "nats": "float64"}
-FILES = ("frontier.md", "frontier.json", "frontier.png", "results.parquet")
 
 
 @dataclass(frozen=True)
@@ -224,14 +223,14 @@ def _drawn(decoder: Verified, texts: Sequence[int], seed: int) -> tuple[list[int
 class Frontier(Result):
     """Nats per token of every decoder at every number of passes.
 
-    settings   what was asked, with the model's fingerprint and a hash of the data
+    settings   of the call, with the model's fingerprint and a hash of the data
     rows       one row per text and decoder: decoder, asked (passes asked for; missing: one token per pass), text, passes of its
                law, rounds and rows of a text that is drawn (of verified for the first 64 texts), nats
     skipped    how many texts were left out, by reason
     about      when, where and with which versions it was made
 
-    >>> found = unmask.frontier(["Two men are in a park."], decoders=["random"], passes=[2], length=7)
-    >>> [point["passes"] for point in found.points]
+    >>> frontier = unmask.frontier(["Two men are in a park."], decoders=["random"], passes=[2], length=7)
+    >>> [point["passes"] for point in frontier.points]
     [2.0, 7.0, 7.0, 7.0]
     """
 
@@ -322,11 +321,10 @@ class Frontier(Result):
     @checked
     def save(self, folder: Path) -> None:
         """Write results.parquet, frontier.md, frontier.json and frontier.png."""
-        table, numbers, image, rows = (folder / name for name in FILES)
-        write_table(rows, self.rows)
-        write_json(numbers, self.to_dict())
-        write_atomically(table, self.to_markdown())
-        write_atomically(image, self.figure().drawn())
+        write_table(folder / "results.parquet", self.rows)
+        write_json(folder / "frontier.json", self.to_dict())
+        write_atomically(folder / "frontier.md", self.to_markdown())
+        write_atomically(folder / "frontier.png", self.figure().drawn())
 
     def __repr__(self) -> str:
         return f"Frontier({self.headline}; {len(self.points)} points)"

@@ -38,7 +38,7 @@ import torch
 from unmask.answers.checking import look_at_first
 from unmask.cloze import Cloze
 from unmask.errors import InputError, UnmaskError, UnmaskWarning
-from unmask.evaluation.pairs import Parse, PositionPair, choose_pairs, is_pairs_file, pairs_as_lines, read_pairs, read_texts
+from unmask.evaluation.pairs import Parse, PositionPair, choose_pairs, pairs_as_lines, read_pairs, read_texts
 from unmask.evaluation.table import Evaluation
 from unmask.joints.deriving import derive_blocks
 from unmask.joints.likely_tokens import LIKELY
@@ -51,9 +51,10 @@ from unmask.models.load import Model, model_name, shared_model
 from unmask.models.masked_lm import MaskedLM
 from unmask.models.text.blanks import alphabet_ids
 from unmask.runs.engine import Workers, each
-from unmask.runs.files import read_bytes, write_atomically
+from unmask.runs.files import first_line, read_bytes, user_path, write_atomically
 from unmask.runs.fingerprint import content_hash
-from unmask.runs.folder import RunFolder, read_rows
+from unmask.runs.folder import RunFolder, read_parts, read_rows
+from unmask.runs.lines import kind_of
 from unmask.runs.progress import Progress, in_words
 from unmask.tables.candidates import SPEED
 from unmask.tables.unary import tables_of
@@ -155,8 +156,8 @@ class Measurer:
             return list(enumerate(self.together(pairs), first))
         except Exception as error:
             if len(pairs) == 1:
-                line = (str(error).strip() or "no message").splitlines()[0]
-                return [(first, str(error) if isinstance(error, UnmaskError) else f"{type(error).__name__}: {line}")]
+                why = str(error) if isinstance(error, UnmaskError) else f"{type(error).__name__}: {first_line(error)}"
+                return [(first, why)]
             if is_out_of_memory(error):
                 return None
             return [answer for place, pair in enumerate(pairs, first) for answer in self._batch([pair], place) or ()]
@@ -346,7 +347,7 @@ def make_plan(data: Data, model: MaskedLM, regular: Sequence[int], scheme: str, 
     """Pairs of `data` for `model`, whose tokens are among `regular`: those of a .jsonl file, or `count` chosen by `scheme`."""
     special = sorted(set(range(model.vocab_size)) - set(regular))
     skipped = Counter[str]()
-    if isinstance(data, str | os.PathLike) and is_pairs_file(data):
+    if isinstance(data, str | os.PathLike) and kind_of(user_path(data, "data")) == ".jsonl":
         settings: dict[str, Any] = {"data": str(data)}
         pairs = read_pairs(data, model.words.encode, special, model.max_length)
     else:
@@ -417,7 +418,7 @@ class StoredRows:
         import pyarrow
 
         self.columns, self.folder = pyarrow.schema([*COLUMNS.items()]), folder
-        parts = folder.parts() if folder else []
+        parts = read_parts(folder.path) if folder else []
         self.tables = [self.columns.empty_table(), *(read_rows([part], self.columns) for part in parts)]
         self.done = {pair for table in self.tables for pair in table["pair"].to_pylist()}
         self.waiting, self.stored = list[Row](), time.monotonic()

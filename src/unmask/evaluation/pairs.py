@@ -30,7 +30,7 @@ import numpy as np
 from unmask.checks import shown, whole
 from unmask.cloze import Cloze, blanked
 from unmask.errors import InputError, UnmaskError
-from unmask.runs.files import user_path
+from unmask.runs.files import first_line, user_path
 from unmask.runs.lines import STANDARD_INPUT, kind_of, numbered_lines, plain_texts, records, source_name
 
 HUB_DATASETS = {
@@ -58,7 +58,9 @@ def read_texts(data: str | os.PathLike[str] | Sequence[str]) -> list[Text]:
     each may be packed (.gz, .xz). `-` is standard input, one text per line.
     """
     if not isinstance(data, str | os.PathLike):
-        return _listed(data)
+        if not data:
+            raise InputError("data is an empty list: give one text or more")
+        return [Text(text) for text in data]
     path = user_path(data, "data")
     if path != STANDARD_INPUT and not path.exists():
         if str(data) in HUB_DATASETS:
@@ -71,18 +73,6 @@ def read_texts(data: str | os.PathLike[str] | Sequence[str]) -> list[Text]:
     if not texts:
         raise InputError(f"{source_name(path)!r} holds no text: give a file with one text per line")
     return texts
-
-
-def _listed(texts: Sequence[str]) -> list[Text]:
-    for place, text in enumerate(texts):
-        try:
-            text.encode()
-        except UnicodeEncodeError:
-            why = "holds half of a surrogate pair, which is not a character"
-            raise InputError(f"item {place} of data {why}: correct it") from None
-    if not texts:
-        raise InputError("data is an empty list: give one text or more")
-    return [Text(text) for text in texts]
 
 
 def _read_hub(name: str) -> list[Text]:
@@ -98,8 +88,8 @@ def _read_hub(name: str) -> list[Text]:
         table = datasets.load_dataset(repository, split=split, revision=PARQUET_REVISION)
         texts = dict.fromkeys(str(text).strip() for column in columns for text in table[column])
     except Exception as error:
-        line = (str(error).strip() or type(error).__name__).splitlines()[0][:160]
-        raise InputError(f"dataset {name!r} ({repository}) could not be fetched ({line}): give a text file instead") from None
+        why = f"dataset {name!r} ({repository}) could not be fetched ({first_line(error)})"
+        raise InputError(f"{why}: give a text file instead") from None
     return [Text(text) for text in texts if text]
 
 
@@ -214,7 +204,6 @@ def _check_tree(heads: list[int], where: str) -> None:
 
 
 Encode = Callable[[str], Sequence[int]]
-SCHEMES = ("random", "contiguous")
 
 
 @dataclass(frozen=True)
@@ -318,11 +307,6 @@ def _blocks(places: Sequence[int], total: int, scheme: str, rng: np.random.Gener
         while rank >= later:
             rank, later = rank - later, later + 1
         yield places[rank], places[later]
-
-
-def is_pairs_file(data: str | os.PathLike[str]) -> bool:
-    """Whether data names a file of pairs: JSON Lines."""
-    return kind_of(user_path(data, "data")) == ".jsonl"
 
 
 def read_pairs(

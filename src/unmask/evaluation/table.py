@@ -177,9 +177,6 @@ DISTANCES = {
 }
 
 
-MANY_BINS = 10  # Ranges from which on their names are written aslant
-
-
 def bins(distances: Sequence[int], least: int) -> list[tuple[int, int]]:
     """Ranges [low, high] that cover the distances in order, neighbours pooled until a range has `least` pairs or more."""
     ranges: list[tuple[int, int]] = []
@@ -233,7 +230,7 @@ def distance_figure(rows: pandas.DataFrame, column: str, title: str = "") -> Fig
         panels[1].set_ylim(-reach, reach)
         panels[1].set_ylabel("minus the product's")
     labels = [str(low) if low == high else f"{low}\N{EN DASH}{high}" for low, high in ranges]
-    aslant: dict[str, Any] = {"rotation": 45, "ha": "right", "rotation_mode": "anchor"} if len(labels) > MANY_BINS else {}
+    aslant: dict[str, Any] = {"rotation": 45, "ha": "right", "rotation_mode": "anchor"} if len(labels) > 10 else {}
     panels[-1].set_xticks(np.arange(len(ranges)), labels, **aslant)
     panels[-1].set_xlim(-0.6, len(ranges) - 0.4)
     panels[-1].set_xlabel(DISTANCES[column])
@@ -267,15 +264,15 @@ def _bars(axes: Axes, counts: Sequence[int]) -> None:
 class Evaluation(Result):
     """Table 1 for one model and one set of pairs.
 
-    settings   what was asked, with the model's fingerprint and hashes of the data
+    settings   of the call, with the model's fingerprint and hashes of the data
     rows       one row per pair and construction (the columns of `to_frame`)
-    pairs      how many pairs were asked for
+    pairs      how many pairs were chosen, failed ones included
     failed     the pairs that are not in the table, each with the reason
     skipped    how many texts gave no pair, by reason
     about      when, where and with which versions it was made
 
-    >>> found = unmask.evaluate(["The cat sat on the mat."], pairs=1, joints="product,chain", alphabet="cat,dog,sat,lay")
-    >>> found.rows["construction"].tolist()
+    >>> table = unmask.evaluate(["The cat sat on the mat."], pairs=1, joints="product,chain", alphabet="cat,dog,sat,lay")
+    >>> table.rows["construction"].tolist()
     ['product', 'chain']
     """
 

@@ -28,7 +28,7 @@ from unmask.errors import ModelError
 from unmask.models.batching import is_out_of_memory, passes
 from unmask.models.encoder.bert import BertMaskedLM
 from unmask.models.encoder.layers import HALF_TYPES
-from unmask.models.source import first_line
+from unmask.runs.files import first_line
 
 logger = logging.getLogger(__name__)
 TENSOR_CORE_ROWS = 64

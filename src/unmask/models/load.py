@@ -134,21 +134,19 @@ def devices_of(model: Any) -> tuple[str, ...]:
 
 def is_shared(model: Any, engine: str) -> bool:
     """Whether workers share the work: those of engine ray, or a process for each of several devices of this machine."""
-    from unmask.runs.engine import workers_of
-
-    return workers_of(engine) is not None or len(devices_of(model)) > 1
+    return engine != "local" or len(devices_of(model)) > 1
 
 
 def workers_for(model: Any, engine: str, most: int | None = None) -> Workers | None:
     """The workers; None: this process does the work. `most`: items that there can be."""
-    from unmask.runs.engine import Processes, ray_workers, workers_of
+    from unmask.runs.engine import Processes, ray_workers
 
     devices = devices_of(model)
     if len(devices) > 1 and ("auto" in devices or engine != "local"):
         why = "auto is one device" if "auto" in devices else f"engine {engine} chooses devices itself"
         raise InputError(f"device {','.join(devices)!r} is a list, and {why}: give cpu, cuda, or a list with engine local")
-    if (count := workers_of(engine)) is not None:
-        return ray_workers(count, devices[0], most)
+    if engine != "local":
+        return ray_workers(engine, devices[0], most)
     if len(devices) == 1:
         return None
     from unmask.models.loading import resolve_device

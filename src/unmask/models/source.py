@@ -26,6 +26,7 @@ import torch
 from torch import Tensor, nn
 
 from unmask.errors import ModelError, UnmaskWarning
+from unmask.runs.files import first_line
 
 PROXY_VARIABLES = ("HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy")
 UNUSED_BY_LOGITS = ("pooler.", "contact_head.", "seq_relationship.", "position_ids", "token_type_ids")
@@ -130,12 +131,6 @@ def read_json(path: Path, remedy: str) -> dict[str, Any]:
     except (ValueError, OSError, RecursionError) as error:
         raise ModelError(f"{str(path)!r} is not valid JSON ({first_line(error)}): {remedy}") from None
     return content
-
-
-def first_line(error: BaseException) -> str:
-    """The first line of an error of another library, cut to fit inside a message of one line."""
-    text = str(error).strip() or type(error).__name__
-    return text.splitlines()[0][:160]
 
 
 def refuse_no_weights(folder: Path) -> None:

@@ -10,7 +10,7 @@
 
 A folder that holds something else, or a run with other settings, is refused and left as it was. Settings must be those of the
 stored run, with two exceptions: a setting that HASHED names may be written differently as long as its hash, which is a setting
-too, is the same, and a number in `may_grow` may be larger than before. While settings.json is the only file, new settings take
+too, is the same, and a number in MAY_GROW may be larger than before. While settings.json is the only file, new settings take
 its place. A part's name is its series and a number: `part-000003`, `group-0002-00000150`.
 """
 
@@ -18,13 +18,13 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
-from types import TracebackType
 from typing import IO, TYPE_CHECKING, Any, Self
 
+from unmask.checks import shown
 from unmask.errors import InputError
 from unmask.runs import files
 from unmask.runs.fingerprint import provenance
@@ -41,70 +41,60 @@ DATA_FILES = (".parquet", ".csv", ".tsv", ".json", ".jsonl")
 class RunFolder:
     """The folder of one run, held for writing between `with` and its end.
 
-    kind     the command, such as `evaluate`
-    remedy   what the user can do about a damaged part
+    kind       the command, such as `evaluate`
+    MAY_GROW   settings that may be larger than before
+    REMEDY     what the user can do about a damaged part
     """
 
-    def __init__(
-        self,
-        path: str | os.PathLike[str],
-        kind: str,
-        settings: Mapping[str, Any],
-        *,
-        may_grow: Collection[str] = (),
-        remedy: str = DELETE_PART,
-    ) -> None:
-        self.path, self.kind, self.remedy = files.user_path(path, "out"), kind, remedy
+    MAY_GROW: tuple[str, ...] = ()
+    REMEDY = DELETE_PART
+
+    def __init__(self, path: str | os.PathLike[str], kind: str, settings: Mapping[str, Any]) -> None:
+        self.path, self.kind = files.user_path(path, "out"), kind
         self.settings: dict[str, Any] = files.plain(settings)
-        self._may_grow = frozenset(may_grow)
         self._lock: IO[bytes] | None = None
-        self._new: Path | None = None
+        self._new = not self.path.exists()
 
     def __enter__(self) -> Self:
-        self._look()
+        self._stored()  # a folder that is refused gets no lock
         self._take_lock()
         try:
-            stored = self._look()
-            begun = {"kind": self.kind, "begun": (stored or {}).get("begun") or provenance()}
+            stored = self._stored()
             if stored is None or not _other_files(self.path):
-                settings = {**begun, **self.settings}
+                settings = {"kind": self.kind, "begun": (stored or {}).get("begun") or provenance(), **self.settings}
             else:
-                settings = {**stored, **{name: self.settings[name] for name in self._may_grow if name in self.settings}}
+                settings = {**stored, **{name: self.settings[name] for name in self.MAY_GROW}}
             if settings != stored:
                 files.write_json(self.path / "settings.json", settings)
             with files.writing(self.path):
-                for left_by_a_kill in (*self.path.glob(files.TEMPORARY), *self.path.glob(f"parts/{files.TEMPORARY}")):
-                    left_by_a_kill.unlink(missing_ok=True)
+                for half_written in (*self.path.glob(files.TEMPORARY), *self.path.glob(f"parts/{files.TEMPORARY}")):
+                    half_written.unlink(missing_ok=True)
         except BaseException as error:
             self.__exit__(type(error), error, None)
             raise
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        """After a failure that left nothing but settings, leave no folder that was not there; an interrupt may be continued."""
-        if isinstance(error, Exception) and self._new and not _other_files(self._new, self.path):
-            shutil.rmtree(self._new, ignore_errors=True)
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        """A failure before any part leaves no folder that was not there; after an interrupt, the run may be continued."""
+        if isinstance(error, Exception) and self._new and not _other_files(self.path):
+            shutil.rmtree(self.path, ignore_errors=True)
         if self._lock:
             self._lock.close()
 
     def store(
         self, rows: Sequence[Mapping[str, Any]] | pyarrow.Table, columns: pyarrow.Schema | None = None, name: str | None = None
     ) -> None:
-        """Keep rows as the part `name`, or as the next of the series `part`."""
+        """Write rows as the part `name`, or as the next of the series `part`."""
         if name is None:
-            numbers = [int(part.stem.rpartition("-")[2]) for part in self.parts("part")]
+            numbers = [int(part.stem.rpartition("-")[2]) for part in read_parts(self.path, "part")]
             name = f"part-{max(numbers, default=-1) + 1:06d}"
         files.write_table(self.path / "parts" / f"{name}.parquet", rows, columns)
 
-    def parts(self, series: str | None = None) -> list[Path]:
-        """The parts of one series, or all, in the order of their names."""
-        return [part for part in read_parts(self.path) if series is None or part.stem.rpartition("-")[0] == series]
+    def rows(self, columns: pyarrow.Schema) -> pyarrow.Table:
+        """The rows of all parts."""
+        return read_rows(read_parts(self.path), columns, self.REMEDY)
 
-    def rows(self, columns: pyarrow.Schema, series: str | None = None) -> pyarrow.Table:
-        """The rows of all parts of one series, or of all."""
-        return read_rows(self.parts(series), columns, self.remedy)
-
-    def _look(self) -> dict[str, Any] | None:
+    def _stored(self) -> dict[str, Any] | None:
         """The stored settings if that run may continue; None if there is no run and one may begin. Writes nothing."""
         stored = refuse_foreign(self.path, self.kind)
         if stored is None or not _other_files(self.path):
@@ -112,7 +102,8 @@ class RunFolder:
         hashed = {name for hash, name in HASHED.items() if hash in self.settings}
         for name in dict.fromkeys([*self.settings, *stored]):
             before, now = stored.get(name), self.settings.get(name)
-            if name in ("kind", "begun", *hashed) or before == now or (name in self._may_grow and _has_grown(before, now)):
+            has_grown = name in self.MAY_GROW and type(before) is type(now) is int and before < now
+            if name in ("kind", "begun", *hashed) or before == now or has_grown:
                 continue
             if name in HASHED:
                 before, now = (f"{run.get(HASHED[name])} ({run.get(name)})" for run in (stored, self.settings))
@@ -120,7 +111,7 @@ class RunFolder:
             while isinstance(before, dict) and isinstance(now, dict):  # the first option that differs
                 option = next(one for one in [*now, *before] if before.get(one) != now.get(one))
                 name, before, now = f"{name}_{option}" if option == "name" else option, before.get(option), now.get(option)
-            different = f"{name if name.isidentifier() else repr(name)} {_show(before)}, not {_show(now)}"
+            different = f"{name if name.isidentifier() else repr(name)} {shown(before)}, not {shown(now)}"
             use = "give the same settings to continue it, or another --out folder"
             raise InputError(f"{str(self.path)!r} holds a run with {different}: {use}")
         return stored
@@ -128,7 +119,6 @@ class RunFolder:
     def _take_lock(self) -> None:
         import fcntl
 
-        self._new = next((one for one in (*reversed(self.path.parents), self.path) if not os.path.lexists(one)), None)
         with files.writing(self.path / ".lock"):
             self.path.mkdir(parents=True, exist_ok=True)
             self._lock = open(self.path / ".lock", "ab")
@@ -136,41 +126,34 @@ class RunFolder:
                 fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
                 self._lock.close()
-                use = f"wait for it, or {files.ELSEWHERE}"
-                raise InputError(f"another run is writing to {str(self.path)!r}: {use}") from None
+                raise InputError(f"another run is writing to {str(self.path)!r}: wait for it, or {files.ELSEWHERE}") from None
 
 
-def output_folder(out: str | os.PathLike[str]) -> Path:
-    """The path of the option `out`, if a folder is there or can be made; its content is not looked at."""
+def output_folder(out: str | os.PathLike[str], kind: str | None = None) -> Path:
+    """The path of the option `out`, if it can be a folder; if a run of the command `kind` may begin or continue there."""
     path = files.user_path(out, "out")
     if path.suffix.lower() in DATA_FILES and not path.exists():
         raise InputError(f"out {str(path)!r} is named like a file, and out is a folder: name it without {path.suffix}")
     files.refuse_unmakeable(path)
+    if kind is not None:
+        refuse_foreign(path, kind)
     return path
-
-
-def run_output(kind: str, out: str | os.PathLike[str] | None) -> Path | None:
-    """The folder of a run of the command `kind`, if one may begin or continue there; None without `out`. Needs no model."""
-    folder = None if out is None else output_folder(out)
-    if folder is not None:
-        refuse_foreign(folder, kind)
-    return folder
 
 
 def refuse_foreign(path: Path, kind: str) -> dict[str, Any] | None:
     """The stored settings of the run in a folder, None where one may begin; a folder of anything else is refused."""
-    files.refuse_unmakeable(path)
     with files.writing(path):
-        there, more = (path / "settings.json").is_file(), _other_files(path)
-    if not there and more:
-        raise InputError(f"folder {str(path)!r} is not empty and holds no run: {files.ELSEWHERE}")
-    return read_settings(path, kind) if there else None
+        if (path / "settings.json").is_file():
+            return read_settings(path, kind)
+        if _other_files(path):
+            raise InputError(f"folder {str(path)!r} is not empty and holds no run: {files.ELSEWHERE}")
+    return None
 
 
-def _other_files(folder: Path, run: Path | None = None) -> bool:
-    """Whether a folder holds more than the settings of the run in it, or in `run` below it; hidden files aside."""
-    settings = (run or folder) / "settings.json"
-    return any(file != settings and file.is_file() and not file.name.startswith(".") for file in folder.rglob("*"))
+def _other_files(folder: Path) -> bool:
+    """Whether a folder holds more than settings.json; hidden files aside."""
+    names = (file for file in folder.rglob("*") if file.is_file() and not file.name.startswith("."))
+    return any(file != folder / "settings.json" for file in names)
 
 
 def read_settings(path: Path, kind: str) -> dict[str, Any]:
@@ -179,14 +162,13 @@ def read_settings(path: Path, kind: str) -> dict[str, Any]:
         raise InputError(f"folder {str(path)!r} holds no run: give the --out folder of an `unmask {kind}` run")
     stored = files.read_object(file, remedy="start again in another --out folder")
     if (other := stored.get("kind", kind)) != kind:
-        run = f"a run of `unmask {_show(other)}`, not of `unmask {kind}`"
-        raise InputError(f"folder {str(path)!r} holds {run}: {files.ELSEWHERE}")
+        raise InputError(f"folder {str(path)!r} holds a run of {shown(other)}, not of {kind!r}: {files.ELSEWHERE}")
     return stored
 
 
-def read_parts(folder: Path) -> list[Path]:
-    """The parts in `folder`/parts, by name."""
-    return sorted((folder / "parts").glob("*.parquet"))
+def read_parts(folder: Path, series: str = "*") -> list[Path]:
+    """The parts in `folder`/parts of one series, or all, by name."""
+    return sorted((folder / "parts").glob(f"{series}-*.parquet"))
 
 
 def read_rows(parts: Sequence[Path], columns: pyarrow.Schema, remedy: str = DELETE_PART) -> pyarrow.Table:
@@ -204,30 +186,18 @@ def read_rows(parts: Sequence[Path], columns: pyarrow.Schema, remedy: str = DELE
 
 @contextmanager
 def on_a_thread() -> Iterator[Callable[..., None]]:
-    """A function that calls another on a thread while the caller goes on, for writing parts.
+    """A function that calls another on a thread, to write parts while the caller computes.
 
-    Each call waits for the one before, as does the end of the block; what went wrong in a call is raised there.
+    Each call, and the end of the block, waits for the call before and raises its exception.
     """
     with ThreadPoolExecutor(1) as thread:
-        pending: Future[Any] = thread.submit(int)
+        calls = [thread.submit(int)]
 
         def call(function: Callable[..., Any], *arguments: Any) -> None:
-            nonlocal pending
-            pending.result()
-            pending = thread.submit(function, *arguments)
+            calls.pop().result()
+            calls.append(thread.submit(function, *arguments))
 
         try:
             yield call
         finally:
-            pending.result()
-
-
-def _has_grown(before: object, now: object) -> bool:
-    return type(before) in (int, float) and type(now) in (int, float) and before < now  # type: ignore[operator]
-
-
-def _show(value: object) -> str:
-    if value is None or value == []:
-        return "unset"
-    text = " ".join((",".join(map(str, value)) if isinstance(value, list) else str(value)).split())
-    return text if len(text) <= 80 else text[:77] + "..."
+            calls.pop().result()

@@ -11,7 +11,6 @@ import gzip
 import lzma
 import os
 import sys
-import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from itertools import chain
@@ -172,12 +171,8 @@ def string(record: Mapping[str, Any], key: str | None, where: str, wanted: str =
 
 
 def _raw_lines(path: Path) -> Iterator[bytes]:
-    with reading(path if path != STANDARD_INPUT else Path("standard input")):
-        try:
-            with _open(path) as stream:
-                yield from (line.removesuffix(b"\n") for line in stream)
-        except (lzma.LZMAError, gzip.BadGzipFile, zlib.error, EOFError) as error:
-            raise InputError(f"{path} is damaged or not compressed as its name says ({error}): make it again") from None
+    with reading(Path(source_name(path))), _open(path) as stream:
+        yield from (line.removesuffix(b"\n") for line in stream)
 
 
 def _open(path: Path) -> AbstractContextManager[IO[bytes]]:

@@ -180,7 +180,7 @@ def run_in_folder(
     """Score the texts that have no rows in the folder yet, and write scores.jsonl, .csv or .parquet when all are there."""
     columns = shape.columns
     marks = np.zeros(total + 1, dtype=bool)
-    for part in folder.parts():
+    for part in read_parts(folder.path):
         marks[read_rows([part], columns)["item"].to_numpy()] = True
     finished, has_rows = int(marks.sum()), marks.tobytes()
     pending = ((number, item) for number, item in enumerate(items, 1) if number > total or not has_rows[number])
@@ -197,7 +197,7 @@ def run_in_folder(
             yield [(text.number, text.item) for text in chunk]
 
     with on_a_thread() as call:
-        if workers is None:
+        if workers is None or load is None:
             for chunk, numbers in scored(model, work, shape, finished, total, progress, device == "cuda"):
                 call(folder.store, shape.table(model.words, chunk, numbers), columns, f"part-{chunk[0].number:09d}")
         else:
@@ -206,7 +206,7 @@ def run_in_folder(
                 finished += sent[place][1]
                 if progress:
                     progress(finished, total, TEXTS)
-    tables = (read_rows([part], columns) for part in folder.parts())
+    tables = (read_rows([part], columns) for part in read_parts(folder.path))
     write_rows(folder.path / f"scores.{format}", tables, columns, format)
 
 

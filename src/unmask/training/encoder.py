@@ -297,7 +297,7 @@ class PackedBert:
 
     def hidden(self, ids: Int[Tensor, "R L"], text: PackedText, dropout: float = 0.0) -> Float[Tensor, "n D"]:
         """Last hidden states of all tokens, flattened; `ids` is what the model sees of `text`. A source is seen whole."""
-        seen = text.same.tril() | (text.same & text.given.unsqueeze(1)) if self.causal else text.same
+        seen = text.same.tril() | (text.same & text.source.unsqueeze(1)) if self.causal else text.same
         e = self.model.bert.embeddings
         word, position = F.embedding(ids, e.word_embeddings.weight), F.embedding(text.position, e.position_embeddings.weight)
         x, bias = self._embed(word, position, seen, e.token_type_embeddings.weight, _affine(e.LayerNorm), self.dtype, self.eps)

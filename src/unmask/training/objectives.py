@@ -166,7 +166,7 @@ class MaskedTasks:
         """One task; everything random comes from the generator."""
         block = self.scheme.draw(text, generator)
         if self.source:
-            block |= text.given & ~vocabulary.special[text.ids] & (noise(text, generator) < self.source)
+            block |= text.source & ~vocabulary.special[text.ids] & (noise(text, generator) < self.source)
         mask, weight = hide(self.loss, text, block, generator)
         return Task(text.ids.masked_fill(mask, vocabulary.mask), mask, text.ids, weight, block.sum())
 
@@ -184,7 +184,7 @@ class CausalTasks:
     def task(self, text: PackedText, vocabulary: Vocabulary, generator: Generator) -> Task:
         following = text.segment.roll(-1, 1)
         following[:, -1] = 0
-        predicted = (text.segment > 0) & (text.segment == following) & ~(text.given & text.given.roll(-1, 1))
+        predicted = (text.segment > 0) & (text.segment == following) & ~(text.source & text.source.roll(-1, 1))
         return Task(text.ids, predicted, text.ids.roll(-1, 1), predicted.float(), predicted.sum())
 
     def slots(self, rows: int, length: int, tokens_per_segment: float) -> int:

@@ -108,22 +108,22 @@ def validation_rows(parts: Sequence[TokenPart], length: int, pad: int, advice: s
 def _places(lengths: Int[np.ndarray, " n"], size: int) -> tuple[Int[np.ndarray, " n"], Int[np.ndarray, " n"], int]:
     """(row, offset) of each segment, and the number of rows."""
     by_length = [np.flatnonzero(lengths == n) for n in range(size + 1)]
-    left = np.array([len(b) for b in by_length])
+    remaining = np.array([len(b) for b in by_length])
     row, offset = np.empty(len(lengths), np.int64), np.empty(len(lengths), np.int64)
     rows = 0
-    while left.any():
+    while remaining.any():
         pattern, room = [], size
-        spare = left.copy()
+        spare = remaining.copy()
         while fitting := int(np.flatnonzero(spare[: room + 1]).max(initial=0)):
             pattern.append(fitting)
             spare[fitting] -= 1
             room -= fitting
-        times = min(int(left[n]) // pattern.count(n) for n in set(pattern))
+        times = min(int(remaining[n]) // pattern.count(n) for n in set(pattern))
         at = 0
         for n in pattern:
-            chosen = by_length[n][left[n] - times : left[n]]
+            chosen = by_length[n][remaining[n] - times : remaining[n]]
             row[chosen], offset[chosen] = np.arange(rows, rows + times), at
-            left[n] -= times
+            remaining[n] -= times
             at += n
         rows += times
     return row, offset, rows
@@ -198,16 +198,16 @@ class PackedText:
     segment     0 for padding, 1, 2, ... along the row
     start       index in the row of the segment's first token
     position    place of each token in its own segment, as the model's position embeddings count
-    given       tokens of a source and its end token, which a translation is conditioned on
+    source      tokens of a source and its end token, which a translation is conditioned on
     same        same[r, i, j]: i and j are in one segment; where attention may look
-    maskable    every token that is neither special nor given
+    maskable    every token that is neither special nor of a source
     """
 
     ids: Int[Tensor, "R L"]
     segment: Int[Tensor, "R L"]
     start: Int[Tensor, "R L"]
     position: Int[Tensor, "R L"]
-    given: Bool[Tensor, "R L"]
+    source: Bool[Tensor, "R L"]
     same: Bool[Tensor, "R L L"]
     maskable: Bool[Tensor, "R L"]
 
@@ -218,11 +218,11 @@ class PackedText:
         place = torch.arange(ids.shape[1], device=ids.device).expand_as(ids)
         segment = begins.cumsum(1).masked_fill(ids == vocabulary.pad, 0)
         start = torch.where(begins, place, 0).cummax(1).values
-        position, given = place - start, torch.zeros_like(begins)
+        position, source = place - start, torch.zeros_like(begins)
         if vocabulary.target:
-            position, given = _in_pairs(ids, place, start, segment > 0, vocabulary)
+            position, source = _in_pairs(ids, place, start, segment > 0, vocabulary)
         same = segment.unsqueeze(2) == segment.unsqueeze(1)
-        return cls(ids, segment, start, position, given, same, ~vocabulary.special[ids] & ~given)
+        return cls(ids, segment, start, position, source, same, ~vocabulary.special[ids] & ~source)
 
     def part(self, first: int, stop: int) -> PackedText:
         """The layout of some rows."""
@@ -247,6 +247,6 @@ def _in_pairs(
     """Positions of sources and translations, and which tokens are sources: all up to the first end token of their segment."""
     ends = ids == vocabulary.end
     before = ends.cumsum(1) - ends.long()
-    given = inside & (before == before.gather(1, start))
-    first_end = torch.where(ends & given, place, 0).cummax(1).values
-    return torch.where(given | ~inside, place - start, vocabulary.target + place - first_end - 1), given
+    source = inside & (before == before.gather(1, start))
+    first_end = torch.where(ends & source, place, 0).cummax(1).values
+    return torch.where(source | ~inside, place - start, vocabulary.target + place - first_end - 1), source

@@ -27,10 +27,9 @@ from tokenizers import Tokenizer
 from unmask.errors import InputError, UnmaskError
 from unmask.models.batching import is_out_of_memory
 from unmask.models.encoder.bert import BertMaskedLM, BertShape
-from unmask.models.source import first_line
 from unmask.models.text.vocabulary import config_to_save, load_word_pieces, special_id
 from unmask.results import Result
-from unmask.runs.files import as_json, read_bytes, reading, user_path, write_atomically, write_json, writing
+from unmask.runs.files import as_json, first_line, read_bytes, reading, user_path, write_atomically, write_json, writing
 from unmask.runs.progress import Progress
 from unmask.training.corpus import Prepared
 from unmask.training.encoder import INITIAL_DEVIATION, Start
@@ -114,17 +113,16 @@ def refuse_mixed(options: Mapping[str, object], pairs: bool) -> None:
 def write_model(run: TrainingRun, model: BertMaskedLM, prepared: Prepared, card: str) -> None:
     """Write the files of the model folder, each whole, and note that the run is finished if it is."""
     settings, pairs, tokenizer, out = run.settings, prepared.pairs, prepared.tokenizer, run.out
-    remedy = "the checkpoint under training/ is intact; make room, and give the same command again with --resume"
     causal = settings.objective == "causal"
     if pairs and not causal:
         fit_length_head(model, pairs.layout, pairs.sources, pairs.targets, seed_for(settings.seed, 2)).save(out)
-    write_json(out / "config.json", config_json(model, tokenizer, causal), remedy)
-    write_atomically(out / "tokenizer.json", tokenizer.to_str(), remedy)
-    write_json(out / "tokenizer_config.json", config_to_save(settings.max_length, causal), remedy)
+    write_json(out / "config.json", config_json(model, tokenizer, causal))
+    write_atomically(out / "tokenizer.json", tokenizer.to_str())
+    write_json(out / "tokenizer_config.json", config_to_save(settings.max_length, causal))
     tied = model.tied()
     weights = {n: t.detach().to("cpu", torch.float32).contiguous() for n, t in model.state_dict().items() if n not in tied}
-    write_atomically(out / "model.safetensors", save(weights, {"format": "pt"}), remedy)
-    write_atomically(out / "README.md", card.encode("utf-8", "backslashreplace"), remedy)  # paths need not be UTF-8
+    write_atomically(out / "model.safetensors", save(weights, {"format": "pt"}))
+    write_atomically(out / "README.md", card.encode("utf-8", "backslashreplace"))  # paths need not be UTF-8
     if pairs:
         pairs.layout.save(out, settings.objective, tokenizer.get_vocab(), settings.refinement > 0)
     if run.finished:
@@ -368,8 +366,7 @@ class Checkpoint:
             raise TrainingError(f"{wrong} is not finite after step {step}; {self}; try a lower --lr or a longer --warmup")
         buffer = io.BytesIO()
         torch.save({**state, "step": step}, buffer)
-        remedy = f"{self}; make room for the next, and give the same command again with --resume"
-        write_atomically(self.path, buffer.getbuffer(), remedy)
+        write_atomically(self.path, buffer.getbuffer())
 
     def restore(self, load: Callable[[dict[str, Any]], None], device: torch.device | str = "cpu") -> int:
         """Pass the state to `load`, which raises if it does not fit. Returns the steps done; 0 without a checkpoint."""

@@ -34,7 +34,6 @@ from unmask.runs.files import read_object, write_atomically, write_json
 from unmask.runs.fingerprint import file_hash
 
 SPECIAL = ("[CLS]", "[SEP]", "[PAD]", "[MASK]")
-OWN_TOKENIZER = "put the tokenizer.json back that the model was trained with"
 SHORTEST = 4
 """Tokens of either side's room; with fewer there is no word between the special tokens."""
 LENGTHS_FILE = "length_head.safetensors"
@@ -108,11 +107,9 @@ def read_layout(folder: Path, vocabulary: Mapping[str, int]) -> tuple[PairLayout
         trained_with, corrects = about["vocabulary"], bool(about["corrects"])
     except (KeyError, TypeError, ValueError):
         raise InputError(f"{str(folder / PAIR_FILE)!r} is not understood: train the model again") from None
-    missing = next((token for token in SPECIAL if token not in vocabulary), None)
-    if missing is not None:
-        raise InputError(f"the tokenizer in {str(folder)!r} lacks {missing!r}: {OWN_TOKENIZER}")
     if trained_with != vocabulary_hash(vocabulary):
-        raise InputError(f"the tokenizer in {str(folder)!r} has other tokens than the model was trained with: {OWN_TOKENIZER}")
+        use = "put the tokenizer.json back that the model was trained with"
+        raise InputError(f"the tokenizer in {str(folder)!r} has other tokens than the model was trained with: {use}")
     for name, saved in (about["files"] if isinstance(about.get("files"), dict) else {}).items():
         # Another model's head for the length fits any model of this shape.
         if (folder / name).is_file() and file_hash(folder / name) != saved:

@@ -49,10 +49,10 @@ from unmask.models.text.text_tokenizer import refuse_hopeless
 from unmask.models.text.vocabulary import UNKNOWN, Spelling
 from unmask.results import Result
 from unmask.runs.engine import Workers, each
-from unmask.runs.files import as_json, output_file, user_path, write_atomically
+from unmask.runs.files import as_json, user_path
 from unmask.runs.fingerprint import fingerprint
 from unmask.runs.folder import RunFolder
-from unmask.runs.lines import STANDARD_INPUT, source_name, text_lines
+from unmask.runs.lines import source_name, text_lines
 from unmask.runs.progress import Progress
 from unmask.sampling.decoders.decoder import Ancestral
 from unmask.sampling.engine.passes import CPU_BYTES, Passes, chains_that_fit
@@ -83,7 +83,7 @@ STREAMS = 2**24  # Streams of random numbers
 Source = tuple[int, ...]  # The tokens of a source, at least one
 Row = dict[str, Any]
 KIND = "translate"
-BEGINNING = (b'{"text": ',)
+BEGINNING = {"": (b'{"text": ',)}
 """How files of translations begin."""
 
 
@@ -315,26 +315,10 @@ class CausalPairs(PairTranslator):
         return self.network.head(states).float().log_softmax(-1).masked_fill(self.excluded, -torch.inf)
 
 
-def rows_at_once(device: str, beam: int) -> int:
-    """Sources that are searched together."""
-    return max(1, ROWS[device] // beam)
-
-
-def beam_search(model: CausalPairs, sources: Sequence[Sequence[int]], beam: int = 1) -> list[Translation]:
-    """One translation per source, of at most as many tokens as the model takes."""
-    order = sorted(range(len(sources)), key=lambda i: len(sources[i]))
-    rows = rows_at_once(model.device.type, beam)
-    translations: dict[int, Translation] = {}
-    for start in range(0, len(order), rows):
-        some = order[start : start + rows]
-        rooms = torch.tensor([model.layout.room(sources[i]) for i in some], device=model.device)
-        translations.update(zip(some, _search(model, rooms, beam), strict=True))
-    return [translations[i] for i in range(len(sources))]
-
-
-def _search(model: CausalPairs, rooms: Int[Tensor, "n W"], width: int) -> list[Translation]:
-    n, end, longest = len(rooms), model.layout.end, model.layout.longest_target
-    cache, log_probs = model.read(rooms)
+def beam_search(model: CausalPairs, sources: Sequence[Sequence[int]], width: int = 1) -> list[Translation]:
+    """One translation per source, of at most as many tokens as the model takes; all sources are searched together."""
+    n, end, longest = len(sources), model.layout.end, model.layout.longest_target
+    cache, log_probs = model.read(torch.tensor([model.layout.room(source) for source in sources], device=model.device))
     spare = torch.full((n, max(0, width - log_probs.shape[1])), -torch.inf, device=model.device)
     scores, tokens = torch.cat([log_probs, spare], 1).topk(width)
     tokens = tokens.clamp(max=log_probs.shape[1] - 1)
@@ -395,9 +379,8 @@ def refuse_misfit(model: PairModel | CausalPairs, settings: TranslateSettings) -
     if not isinstance(model, PairModel):
         return
     if settings.lengths > model.layout.longest_target:
-        raise InputError(
-            f"lengths {settings.lengths} is more than the {model.layout.longest_target} that the model takes: give fewer"
-        )
+        most = f"the {model.layout.longest_target} that the model takes"
+        raise InputError(f"lengths {settings.lengths} is more than {most}: give fewer")
     if settings.first is not None and settings.first.corrects and not model.corrects:
         warnings.warn(
             f"{settings.first.name} asks the model to correct tokens that it sees, and {model.model.name!r} was trained on "
@@ -449,10 +432,10 @@ def translations(
     """A row per source, some sources at a time, here or by workers; those that the folder holds are not translated again."""
     columns = _columns()
     rows = {row["source"]: row for row in folder.rows(columns).to_pylist()} if folder else {}
-    left = [place for place in range(len(sources)) if place not in rows]
+    pending = [place for place in range(len(sources)) if place not in rows]
     device = workers.device if workers else loaded.device.type
-    cuts = shares(settings, device, [sources[place] for place in left], workers.count if workers else 0)
-    items = [[left[place] for place in cut] for cut in cuts]
+    cuts = shares(settings, device, [sources[place] for place in pending], workers.count if workers else 0)
+    items = [[pending[place] for place in cut] for cut in cuts]
     setup = in_worker(model, device) if workers else lambda: loaded
     work = each(partial(translated, settings=settings), ([sources[place] for place in item] for item in items), workers, setup)
     for index, part in work:
@@ -481,7 +464,7 @@ def shares(settings: TranslateSettings, device: str, sources: Sequence[Source], 
     """
     order = sorted(range(len(sources)), key=lambda place: len(sources[place]))
     if isinstance(settings.kernel, Beam):
-        size = rows_at_once(device, settings.kernel.beam)
+        size = max(1, ROWS[device] // settings.kernel.beam)
     else:
         size = max(1, min(SOURCES[device], -(-len(order) // (SHARES * workers)))) if workers else SHARES * SOURCES[device]
     return [order[first : first + size] for first in range(0, len(order), size)]
@@ -545,10 +528,6 @@ class Translations(Result):
         """JSON lines, one per source."""
         return "".join(as_json(row, indent=None) + "\n" for row in self.rows)
 
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the JSON lines."""
-        write_atomically(output_file("path", path, (), BEGINNING), self.lines())
-
     @property
     def headline(self) -> str:
         """What was done, and its figures."""
@@ -593,8 +572,6 @@ def read_lines(texts: str | os.PathLike[str] | Sequence[str], name: str) -> list
     if not isinstance(texts, str | os.PathLike):
         return [" ".join(text.split()) for text in texts]
     path = user_path(texts, name)
-    if path != STANDARD_INPUT and not path.is_file():
-        raise InputError(f"{name} {str(path)!r} is not a file: give one with a text per line")
     lines = [" ".join(line.split()) for _, line in text_lines(path)]
     if not any(lines):
         raise InputError(f"{name} {source_name(path)!r} has no text: give one text per line")

@@ -33,7 +33,7 @@ from unmask.answers.checking import look_at_first
 from unmask.formats import excerpt
 from unmask.models.load import Model, as_model
 from unmask.results import Result
-from unmask.runs.files import answer_file, write_table
+from unmask.runs.files import output_file, write_table
 from unmask.runs.progress import Progress
 from unmask.scoring.registry import chosen_of_variants
 from unmask.signature import checked
@@ -116,7 +116,7 @@ class Measured(Result):
     @checked
     def write(self, path: str | PathLike[str]) -> None:
         """All variants, their values and scores to a Parquet file, with the numbers of `to_dict` in its metadata."""
-        write_table(answer_file("save", path, PARQUET, 1), self.to_frame(), about=self.to_dict())
+        write_table(output_file("save", path, (), PARQUET), self.to_frame(), about=self.to_dict())
 
     def __repr__(self) -> str:
         best = self.scores[0]

@@ -43,7 +43,7 @@ from unmask.joints.registry import named
 from unmask.models.load import Model, as_model
 from unmask.models.masked_lm import MaskedLM
 from unmask.results import Result
-from unmask.runs.files import answer_file, write_table
+from unmask.runs.files import output_file, write_table
 from unmask.runs.progress import Enough, Progress
 from unmask.signature import checked
 from unmask.tables.candidates import MAX_PASSES
@@ -135,7 +135,7 @@ class Mutants(Result):
     @checked
     def write(self, path: str | PathLike[str]) -> None:
         """All mutants and their numbers to a Parquet file."""
-        write_table(answer_file("save", path, PARQUET, 1), self.to_frame())
+        write_table(output_file("save", path, (), PARQUET), self.to_frame())
 
     def figure(self) -> Figure:
         """A heat map: of single mutants their effects; of one pair of places its epistasis by token; of several the largest."""

@@ -68,7 +68,7 @@ def evaluate(
     """
     from unmask.evaluation.measure import KIND, evaluated
     from unmask.models.text.blanks import alphabet_tokens
-    from unmask.runs.folder import run_output
+    from unmask.runs.folder import output_folder
 
     if paper:
         if joints != "all" or support != "regular" or alphabet is not None:
@@ -83,7 +83,7 @@ def evaluate(
         "support": support,
         "alphabet": None if alphabet is None else list(alphabet_tokens(alphabet)),
     }
-    folder = run_output(KIND, out)
+    folder = None if out is None else output_folder(out, KIND)
     return evaluated(data, model, settings, (scheme, pairs, seed), folder, engine, progress)
 
 
@@ -120,12 +120,12 @@ def frontier(
     ['interleaved', 'surest first', 'random order', 'left to right']
     """
     from unmask.evaluation.frontier import KIND, Point, measured_frontier
-    from unmask.runs.folder import run_output
+    from unmask.runs.folder import output_folder
 
     for name in decoders or ():
         refuse_no_law(f"decoders {name}", name)
         one_of("decoders", name, with_law())
-    folder = run_output(KIND, out)
+    folder = None if out is None else output_folder(out, KIND)
     names = dict.fromkeys(with_law() if decoders is None else decoders)
     points = [Point(name, number) for name in names for number in sorted(set(passes)) if number < length]
     if not points:
@@ -174,7 +174,7 @@ def score(
     >>> scores.rows[0]["pll"] > scores.rows[1]["pll"]
     True
     """
-    from unmask.runs.folder import run_output
+    from unmask.runs.folder import output_folder
     from unmask.scoring.score import KIND, RowShape, check_format, compare_pairs, score_items
     from unmask.scoring.texts import items_again, pairs_of, sentences_of
 
@@ -189,7 +189,7 @@ def score(
     if field is not None and minimal_pairs is not None:
         raise InputError(f"field {field} names the column of texts, and pairs have two: leave it out")
     check_format(format, rows, on_stream=False)
-    folder = run_output(KIND, out)
+    folder = None if out is None else output_folder(out, KIND)
     if minimal_pairs is not None:
         pairs = list(pairs_of(minimal_pairs))
         return compare_pairs(pairs, score_items(model, shape, sentences_of(pairs), folder, format, engine, None, progress))

@@ -87,12 +87,13 @@ def sample(
         thin=thin,
         start=start,
     )
-    from unmask.runs.folder import run_output
+    from unmask.runs.folder import output_folder
     from unmask.sampling.run.advance import SharedChains, draw_samples
     from unmask.sampling.run.diagnostics import write_diagnosis
     from unmask.sampling.run.result import KIND
 
-    run_output(KIND, out)
+    if out is not None:
+        output_folder(out, KIND)
     lm, workers, load = shared_model(model, engine, settings.chains)
     shared = None if workers is None or load is None else SharedChains(settings, workers, load, sampled)
     run = draw_samples(settings, lm, out, name=model_name(model), energy=sampled, progress=progress, shared=shared)
@@ -169,12 +170,12 @@ def translate(
     from unmask.models.load import is_shared, workers_for
     from unmask.runs.files import output_file, write_atomically
     from unmask.runs.fingerprint import content_hash
-    from unmask.runs.folder import RunFolder, run_output
+    from unmask.runs.folder import RunFolder, output_folder
     from unmask.translation import translators
     from unmask.translation.recipe import as_translator, in_worker, settle
 
     file = None if save is None else output_file("save", save, (data, reference), translators.BEGINNING)
-    folder = run_output(translators.KIND, out)
+    folder = None if out is None else output_folder(out, translators.KIND)
     sources = translators.read_lines(data, "data")
     references = None if reference is None else translators.read_lines(reference, "reference")
     if references is not None and len(references) != len(sources):

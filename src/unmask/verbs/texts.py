@@ -218,12 +218,12 @@ def mutants(
     if measured is not None and len(sequence) > 1:
         raise InputError(f"{len(sequence)} sequences and one list of measured variants were given: give one sequence")
     from unmask.answers.plots import figure_path, save_figure
-    from unmask.runs.files import answer_file
+    from unmask.runs.files import output_file
     from unmask.variants.mutants import PARQUET, scans
 
     reads = (model, mutations, alphabet, measured)
     figure_file = figure_path(figure, len(sequence), reads)
-    save_file = None if save is None else answer_file("save", save, PARQUET, len(sequence), reads)
+    save_file = None if save is None else output_file("save", save, reads, PARQUET, len(sequence))
     if save_file and figure_file and save_file.resolve() == figure_file.resolve():
         raise InputError(f"save and figure are one file, {str(save_file)!r}: name two")
     answers: Iterator[unmask.Mutants | unmask.Measured]

@@ -56,6 +56,6 @@ def test_a_run_of_another_random_stream_is_not_continued_but_read(tiny, tmp_path
     file = tmp_path / "settings.json"
     stored = json.loads(file.read_text())
     file.write_text(json.dumps({name: value for name, value in stored.items() if name != "stream"}))
-    with pytest.raises(InputError, match="holds a run with stream unset, not philox4x32-10"):
+    with pytest.raises(InputError, match="holds a run with stream None, not 'philox4x32-10'"):
         draw_samples(settings, tiny, tmp_path)
     assert len(load_run(tmp_path).samples) == 9

@@ -105,15 +105,15 @@ def test_a_run_with_other_settings_or_weights_is_refused(tiny, tiny_folder, tmp_
     before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
     for change, message in [
         ({"seed": 8}, "seed 7, not 8"),
-        ({"energy": "raw"}, "energy norm, not raw"),
-        ({"scan": "fixed"}, "scan permutation, not fixed"),
+        ({"energy": "raw"}, "energy 'norm', not 'raw'"),
+        ({"scan": "fixed"}, "scan 'permutation', not 'fixed'"),
     ]:
         with pytest.raises(InputError, match=message):
             draw_samples(settings_of(**{**SMALL, **change}), tiny, tmp_path)
     other = MaskedLM.load(tiny_folder, device="cpu")
     with torch.no_grad():
         next(iter(other.network.parameters())).view(-1)[-1] += 1e-6
-    with pytest.raises(InputError, match="model in memory"):
+    with pytest.raises(InputError, match="model 'in memory"):
         draw_samples(settings_of(**SMALL), other, tmp_path)
     assert before == {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}, "nothing was touched"
 

@@ -27,8 +27,8 @@ from torch import Tensor
 
 from unmask import checks
 from unmask.errors import InputError, UnmaskWarning
-from unmask.models.source import first_line
 from unmask.models.text.vocabulary import are_letters, core_of
+from unmask.runs.files import first_line
 
 BLANK = "[MASK]"
 SHOWN = 5

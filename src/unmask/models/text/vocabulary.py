@@ -34,7 +34,8 @@ from tokenizers.trainers import WordPieceTrainer
 
 from unmask import checks
 from unmask.errors import InputError, ModelError, UnmaskWarning
-from unmask.models.source import Source, first_line, quiet_transformers, read_json
+from unmask.models.source import Source, quiet_transformers, read_json
+from unmask.runs.files import first_line
 from unmask.runs.fingerprint import content_hash
 
 NAMES = ("bos", "eos", "unk", "sep", "pad", "cls", "mask")

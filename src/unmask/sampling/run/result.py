@@ -31,7 +31,7 @@ from torch import Tensor
 from unmask.errors import InputError
 from unmask.models.masked_lm import MaskedLM
 from unmask.results import Result
-from unmask.runs.files import read_arrays, read_table, user_path, write_arrays, writing
+from unmask.runs.files import atomic_path, read_table, reading, user_path, writing
 from unmask.runs.folder import RunFolder, read_parts, read_rows, read_settings
 from unmask.sampling.settings import SampleSettings
 
@@ -213,14 +213,11 @@ def on_host(mark: Mark) -> Snapshot:
 class SampleFolder(RunFolder):
     """A run folder with a checkpoint for each group of chains; a run may be continued with more sweeps."""
 
+    MAY_GROW = ("sweeps",)
+    REMEDY = "delete it and its group's file in checkpoints, and give the same command again"
+
     def __init__(self, path: str | os.PathLike[str], settings: SampleSettings, model: str, about: Mapping[str, Any]) -> None:
-        super().__init__(
-            path,
-            KIND,
-            {**settings.to_dict(), **about, "weights": model},
-            may_grow=("sweeps",),
-            remedy="delete it and its group's file in checkpoints, and give the same command again",
-        )
+        super().__init__(path, KIND, {**settings.to_dict(), **about, "weights": model})
 
     def checkpoint(self, group: int, run: GroupRun, goes_on: bool) -> Snapshot | None:
         """Where a group is; None before its first checkpoint. Parts beyond it are dropped: their sweeps are drawn again.
@@ -232,7 +229,7 @@ class SampleFolder(RunFolder):
         if saved is not None:
             self._check(run, saved, goes_on, path)
         done = 0 if saved is None else int(saved["done"])
-        for part in self.parts(_series(group)):
+        for part in read_parts(self.path, _series(group)):
             if int(part.stem.rpartition("-")[2]) > done:
                 with writing(part):
                     part.unlink(missing_ok=True)
@@ -255,7 +252,8 @@ class SampleFolder(RunFolder):
         snapshot = on_host(mark)
         if rows:
             self.store(table_of(rows, model), sample_columns(), f"{_series(group)}-{int(snapshot['done']):08d}")
-        write_arrays(_checkpoint(self.path, group), **snapshot)
+        with atomic_path(_checkpoint(self.path, group)) as temporary, temporary.open("wb") as stream:
+            np.savez(stream, allow_pickle=False, **snapshot)
 
 
 def stored_settings(folder: Path) -> SampleSettings:
@@ -272,7 +270,8 @@ def stored_settings(folder: Path) -> SampleSettings:
 
 def read_checkpoint(path: Path) -> Snapshot:
     """One group's checkpoint."""
-    saved = read_arrays(path, OF_ALL_RUNS, REMEDY)
+    with reading(path, REMEDY), np.load(path, allow_pickle=False) as archive:
+        saved = {name: archive[name] for name in dict.fromkeys([*OF_ALL_RUNS, *archive.files])}
     chains, sites = len(saved["chains"].flatten()), len(saved["positions"].flatten())
     if saved["starts"].shape[:1] != (chains,) or saved["counts"].shape[1:] != (sites,) or saved["done"].shape:
         raise InputError(f"checkpoint {str(path)!r} is damaged (its arrays do not fit each other): {REMEDY}")
