@@ -30,6 +30,26 @@ def test_a_terminal_shows_at_once_that_something_happens_and_nothing_of_it_at_th
         assert report is None
 
 
+def test_a_log_has_a_line_per_minute_that_says_how_long_the_rest_takes(monkeypatch):
+    shown, clock = StringIO(), [0.0]
+    monkeypatch.setattr(terminal, "messages", lambda: Console(file=shown, force_terminal=False))
+    monkeypatch.setattr(terminal.time, "monotonic", lambda: clock[0])
+    with terminal.progress() as report:
+        for seconds, done in ((0, 400), (30, 450), (61, 500), (100, 600), (160, 900), (230, 1000)):
+            clock[0] = float(seconds)
+            report(done, 1000, "pairs")  # those before 400 were done by an earlier run
+        clock[0] = 240.0
+        report(0, 10, "texts")
+        clock[0] = 310.0
+        report(0, 10, "texts")
+    assert shown.getvalue().splitlines() == [
+        "500/1,000 pairs, about 5 minutes left",
+        "900/1,000 pairs, about 32 seconds left",
+        "1,000/1,000 pairs",
+        "0/10 texts",
+    ]
+
+
 def test_answers_go_to_standard_output_while_a_bar_is_drawn(monkeypatch, tiny_folder, tmp_path):
     (tmp_path / "texts.txt").write_text("the [MASK] sat .\na [MASK] ran .\n")
     words = ["fill", "--file", str(tmp_path / "texts.txt"), "--model", str(tiny_folder), "--json"]
