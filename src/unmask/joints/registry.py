@@ -133,11 +133,11 @@ def named(name: object, argument: str = "construction") -> Construction:
         values = numbers(argument, name.removeprefix("family:"), float)
         if len(values) > 2:
             raise InputError(f"{argument} {name!r} has {len(values)} numbers: give one or two, such as family:0.5,0.25")
-        return member(*values)
+        return family_construction(*values)
     return CONSTRUCTIONS[one_of(argument, name, FORMS)]
 
 
-def member(alpha: float, restart: float = 0.0) -> Construction:
+def family_construction(alpha: float, restart: float = 0.0) -> Construction:
     """The member of the near-compatible family with these parameters, under the name that leads to it."""
     parameters = Member(real("alpha", alpha, 0, 1), real("lambda", restart, 0, 1))
     name = f"family:{parameters.alpha:.10g},{parameters.restart:.10g}"
@@ -152,7 +152,7 @@ def all_named(joints: str | Iterable[str]) -> list[Construction]:
     constructions = [named(name, "joints") for name in names]
     if not constructions:
         raise InputError(f"joints names no construction: use one or more of {', '.join(FORMS)}")
-    if twice := [one.name for n, one in enumerate(constructions) if one in constructions[:n]]:
+    if twice := [construction.name for n, construction in enumerate(constructions) if construction in constructions[:n]]:
         raise InputError(f"joints names {twice[0]} twice: name each construction once")
     return constructions
 

@@ -26,8 +26,8 @@ from tokenizers import Tokenizer
 
 from unmask.errors import InputError, UnmaskError
 from unmask.models.batching import is_out_of_memory
+from unmask.models.checkpoint_files import first_line
 from unmask.models.encoder.bert import BertMaskedLM, BertShape
-from unmask.models.source import first_line
 from unmask.models.text.vocabulary import config_to_save, load_word_pieces, special_id
 from unmask.results import Result
 from unmask.runs.files import as_json, read_bytes, reading, user_path, write_atomically, write_json, writing
