@@ -45,12 +45,12 @@ from unmask.joints.closed_forms import chain_weights
 from unmask.joints.deriving import derive_blocks
 from unmask.joints.joint import Joint
 from unmask.joints.metrics import read_rules
-from unmask.joints.registry import Member, member, named
-from unmask.joints.solver import GROWS, Standing, standings
+from unmask.joints.registry import Member, family_construction, named
+from unmask.joints.solver import GROWS, FixedPointCheck, check_fixed_points
 from unmask.joints.sweeps import Marginals, Members, flat, start, sweep, unflat
 from unmask.models.masked_lm import MaskedLM
 from unmask.tables.candidates import choose_candidates
-from unmask.tables.revealing import regular_tokens
+from unmask.tables.conditionals import regular_tokens
 from unmask.tables.unary import Tables, tables_of, unary_tables
 
 TEXTS = [
@@ -146,28 +146,28 @@ def tokens_of(model: MaskedLM, cloze: Cloze, tokens: int) -> list[Tensor]:
     return sets
 
 
-def standing(joint: Joint) -> Standing:
+def standing(joint: Joint) -> FixedPointCheck:
     """How far both maps move and raise the joint's own marginals, in float64."""
     tables = replace(joint.tables, log_q=tuple(q.double().log_softmax(t) for t, q in enumerate(joint.tables.log_q)))
     one = named(joint.name).member or Member(0.0)
     cells = joint.dense().double()
     marginals = (cells.logsumexp(0, keepdim=True), cells.logsumexp(1, keepdim=True))
     reading = read_rules([(tables, [FamilyRule.at(tables, marginals, one)])])[0]
-    return standings(Members.of([tables], [one]), [marginals], reading)[0]
+    return check_fixed_points(Members.of([tables], [one]), [marginals], reading)[0]
 
 
 def check(model: MaskedLM, every: Iterator[Cloze], tokens: int | None) -> None:
     """Derive both constructions for each pair; print every failure, and the counts now and then and at the end."""
     warnings.simplefilter("ignore", UnmaskWarning)
     names = ("arnold_gokhale", "restarted")
-    failed, steps, worst, count = dict.fromkeys(names, 0), dict.fromkeys(names, 0), Standing(0.0, 0.0), 0
+    failed, steps, worst, count = dict.fromkeys(names, 0), dict.fromkeys(names, 0), FixedPointCheck(0.0, 0.0), 0
     while some := list(islice(every, AT_ONCE if model.device.type == "cuda" else 1)):
         sets = [choose_candidates(model, cloze, tokens, exact=tokens is None) for cloze in some]
         for cloze, joints in zip(some, derive_blocks(tables_of(model, some, sets), names), strict=True):
             for joint in joints:
                 now, report = standing(joint), dict(joint.report)
                 steps[joint.name] = max(steps[joint.name], int(str(report["steps"])))
-                worst = Standing(max(worst.moved, now.moved), max(worst.growth, now.growth))
+                worst = FixedPointCheck(max(worst.moved, now.moved), max(worst.growth, now.growth))
                 if not (report["converged"] and now.moved < TOLERANCE and now.growth < GROWS):
                     failed[joint.name] += 1
                     print(f"{joint.name} fails at {cloze.block} of {model.decode(cloze.ids)}: {now}, {report}", flush=True)
@@ -198,7 +198,7 @@ def main() -> None:
     every = clozes(model, options.data, options.pairs, options.seed, options.scheme)
     if options.check:
         return check(model, every, None if options.exact else options.tokens)
-    every_member = [member(*map(float, text.split(","))).member or Member(0.0) for text in options.members]
+    every_member = [family_construction(*map(float, text.split(","))).member or Member(0.0) for text in options.members]
     print(f"reads of the tables to {options.accuracy:g} in total variation")
     print("| member | blanks | eq. 5, uniform | eq. 5, masked | sweeps | default | ratio | stops after | then off by | log gap |")
     print("| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |")

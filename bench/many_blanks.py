@@ -27,8 +27,8 @@ import unmask
 from unmask.cloze import Cloze
 from unmask.joints.chain_search import EXACT_SITES, ChainSearch, search_fillings
 from unmask.tables.candidates import find_candidates, plan_candidates
+from unmask.tables.conditionals import Conditionals, regular_tokens
 from unmask.tables.lattice import Variant, lattice
-from unmask.tables.revealing import Conditionals, regular_tokens
 from unmask.tables.unary import pass_count, unary_tables
 
 SAMPLES = 150

@@ -32,9 +32,9 @@ from transformers import AutoModelForMaskedLM
 from unmask.cloze import Cloze
 from unmask.joints.deriving import derive, derive_all
 from unmask.joints.metrics import BlockMetrics, JointMetrics, block_metrics
+from unmask.models.checkpoint_files import english_model_path
 from unmask.models.conditional_model import ConditionalModel
 from unmask.models.masked_lm import MaskedLM
-from unmask.models.source import english_model_path
 from unmask.tables.unary import unary_tables
 
 Result = TypeVar("Result")

@@ -68,7 +68,7 @@ class Naive:
         rows, site = torch.arange(len(ids), device=ids.device), sites[:, 0]
         where = self.target.free_positions[site]
         logits = self.passes.logits(masked_alone(ids, where, self.target.model.mask_id), where.unsqueeze(1))[:, 0]
-        log_q = self.passes.proposals(logits, self.target, 1.0, site).log_weights()
+        log_q = self.passes.categoricals(logits, self.target, 1.0, site).log_weights()
         drawn = rng.categorical(rows, log_q)
         new = ids.scatter(1, where.unsqueeze(1), drawn.unsqueeze(1))
         log_ratio = self.energy(ids) - self.energy(new) + log_q[rows, ids[rows, where]] - log_q[rows, drawn]

@@ -27,8 +27,8 @@ from typing import Any
 
 import torch
 
+from unmask.models.checkpoint_files import english_model_path
 from unmask.models.masked_lm import MaskedLM
-from unmask.models.source import english_model_path
 from unmask.scoring.batch import TextBatch, score_batch
 from unmask.scoring.registry import PLL
 from unmask.verbs.corpora import score

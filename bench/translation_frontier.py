@@ -47,8 +47,8 @@ from unmask.sampling.engine.passes import Passes
 from unmask.sampling.engine.randomness import ChainStreams
 from unmask.sampling.registry import KERNELS, with_law
 from unmask.sampling.target import Target
+from unmask.tables.conditionals import logit_rows
 from unmask.tables.profile import FILE, Profile
-from unmask.tables.revealing import logit_rows
 from unmask.translation.translators import CPU_ROWS, PairModel
 
 BOUNDS = {"gamma": (0.1, 0.5, 1.0, 2.0)}
@@ -132,7 +132,7 @@ class Pairs:
             pair = self.pair.in_room(self.kept[numbers[0]][0])
             layout, model = pair.layout, pair.model
             target = Target(model, layout.template(self.kept[numbers[0]][0], length), given=range(room))
-            passes = Passes(model, GPU_ROWS if on_gpu else CPU_ROWS, keeps="logits")
+            passes = Passes(model, GPU_ROWS if on_gpu else CPU_ROWS, form="logits")
             at_once = logit_rows(model, length)
             for start in range(0, len(numbers), at_once):
                 some = numbers[start : start + at_once]

@@ -27,8 +27,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from unmask.models.checkpoint import resolve_device, resolve_dtype
 from unmask.models.heads import widen_output
-from unmask.models.loading import resolve_device, resolve_dtype
 from unmask.models.masked_lm import MaskedLM
 from unmask.tables.lattice import random_orders
 from unmask.variants.contexts import Contexts

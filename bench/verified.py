@@ -20,7 +20,7 @@ import torch
 
 import unmask
 from unmask.models.masked_lm import MaskedLM
-from unmask.sampling.decoders.decoder import StepwiseDecoder, decode
+from unmask.sampling.decoders.decoder import Decoder, decode
 from unmask.sampling.decoders.revealing import RevealingDecoder
 from unmask.sampling.decoders.verified import Verified as VerifiedSets
 from unmask.sampling.engine.passes import Passes, rows_for
@@ -93,7 +93,7 @@ def judged(model: MaskedLM, judge: CausalJudge, length: int, texts: int) -> None
     """Nats per token under the judge of each method's own texts."""
     target = Target(model, blank_template(model, length))
     passes = Passes(model, rows_for(model, AT_ONCE, True))
-    decoders: dict[str, StepwiseDecoder] = {
+    decoders: dict[str, Decoder] = {
         "one by one, order of 4 sets": OneByOne(target, passes, Verified(passes=4)),
         "verified, 4 sets": Verified(passes=4).on(target, passes),
         "entropy bound, 8 passes": EntropyBound(passes=8).on(target, passes),

@@ -36,7 +36,7 @@ class Card:
 
 def launches() -> list[Callable[[], object]]:
     """One of each program."""
-    from unmask.joints import rehearsal
+    from unmask.joints import precompile
     from unmask.models.encoder.layers import Turn
     from unmask.models.encoder.triton_programs import add_norm, linear_activated, long_attention, short_attention, turned
     from unmask.sampling.engine import triton_programs as drawing
@@ -47,7 +47,7 @@ def launches() -> list[Callable[[], object]]:
     states, norm, inner = torch.zeros(2, 16, 64, **half), nn.LayerNorm(64, **half), nn.Linear(64, 256, **half)
     sites, logits = torch.zeros(3, dtype=torch.long), torch.zeros(3, 50)
     allowed, uniform = torch.ones(1, 50, dtype=torch.bool), torch.zeros(3, dtype=torch.float64)
-    of_pairs = rehearsal.launches(37, CPU)
+    of_pairs = precompile.launches(37, CPU)
     return [
         lambda: add_norm(norm, states, states),
         lambda: add_norm(norm, states, states, before=True),
@@ -57,7 +57,7 @@ def launches() -> list[Callable[[], object]]:
         lambda: turned(states, Turn(states[0, :, :32], states[0, :, :32])),
         lambda: linear_activated(inner, "gelu", states),
         lambda: linear_activated(inner, "swish", states, gates=True),
-        lambda: triton_cells.rehearse(100, 100, CPU),
+        lambda: triton_cells.precompile(100, 100, CPU),
         lambda: drawing.uniform_on_gpu((1, 2, 3, 4, 5), sites, sites[None]),
         lambda: drawing.draw_on_gpu(TokenDraw(logits, allowed, sites, sites, 1.0, uniform)),
         lambda: drawing.log_normaliser_on_gpu(logits),

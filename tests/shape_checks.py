@@ -16,7 +16,7 @@ CHECKED = [
     "unmask.tables.unary",
     "unmask.tables.candidates",
     "unmask.tables.lattice",
-    "unmask.tables.revealing",
+    "unmask.tables.conditionals",
     "unmask.answers.blanked_text",
     "unmask.answers.filling",
     "unmask.answers.comparison",

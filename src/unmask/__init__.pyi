@@ -21,6 +21,7 @@ from unmask.joints.registry import CONSTRUCTIONS as CONSTRUCTIONS
 from unmask.lab.studies import SpinModel as SpinModel
 from unmask.models.load import load as load
 from unmask.models.masked_lm import MaskedLM as MaskedLM
+from unmask.sampling.engine.randomness import ChainStreams as ChainStreams
 from unmask.sampling.registry import MH as MH
 from unmask.sampling.registry import Ancestral as Ancestral
 from unmask.sampling.registry import Block as Block
@@ -40,6 +41,7 @@ from unmask.sampling.run.result import SampleRun as SampleRun
 from unmask.sampling.settings import SampleSettings as SampleSettings
 from unmask.sampling.settings import Start as Start
 from unmask.sampling.target import Energy as Energy
+from unmask.sampling.target import Target as Target
 from unmask.scoring.registry import AnyOrder as AnyOrder
 from unmask.scoring.registry import DecoderLaw as DecoderLaw
 from unmask.scoring.registry import LeftToRight as LeftToRight

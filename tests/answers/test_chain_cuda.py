@@ -5,8 +5,8 @@ import torch
 
 import unmask
 from unmask.signature import arguments
+from unmask.tables.conditionals import Conditionals, regular_tokens
 from unmask.tables.lattice import along_orders, lattice, random_orders
-from unmask.tables.revealing import Conditionals, regular_tokens
 
 pytestmark = pytest.mark.gpu
 

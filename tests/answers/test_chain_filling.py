@@ -12,8 +12,8 @@ from drawn_models import FEW
 from small_models import random_bert, tokenizer_of
 from unmask.errors import InputError
 from unmask.models.masked_lm import MaskedLM
+from unmask.tables.conditionals import Conditionals, regular_tokens
 from unmask.tables.lattice import lattice
-from unmask.tables.revealing import Conditionals, regular_tokens
 
 
 def fill_chain(text, model, passes=1000, **options):

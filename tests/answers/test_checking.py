@@ -13,7 +13,7 @@ from command_runner import invoke
 from small_models import shuffle_vocabulary
 from unmask.answers.checking import concerns, measure
 from unmask.errors import InputError
-from unmask.models.source import english_model_path
+from unmask.models.checkpoint_files import english_model_path
 
 TEXTS = [
     "A man in a blue shirt is playing the guitar on the street.",

@@ -12,8 +12,8 @@ from small_models import shuffle_vocabulary
 from unmask.answers.checking import LOOKED_ROWS as ROWS
 from unmask.answers.checking import _surprise, look_at_first
 from unmask.errors import UnmaskWarning
+from unmask.models.checkpoint_files import english_model_path
 from unmask.models.masked_lm import MaskedLM
-from unmask.models.source import english_model_path
 
 TEXT = "The old man is walking with his [MASK] along the river."
 OTHERS = [

@@ -29,7 +29,7 @@ def test_help_loads_no_command():
 
 def test_fill_loads_its_command_and_nothing_for_other_work():
     names = loaded("fill", "The [MASK] [MASK] sat.", "--candidates", "8")
-    assert {"torch", "unmask.cli.printing", "unmask.verbs.texts", "unmask.models.loading"} <= names
+    assert {"torch", "unmask.cli.printing", "unmask.verbs.texts", "unmask.models.checkpoint"} <= names
     assert not names & (FOR_OTHER_WORK | {"unmask.verbs.sampling"})
 
 

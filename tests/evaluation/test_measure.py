@@ -245,10 +245,10 @@ def test_pairs_by_triton_from_the_logits_to_the_numbers(tiny, corpus, monkeypatc
 
 
 @pytest.mark.skipif(not os.environ.get("TRITON_INTERPRET") or not find_spec("triton"), reason="compiled here")
-def test_every_launch_of_a_rehearsal_runs_before_a_text_is_read(tiny, corpus, monkeypatch):
+def test_every_launch_of_a_precompilation_runs_before_a_text_is_read(tiny, corpus, monkeypatch):
     began = []
     monkeypatch.setattr(batching, "TRITON_DEVICES", {"cuda", "cpu"})
-    monkeypatch.setattr(Measurer, "rehearse", lambda self: began.extend(launch() for launch in self._launches()))
+    monkeypatch.setattr(Measurer, "precompile", lambda self: began.extend(launch() for launch in self._launches()))
     monkeypatch.setattr("unmask.evaluation.measure.read_texts", lambda data: pytest.fail("read before") if not began else [])
     with pytest.raises(InputError, match="the 0 texts give only 0"):
         unmask.evaluate(str(corpus), model=tiny, pairs=2)

@@ -17,8 +17,8 @@ from unmask.joints.rules import tiles
 from unmask.joints.solver import Acceleration, FixedPoint
 from unmask.joints.sweeps import Marginals, Members, flat, sweep, unflat
 from unmask.models.tabular import TabularMLM
+from unmask.tables.conditionals import Conditionals
 from unmask.tables.lattice import Variant, lattice
-from unmask.tables.revealing import Conditionals
 from unmask.tables.unary import Tables, unary_tables
 
 SIZES = [(2, 2), (2, 5), (3, 3), (4, 2)]

@@ -11,8 +11,8 @@ from joint_cases import every_filling
 from unmask.cloze import Cloze
 from unmask.joints.chain_search import EXACT_SITES, search_fillings
 from unmask.models.tabular import TabularMLM
+from unmask.tables.conditionals import Conditionals
 from unmask.tables.lattice import Variant, lattice
-from unmask.tables.revealing import Conditionals
 
 
 def blank(vocab, sites):

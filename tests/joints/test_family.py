@@ -74,7 +74,7 @@ def test_the_sweep_of_a_pair_is_that_of_any_number_of_sites(size, seed, alpha, r
     """Up to the marginal that is renewed first: u is for a pair, and u is the one of the last site."""
     tables = random_tables(size, seed)
     members = Members.of([tables], [Member(alpha, restart)])
-    sites, _ = members.at(flat(start(tables))[None, :], torch.float64)
+    sites, _ = members.sites_at(flat(start(tables))[None, :], torch.float64)
     torch.testing.assert_close(sweep_pair(members, *sites)[0], sweep_sites(tables, sites), rtol=0, atol=1e-12)
 
 

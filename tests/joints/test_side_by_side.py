@@ -9,8 +9,8 @@ from joint_cases import accelerated, distance, random_tables, tables_from
 
 from unmask.joints.arnold_gokhale import members_of
 from unmask.joints.deriving import derive_all, derive_blocks
-from unmask.joints.likely_tokens import strips
 from unmask.joints.metrics import block_metrics, metrics_of_blocks
+from unmask.joints.newton import strips
 from unmask.joints.registry import Member
 from unmask.joints.rules import Stack, aligned, aligned_zeros
 from unmask.joints.solver import Acceleration

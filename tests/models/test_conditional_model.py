@@ -37,5 +37,5 @@ def test_samplers_ask_the_same_of_both(tiny):
     assert blank_template(Plain(tiny), 2) == (tiny.mask_id,) * 2
     assert blank_template(tiny, 2) == tiny.cloze("[MASK] [MASK]").ids
     ids = torch.tensor([tiny.cloze("the [MASK]").ids])
-    assert not Passes(Plain(tiny), keeps="states").as_states(ids)
-    assert Passes(tiny, keeps="states").as_states(ids)
+    assert not Passes(Plain(tiny), form="states").as_states(ids)
+    assert Passes(tiny, form="states").as_states(ids)

@@ -95,7 +95,7 @@ def test_attention_within_a_window_is_masked_attention(length):
     assert (long_attention(queries, keys, values, 4, 41).float() - expected).abs().max() > 0.05
 
 
-def test_a_pair_after_a_rehearsal_compiles_nothing(checkpoint, monkeypatch):
+def test_a_pair_after_a_precompilation_compiles_nothing(checkpoint, monkeypatch):
     from launch_kinds import compilations
     from unmask.cloze import Cloze
     from unmask.evaluation.measure import Measurer, measure_pairs
@@ -104,8 +104,8 @@ def test_a_pair_after_a_rehearsal_compiles_nothing(checkpoint, monkeypatch):
     names = ("product", "mrf", "arnold_gokhale", "chain")
     compiled = compilations(monkeypatch)
     measurer = Measurer(model, names, None, None)
-    measurer.rehearse()
-    measurer.rehearsal.join()
+    measurer.precompile()
+    measurer.precompilation.join()
     assert {"_add_norm", "_sums", "_write", "_row_sums", "_column_sums"} <= set(compiled)
     before = len(compiled)
     measure_pairs(model, [Cloze(tuple(TEXT), (VARIED, PREDICTED), (6, 7))], names)

@@ -15,9 +15,9 @@ from transformers import AutoConfig, AutoModel, AutoModelForCausalLM, BertForTok
 import unmask
 from small_models import reconfigure, refusal
 from unmask.errors import ModelError, UnmaskWarning
-from unmask.models.loading import load_network
+from unmask.models.checkpoint import load_network
+from unmask.models.checkpoint_files import Source, english_model_path
 from unmask.models.masked_lm import MaskedLM
-from unmask.models.source import Source, english_model_path
 
 
 def test_bundled_model_loads_without_a_network(monkeypatch):

@@ -15,7 +15,7 @@ from transformers import GPT2Config, GPT2LMHeadModel
 import unmask
 from small_models import reconfigure, refusal
 from unmask.errors import UnmaskWarning
-from unmask.models.loading import load_causal
+from unmask.models.checkpoint import load_causal
 from unmask.models.masked_lm import MaskedLM
 
 

@@ -17,7 +17,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from unmask.sampling.engine.randomness import Conditionals, Drawn, Randomness
+from unmask.sampling.engine.randomness import Categoricals, Drawn, Randomness
 from unmask.sampling.kernels.kernel import Kernel
 from unmask.sampling.target import Energy, Target, masked_alone, scored_positions
 
@@ -134,13 +134,13 @@ class ScriptedChoices(Randomness):
         self.choices[rows] += 1
         return outcome.to(device)
 
-    def tokens(self, rows: Int[Tensor, " m"], conditionals: Conditionals, places: Int[Tensor, " m"] | None = None) -> Drawn:
-        log_weights, chosen = conditionals.log_weights(), torch.empty_like(rows)
+    def tokens(self, rows: Int[Tensor, " m"], distributions: Categoricals, places: Int[Tensor, " m"] | None = None) -> Drawn:
+        log_weights, chosen = distributions.log_weights(), torch.empty_like(rows)
         where = torch.zeros_like(rows) if places is None else places
         for place in where.unique().tolist():
             here = (where == place).nonzero().squeeze(1)
             chosen[here] = self.categorical(rows[here], log_weights[here])
-        return conditionals.at(chosen)
+        return distributions.at(chosen)
 
     def log_uniform(self, rows: Int[Tensor, " m"]) -> Float[Tensor, " m"]:
         device, rows = rows.device, rows.cpu()

@@ -154,7 +154,7 @@ def block_conditionals(kernel, ids, sites):
     masked = ids.scatter(1, positions, kernel.target.model.mask_id)
     logits = kernel.passes.logits(masked, positions)
     heat = kernel.options.proposal_temperature
-    weights = kernel.passes.proposals(logits.flatten(0, 1), kernel.target, heat, sites.flatten()).log_weights()
+    weights = kernel.passes.categoricals(logits.flatten(0, 1), kernel.target, heat, sites.flatten()).log_weights()
     return weights.unflatten(0, sites.shape)
 
 

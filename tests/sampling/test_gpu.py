@@ -89,7 +89,7 @@ def test_kept_states_give_the_energies_of_the_forward_pass(tiny_folder, dtype):
     ids = torch.randint(5, 17, (40, 8), generator=torch.Generator().manual_seed(0))
     ids[:, 0], ids[:, -1] = 2, 3
     state, _ = kernel.init(ids)
-    assert state.kept.shape[2] != model.vocab_size, "hidden states are kept"
+    assert state.outputs.shape[2] != model.vocab_size, "hidden states are outputs"
     streams = ChainStreams(0, range(40), "cuda")
     for step in range(12):
         kernel.step(state, streams.at(1, step), torch.full((40, 1), step % 6, device="cuda"))
@@ -188,8 +188,8 @@ def test_the_same_chains_whatever_is_kept(tiny_on_gpu):
     ids = torch.randint(5, 17, (40, 8), generator=torch.Generator().manual_seed(0))
     ids[:, 0], ids[:, -1] = 2, 3
     ends = []
-    for keeps in ("states", "logits"):
-        kernel = MetropolisHastings(target, Passes(tiny_on_gpu, keeps=keeps))
+    for form in ("states", "logits"):
+        kernel = MetropolisHastings(target, Passes(tiny_on_gpu, form=form))
         state, streams = kernel.init(ids)[0], ChainStreams(0, range(40), "cuda")
         for step in range(18):
             kernel.step(state, streams.at(1, step), torch.full((40, 1), step % 6, device="cuda"))

@@ -9,8 +9,8 @@ from joint_cases import every_filling
 
 from unmask.cloze import Cloze
 from unmask.models.tabular import TabularMLM
+from unmask.tables.conditionals import Conditionals
 from unmask.tables.lattice import HIDDEN, Exploration, Variant
-from unmask.tables.revealing import Conditionals
 
 
 @st.composite

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from unmask.errors import InputError
 from unmask.models.tabular import TabularMLM
+from unmask.tables.conditionals import Conditionals, lost_nats, outside, regular_tokens
 from unmask.tables.lattice import along_orders, lattice, log_mean_of_sampled, random_orders
-from unmask.tables.revealing import Conditionals, lost_nats, outside, regular_tokens
 
 
 def by_order(model, text, sites, order, support=None):

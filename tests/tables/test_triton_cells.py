@@ -37,16 +37,16 @@ def test_rows_of_logits_become_cells_mass_and_total(before, after, whole):
     ("tokens", "n", "stride"), [(8192, 8192, 8192), (8192, 8187, 8192), (28996, 28996, 29056), (101, 101, 101)]
 )
 @pytest.mark.parametrize("rows", [24, 7])
-def test_a_rehearsal_of_filling_is_compiled_for_what_the_real_one_is(tokens, n, stride, rows, monkeypatch):
+def test_a_precompilation_of_filling_is_compiled_for_what_the_real_one_is(tokens, n, stride, rows, monkeypatch):
     from unmask.tables import triton_cells
 
     kinds = record(monkeypatch, triton_cells, "_sums", "_write", launched=False)
-    triton_cells.rehearse(tokens, n, torch.device("cpu"))
-    rehearsed = set(kinds)
-    assert len(rehearsed) == 3
+    triton_cells.precompile(tokens, n, torch.device("cpu"))
+    precompiled = set(kinds)
+    assert len(precompiled) == 3
     logits, candidates = torch.empty(rows, stride)[:, :tokens], torch.arange(n)
     for shape in ((1, n, n), (rows, n, 1)):
         triton_cells.fill(torch.empty(1).expand(shape), 0, logits, candidates, n == tokens)
-    assert kinds == rehearsed
+    assert kinds == precompiled
     triton_cells.fill(torch.empty(1).expand(1, n, n), 0, logits[:, 1:], candidates, False)
-    assert kinds > rehearsed, "control: logits that begin elsewhere are a program of their own"
+    assert kinds > precompiled, "control: logits that begin elsewhere are a program of their own"

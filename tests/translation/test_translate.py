@@ -220,7 +220,7 @@ def test_other_models_and_sources_without_room_are_refused(masked: Path, causal:
     with pytest.warns(UnmaskWarning, match="was trained to translate"):
         unmask.fill("ka [MASK] lo.", model=masked)
     with pytest.raises(InputError, match="does not translate"):
-        flat.translate(["a"], model=unmask.models.source.english_model_path())
+        flat.translate(["a"], model=unmask.models.checkpoint_files.english_model_path())
     with pytest.raises(InputError, match="line 2 has .* tokens and the model takes sources of 14"):
         flat.translate(["kalo.", "kalo " * 40], model=masked, device="cpu")
     with pytest.raises(InputError, match="does not exist"):

@@ -17,8 +17,8 @@ from unmask.sampling.engine.passes import Passes
 from unmask.sampling.target import Energy, Target
 from unmask.scoring.batch import TextBatch, score_batch
 from unmask.scoring.registry import SCORES, chosen
+from unmask.tables.conditionals import Conditionals
 from unmask.tables.lattice import Variant
-from unmask.tables.revealing import Conditionals
 from unmask.tables.unary import unary_tables
 from unmask.variants.mutants import effects
 

@@ -25,7 +25,7 @@ from unmask.models.text.blanks import alphabet_ids, alphabet_tokens
 from unmask.results import Result
 from unmask.runs.progress import Progress
 from unmask.tables.candidates import CandidatePlan, find_candidates, plan_candidates
-from unmask.tables.revealing import regular_tokens
+from unmask.tables.conditionals import regular_tokens
 from unmask.tables.unary import Tables, tables_of
 
 if TYPE_CHECKING:

@@ -33,11 +33,11 @@ import torch
 from torch import nn
 
 from unmask.errors import InputError, UnmaskWarning
+from unmask.models.checkpoint_files import LeftOut
 from unmask.models.encoder.bert import BertMaskedLM
 from unmask.models.heads import FunctionNetwork
-from unmask.models.load import Model, loaded_anew
+from unmask.models.load import Model, reload
 from unmask.models.masked_lm import MaskedLM
-from unmask.models.source import LeftOut
 from unmask.results import Result
 from unmask.runs.files import user_path
 from unmask.runs.lines import plain_texts, source_name
@@ -151,7 +151,7 @@ def checked_model(model: Model, data: str | PathLike[str] | Sequence[str] | None
     texts = None if data is None else texts_of(data)
     with warnings.catch_warnings(record=True) as raised:
         warnings.simplefilter("always", UnmaskWarning)
-        lm = model if isinstance(model, MaskedLM) else loaded_anew(model)
+        lm = model if isinstance(model, MaskedLM) else reload(model)
     messages = [(warning.category, str(warning.message)) for warning in raised if issubclass(warning.category, UnmaskWarning)]
     figures = None if texts is None else measure(lm, texts, progress)
     words = lm.words

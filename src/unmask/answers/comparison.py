@@ -31,8 +31,8 @@ from unmask.models.load import Model, as_model
 from unmask.models.masked_lm import MaskedLM
 from unmask.results import Result
 from unmask.runs.progress import Progress
+from unmask.tables.conditionals import Conditionals
 from unmask.tables.lattice import lattice
-from unmask.tables.revealing import Conditionals
 from unmask.tables.unary import Tables
 
 if TYPE_CHECKING:

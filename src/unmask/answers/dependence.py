@@ -59,8 +59,8 @@ from unmask.runs.files import output_file, user_path
 from unmask.runs.lines import plain_texts, source_name
 from unmask.runs.progress import Enough, Progress
 from unmask.tables.candidates import MAX_PASSES, NEIGHBOURS, SMALL_VOCABULARY, likely_tokens
+from unmask.tables.conditionals import Conditionals, logit_rows, regular_tokens
 from unmask.tables.profile import Profile
-from unmask.tables.revealing import Conditionals, logit_rows, regular_tokens
 from unmask.tables.unary import grouped, of_one_key, pass_count, tables_of
 
 if TYPE_CHECKING:

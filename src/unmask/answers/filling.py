@@ -52,8 +52,8 @@ from unmask.models.load import Model, as_model
 from unmask.models.masked_lm import MaskedLM
 from unmask.models.text.blanks import Blank, TextReading, WordMarks, has_several_lengths, read_blanks, readings_of
 from unmask.runs.progress import Enough, Progress
+from unmask.tables.conditionals import Conditionals
 from unmask.tables.lattice import Rounding, Variant
-from unmask.tables.revealing import Conditionals
 
 MANY = 3
 """Fillings of this many blanks or more are searched, unless candidates or another construction are asked for."""

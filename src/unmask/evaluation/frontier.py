@@ -39,15 +39,15 @@ from unmask.runs.fingerprint import content_hash, provenance
 from unmask.runs.folder import RunFolder
 from unmask.runs.progress import Progress
 from unmask.sampling.decoders.decoder import decode, lowest
-from unmask.sampling.decoders.revealing import LowestEntropy, RandomSets, RevealingDecoder, Seen, law
+from unmask.sampling.decoders.revealing import LowestEntropy, Observed, RandomSets, RevealingDecoder, law
 from unmask.sampling.decoders.verified import Verified, VerifiedState
 from unmask.sampling.engine.passes import Passes
 from unmask.sampling.engine.randomness import ChainStreams
 from unmask.sampling.registry import KERNELS
 from unmask.sampling.target import Target, blank_template
 from unmask.signature import checked
+from unmask.tables.conditionals import logit_rows
 from unmask.tables.profile import Profile
-from unmask.tables.revealing import logit_rows
 
 if TYPE_CHECKING:
     import pandas
@@ -66,9 +66,9 @@ COLUMNS = {"decoder": "string", "asked": "int64", "text": "int64", **dict.fromke
 class LeftToRight(RevealingDecoder):
     """One token per pass, from left to right: the order of causal models."""
 
-    def choose(self, seen: Seen) -> Bool[Tensor, "n F"]:
-        place = torch.arange(seen.blank.shape[1], dtype=torch.float64, device=seen.blank.device)
-        return lowest(place.expand(seen.blank.shape), seen.blank, 1)
+    def choose(self, observed: Observed) -> Bool[Tensor, "n F"]:
+        place = torch.arange(observed.blank.shape[1], dtype=torch.float64, device=observed.blank.device)
+        return lowest(place.expand(observed.blank.shape), observed.blank, 1)
 
 
 SEQUENTIAL: Mapping[str, type[RevealingDecoder]] = {
@@ -184,7 +184,7 @@ def _rows(
     """Rows of the points and texts that are not done, a batch of texts at a time."""
     before, after = model.around()
     length = ids.shape[1] - len(before) - len(after)
-    target, runs = Target(model, blank_template(model, length)), Passes(model, keeps="logits")
+    target, runs = Target(model, blank_template(model, length)), Passes(model, form="logits")
     at_once = logit_rows(model, length)
     total, made = len(ids) * sum(point.passes or length for point in points), 0
     for point in points:

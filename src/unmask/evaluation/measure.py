@@ -41,10 +41,10 @@ from unmask.errors import InputError, UnmaskError, UnmaskWarning
 from unmask.evaluation.pairs import Parse, PositionPair, choose_pairs, pairs_as_lines, read_pairs, read_texts
 from unmask.evaluation.table import Evaluation
 from unmask.joints.deriving import derive_blocks
-from unmask.joints.likely_tokens import LIKELY
 from unmask.joints.metrics import metrics_of_blocks
+from unmask.joints.newton import LIKELY
+from unmask.joints.precompile import Launch, precompile
 from unmask.joints.registry import PUBLISHED_STEPS, named
-from unmask.joints.rehearsal import Launch, rehearse
 from unmask.models.batching import halving, is_out_of_memory, release_memory, triton_wanted
 from unmask.models.conditional_model import ConditionalModel
 from unmask.models.load import Model, model_name, shared_model
@@ -106,7 +106,7 @@ class Measurer:
     ) -> None:
         self.model, self.constructions, self.steps, self.longest = model, tuple(constructions), steps, longest
         self.support = None if support is None else torch.tensor(support)
-        self.rehearsal: Thread | None = None
+        self.precompilation: Thread | None = None
         self.size: int | None = None
 
     @property
@@ -114,11 +114,11 @@ class Measurer:
         """How many tokens each blank of a joint has."""
         return self.model.vocab_size if self.support is None else len(self.support)
 
-    def rehearse(self) -> None:
+    def precompile(self) -> None:
         """Begin to compile and load what a GPU needs, where there is one, beside whatever comes before the first pair."""
         device = self.model.device
-        if self.rehearsal is None and device.type == "cuda" and triton_wanted(torch.empty(0, device=device)):
-            self.rehearsal = rehearse(self.tokens, device, self._launches)
+        if self.precompilation is None and device.type == "cuda" and triton_wanted(torch.empty(0, device=device)):
+            self.precompilation = precompile(self.tokens, device, self._launches)
 
     def _launches(self) -> Iterator[Launch]:
         """The launches of passes and tables, beside those of the joints."""
@@ -127,15 +127,15 @@ class Measurer:
         yield partial(first_pass, self.model)
         if self.model.encoder is not None:
             yield from self.model.encoder.layers[0].launches()
-        yield partial(triton_cells.rehearse, self.model.vocab_size, self.tokens, self.model.device)
+        yield partial(triton_cells.precompile, self.model.vocab_size, self.tokens, self.model.device)
 
     def __call__(self, pairs: Sequence[PositionPair]) -> Iterator[Batch]:
         """The numbers of all pairs, batch by batch."""
         if not pairs:
             return
-        self.rehearse()
-        if self.rehearsal is not None:
-            self.rehearsal.join()
+        self.precompile()
+        if self.precompilation is not None:
+            self.precompilation.join()
         with suppress(Exception):  # what fails here fails its own pair below
             look_at_first(self.model, (pair.ids for pair in pairs))
         self.size, start = self.size or self._fitting(pairs), 0
@@ -300,7 +300,7 @@ def evaluated(
     measured = (settings["constructions"], settings["arnold_gokhale_steps"], support)
     measurer = Measurer(lm, *measured)
     if workers is None:
-        measurer.rehearse()
+        measurer.precompile()
     scheme, pairs, seed = choice
     plan = make_plan(data, lm, regular, scheme, pairs or usual_pairs(lm, measurer.tokens, workers is not None), seed)
     seconds = len(plan.pairs) * seconds_per_pair(lm, measurer.tokens)

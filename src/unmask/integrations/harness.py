@@ -37,7 +37,7 @@ from unmask.scoring.batch import GPU_LOGITS, begin
 from unmask.scoring.registry import DEFAULT, DEFAULT_OF_HARNESS, SCORE, LeftToRight, Score
 from unmask.scoring.texts import Encoded, Item, encode
 from unmask.signature import arguments, checked
-from unmask.tables.revealing import logit_rows
+from unmask.tables.conditionals import logit_rows
 
 logger = logging.getLogger(__name__)
 AUTO = 512

@@ -41,9 +41,9 @@ from unmask.checks import real, whole
 from unmask.errors import UnmaskWarning
 from unmask.joints.joint import Joint, not_converged
 from unmask.joints.metrics import JointReading, read_rules
-from unmask.joints.registry import Member, member
+from unmask.joints.registry import Member, family_construction
 from unmask.joints.rules import Index, Linear, PairForm, at, contexts, sum_at, tiles
-from unmask.joints.solver import FixedPoint, Standing, solve, solve_carefully, standings
+from unmask.joints.solver import FixedPoint, FixedPointCheck, check_fixed_points, solve, solve_carefully
 from unmask.joints.sweeps import Marginals, Members, flat, imbalance, start, unflat
 from unmask.tables.unary import Tables
 
@@ -65,15 +65,15 @@ class FamilyRule:
     log_inverse: list[Tensor]
 
     @staticmethod
-    def at(tables: Tables, log_mu: Marginals, one: Member) -> FamilyRule:
+    def at(tables: Tables, log_mu: Marginals, member: Member) -> FamilyRule:
         """The rule of one member at its marginals."""
-        return FamilyRule.of_rows(Members.of([tables], [one]), [log_mu])[0]
+        return FamilyRule.of_rows(Members.of([tables], [member]), [log_mu])[0]
 
     @staticmethod
     def of_rows(members: Members, marginals: Sequence[Marginals]) -> list[FamilyRule]:
         """The rules of several members, one per row, at their marginals; all computed together."""
         dtype = members.blocks[0].log_q[0].dtype
-        sites, c = members.at(torch.stack([flat(tuple(m.double() for m in log_mu)) for log_mu in marginals]), dtype)
+        sites, c = members.sites_at(torch.stack([flat(tuple(m.double() for m in log_mu)) for log_mu in marginals]), dtype)
         logs = [[getattr(site, name).to(dtype) for site in sites] for name in ("log_weight", "log_inverse")]
         return [
             FamilyRule(
@@ -113,15 +113,15 @@ class FamilyRule:
         return above.div_(sum_at(self.inverse, index))
 
     def pair_form(self, tables: Tables) -> PairForm:
-        """The same cells as a GPU reads them."""
+        """The rule in the form that one GPU program sums."""
         (v, u), (below_v, below_u) = self.log_weight, self.log_inverse
         first, second = Linear(1, 0, e=v.flatten() + self.c), Linear(0, 1, f=u.flatten() + self.c)
         return PairForm(first, second, (below_u.flatten(), below_v.flatten()))
 
 
-def plain_step(tables: Tables, log_mu: Marginals, one: Member) -> Marginals:
+def plain_step(tables: Tables, log_mu: Marginals, member: Member) -> Marginals:
     """One step of eq. 5: the marginals of the rule at `log_mu`, normalised. One read of the tables."""
-    rule = FamilyRule.at(tables, log_mu, one)
+    rule = FamilyRule.at(tables, log_mu, member)
     sums = [contexts(tables, t) for t in range(tables.sites)]
     for index in tiles(tables.log_q[0]):
         cells = rule.probabilities(index, [at(q, index).exp() for q in tables.log_q])
@@ -145,21 +145,19 @@ def family(
 
     `initial`: log marginals to start from, by default those of the product joint, or uniform ones with `steps`.
     """
-    named, one = member(alpha, restart), Member(alpha, restart)
+    construction, member = family_construction(alpha, restart), Member(alpha, restart)
     real("tolerance", tolerance, 0, 1)
     if steps is None:
-        return members_of([tables], {name or named.name: one}, tolerance, max_reads, initial)[0][0]
+        return members_of([tables], {name or construction.name: member}, tolerance, max_reads, initial)[0][0]
     whole("steps", steps, 1, MAX_STEPS)
-    if tables.sites == 1:
-        return _single(tables, name or named.name)
     log_mu, change = start(tables, uniform=True) if initial is None else initial, float("nan")
     for _ in range(steps - 1):
-        new = plain_step(tables, log_mu, one)
+        new = plain_step(tables, log_mu, member)
         change = max(0.5 * float((n.exp() - o.exp()).abs().sum()) for n, o in zip(new, log_mu, strict=True))
         log_mu = new
-    (rule,), (reading,) = _read(Members.of([tables], [one]), [log_mu])
-    report = {**one._asdict(), "steps": steps, "reads": steps, "change": change, "converged": False}
-    return _joint(name or named.name, tables, report, rule, reading)
+    (rule,), (reading,) = _read(Members.of([tables], [member]), [log_mu])
+    report = {**member._asdict(), "steps": steps, "reads": steps, "change": change, "converged": False}
+    return _joint(name or construction.name, tables, report, rule, reading)
 
 
 def members_of(
@@ -169,25 +167,23 @@ def members_of(
     max_reads: int = MAX_READS,
     initial: Marginals | None = None,
 ) -> list[list[Joint]]:
-    """Several members by name, each until converged, of several blocks of one shape; all side by side, in shared reads.
+    """The joints of several members, by name, over several blocks of one shape: a list for each block, in the order of `members`.
 
-    `converged`: the estimated error is below the tolerance, and the marginals pass the check. Those that grow are sought again.
+    All iterate side by side and share reads of the tables. `converged` in a report: the estimated error is below the tolerance,
+    and the marginals pass the check (`unmask.joints.solver`). Members that fail it are solved again, by `solve_carefully`.
     """
-    if blocks[0].sites == 1:
-        return [[_single(tables, name) for name in members] for tables in blocks]
     rows = Members.of(blocks, list(members.values()))
     answers = _checked(rows, solve(rows, tolerance, max_reads, initial))
-    if doubtful := [row for row, answer in enumerate(answers) if answer.standing.grows]:
-        some = rows.rows(doubtful)
-        for row, other in zip(doubtful, _checked(some, solve_carefully(some, tolerance, max_reads)), strict=True):
-            best, worse = (
-                (answers[row], other) if answers[row].standing.growth <= other.standing.growth else (other, answers[row])
-            )
+    if doubtful := [row for row, answer in enumerate(answers) if answer.check.grows]:
+        again = rows.select(doubtful)
+        for row, other in zip(doubtful, _checked(again, solve_carefully(again, tolerance, max_reads)), strict=True):
+            first = answers[row]
+            best, worse = (first, other) if first.check.growth <= other.check.growth else (other, first)  # NaN loses
             spent = (worse.solution.steps, worse.solution.reads + READS_AT_THE_END)
-            answers[row] = replace(best, before=spent)  # whichever grows less; NaN loses
+            answers[row] = replace(best, before=spent)
     joints = [
-        _joint(name, tables, {**one._asdict(), **answer.report(tables, one, tolerance)}, answer.rule, answer.reading)
-        for (tables, (name, one)), answer in zip(product(blocks, members.items()), answers, strict=True)
+        _joint(name, tables, {**member._asdict(), **answer.report(tables, member, tolerance)}, answer.rule, answer.reading)
+        for (tables, (name, member)), answer in zip(product(blocks, members.items()), answers, strict=True)
     ]
     if message := not_converged(joints):
         warnings.warn(message, UnmaskWarning, stacklevel=2)
@@ -202,21 +198,21 @@ class _Answer:
     solution: FixedPoint
     rule: FamilyRule
     reading: JointReading
-    standing: Standing
+    check: FixedPointCheck
     before: tuple[int, float] = (0, 0.0)
 
-    def report(self, tables: Tables, one: Member, tolerance: float) -> dict[str, object]:
+    def report(self, tables: Tables, member: Member, tolerance: float) -> dict[str, object]:
         end, (steps, reads) = self.solution, self.before
-        converged = end.converged and self.standing.within(tolerance, self.rule.log_q[0].dtype)
+        converged = end.converged and self.check.within(tolerance, self.rule.log_q[0].dtype)
         return {
             "steps": steps + end.steps,
             "reads": reads + end.reads + READS_AT_THE_END,
             "change": end.change,
             "error": end.error,
-            "moved": self.standing.moved,
-            "growth": self.standing.growth,
+            "moved": self.check.moved,
+            "growth": self.check.growth,
             "converged": converged,
-            **({} if converged else {"bound": distance_bound(tables, one, unflat(end.log_p, tables.shape))}),
+            **({} if converged else {"bound": distance_bound(tables, member, unflat(end.log_p, tables.shape))}),
         }
 
 
@@ -227,7 +223,7 @@ TRIES, GROWS_BY = 50, 1.25
 """Reads for a bound, and the factor by which the margin that it is sought with grows from one to the next."""
 
 
-def distance_bound(tables: Tables, one: Member, log_mu: Marginals) -> float | None:
+def distance_bound(tables: Tables, member: Member, log_mu: Marginals) -> float | None:
     """The most by which the probability of any event differs between the rule at `log_mu` and at the fixed point; None: unknown.
 
     Let f be the step of eq. 5 before it is normalised. Every cell rises with every marginal, and f(t m) <= t f(m) for t >= 1,
@@ -240,14 +236,14 @@ def distance_bound(tables: Tables, one: Member, log_mu: Marginals) -> float | No
     f(U) < U says that less flows in than out. The two ends are sought from the marginals: a context that fails moves away by what
     it lacks and a margin. What is checked is a property of the ends, whatever path led to them.
     """
-    rounding, rows, z = ROUNDING[tables.log_q[0].dtype], Members.of([tables], [one, one]), flat(log_mu)
+    rounding, rows, z = ROUNDING[tables.log_q[0].dtype], Members.of([tables], [member, member]), flat(log_mu)
     sign = torch.tensor([[1.0], [-1.0]], dtype=z.dtype, device=z.device)
     away, margin = z.new_zeros(2, len(z)), 0.0
     for _ in range(TRIES):
         excess, log_z = imbalance(rows, z + sign * away)
         ruled_out = excess[0] == -torch.inf
         lack = (sign * excess + rounding).masked_fill(ruled_out, -torch.inf)
-        if not one.restart:
+        if not member.restart:
             lack[:, z.argmax()] = -torch.inf
         if bool((lack <= 0).all()):
             bound = 1 - exp(log_z[1] - log_z[0]) + rounding
@@ -258,10 +254,12 @@ def distance_bound(tables: Tables, one: Member, log_mu: Marginals) -> float | No
 
 
 def _checked(rows: Members, solutions: Sequence[FixedPoint]) -> list[_Answer]:
-    """Rules, readings and standings of all rows; the members of a block share one read of its tables."""
+    """Rules, readings and checks of all rows; the members of a block share one read of its tables."""
     marginals = [unflat(solution.log_p, rows.blocks[0].shape) for solution in solutions]
     rules, readings = _read(rows, marginals)
-    return [_Answer(*parts) for parts in zip(solutions, rules, readings, standings(rows, marginals, readings), strict=True)]
+    return [
+        _Answer(*parts) for parts in zip(solutions, rules, readings, check_fixed_points(rows, marginals, readings), strict=True)
+    ]
 
 
 def _read(rows: Members, marginals: Sequence[Marginals]) -> tuple[list[FamilyRule], list[JointReading]]:
@@ -274,7 +272,3 @@ def _read(rows: Members, marginals: Sequence[Marginals]) -> tuple[list[FamilyRul
 def _joint(name: str, tables: Tables, report: Mapping[str, object], rule: FamilyRule, reading: JointReading) -> Joint:
     at_the_answer = {"log_z": reading.log_z, "objective": reading.objective, "objective_mean": reading.average_kl}
     return Joint(name, tables, rule, {**report, **at_the_answer}, reading.log_z)
-
-
-def _single(tables: Tables, name: str) -> Joint:
-    return Joint(name, tables, lambda index: tables.log_q[0][index], known_log_z=0.0)

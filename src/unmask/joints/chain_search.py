@@ -24,8 +24,8 @@ import numpy as np
 import torch
 
 from unmask.runs.progress import Enough, Progress
+from unmask.tables.conditionals import Conditionals
 from unmask.tables.lattice import Exploration, Rounding, State, Variant, along_orders, log_mean_of_sampled, random_orders
-from unmask.tables.revealing import Conditionals
 from unmask.tables.unary import grouped
 
 EXACT_SITES = 8  # 255 passes per filling
@@ -73,7 +73,7 @@ class ChainSearch:
     @property
     def mass(self) -> float:
         """The fillings found have this much probability at least; an estimate where theirs are."""
-        return min(1.0, fsum(exp(self.low(one) if self.exact else one.log_prob) for one in self.fillings))
+        return min(1.0, fsum(exp(self.low(filling) if self.exact else filling.log_prob) for filling in self.fillings))
 
     @property
     def certain(self) -> int:
@@ -89,10 +89,10 @@ class ChainSearch:
         return self.rounding.high(filling.log_prob, len(filling.tokens))
 
     def certain_among(self, listed: Sequence[ScoredFilling]) -> int:
-        """How many of the list, from its first, are above all that follow in it and above all fillings that were not found."""
+        """The number of fillings at the head of the list that are above all that follow, and above all that were not found."""
         if not self.exact:
             return 0
-        lows, highs = [self.low(one) for one in listed], [self.high(one) for one in listed]
+        lows, highs = [self.low(filling) for filling in listed], [self.high(filling) for filling in listed]
         following = log(self.bound) if self.bound else float("-inf")
         certain = len(listed)
         for place in reversed(range(len(listed))):
@@ -117,7 +117,7 @@ def search_fillings(
     """Fillings of the variants, until the `top` best are certain, or with `mass` until this much mass is found, within `passes`.
 
     `wanted` fillings are scored whatever they cost. Only fillings that `accept` agrees to are found or count in the bound.
-    `seed`: of the sampled orders beyond EXACT_SITES, of which there are as many as let `top` fillings be scored.
+    `seed`: of the sampled orders beyond EXACT_SITES; their number is chosen so that `top` fillings can be scored.
     """
     states = Exploration(conditionals, variants, 2 * top, rounding)
     run = _Run(states, top, passes, accept, progress)

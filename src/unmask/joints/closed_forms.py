@@ -62,7 +62,7 @@ def mrf_logit(tables: Tables) -> Joint:
 
 
 def hcb(tables: Tables, pivot: Sequence[int] | None = None) -> Joint:
-    """`pivot`: token ids, one per position; by default the mode of the product joint, as in the paper."""
+    """The joint for a pivot: token ids, one per position; by default the mode of the product joint, as in the paper."""
     places = _pivot_places(tables, pivot)
     factors = []
     for t, log_q in enumerate(tables.log_q):

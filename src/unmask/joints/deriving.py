@@ -51,21 +51,24 @@ def derive_blocks(
     constructions: Iterable[str] = tuple(CONSTRUCTIONS),
     options: Mapping[str, Mapping[str, object]] | None = None,
 ) -> list[list[Joint]]:
-    """The same for several blocks of one shape, which are iterated side by side."""
+    """`derive_all` for several blocks of one shape, whose fixed points are found side by side: a list for each block."""
     wanted, options = [named(name) for name in constructions], options or {}
     for name in options:
         checks.one_of("options of construction", name, [construction.name for construction in wanted])
-    together = {c.name: c.member for c in wanted if c.member is not None and not options.get(c.name)}
-    iterated = members_of(blocks, together) if together else [[] for _ in blocks]
+    members = {c.name: c.member for c in wanted if c.member is not None and not options.get(c.name)}
+    solved: list[dict[str, Joint]] = [{} for _ in blocks]
+    if members and blocks[0].sites > 1:
+        solved = [{joint.name: joint for joint in joints} for joints in members_of(blocks, members)]
     return [
-        [iterated_joints.get(c.name) or _derived(tables, c, options.get(c.name, {})) for c in wanted]
-        for tables, iterated_joints in zip(blocks, (dict(zip(together, joints, strict=True)) for joints in iterated), strict=True)
+        [joints.get(c.name) or _derived(tables, c, options.get(c.name, {})) for c in wanted]
+        for tables, joints in zip(blocks, solved, strict=True)
     ]
 
 
 def _derived(tables: Tables, construction: Construction, options: Mapping[str, object]) -> Joint:
+    """The joint of one construction, by its rule; of one blank always the model's conditional."""
     construction.check(options)
     if tables.sites == 1:
         return replace(product(tables), name=construction.name)
-    own = {} if construction.member is None else {"name": construction.name, **construction.member._asdict()}
-    return checked(construction.rule())(tables, **own, **options)
+    parameters = {} if construction.member is None else {"name": construction.name, **construction.member._asdict()}
+    return checked(construction.rule())(tables, **parameters, **options)

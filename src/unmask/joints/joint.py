@@ -248,8 +248,8 @@ def not_converged(joints: Iterable[Joint]) -> str:
     if not missed:
         return ""
     bounds = [report["bound"] for report in missed.values() if "bound" in report]
-    known = [bound for bound in bounds if isinstance(bound, float)]
-    bound = f" (none is further than {percent_at_most(max(known))} from its limit)" if known else ""
-    bound = bound if len(known) == len(bounds) else " (how far they are from their limit is not known)"
+    finite = [bound for bound in bounds if isinstance(bound, float)]
+    bound = f" (none is further than {percent_at_most(max(finite))} from its limit)" if finite else ""
+    bound = bound if len(finite) == len(bounds) else " (how far they are from their limit is not known)"
     remedy = "use another construction, or fewer candidates"
     return f"{', '.join(missed)} did not converge, and the probabilities are approximate{bound}: {remedy}"

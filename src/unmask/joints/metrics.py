@@ -98,8 +98,8 @@ def read_rules(blocks: Sequence[tuple[Tables, Sequence[Rule]]]) -> list[list[Joi
         for members in grouped(jobs, lambda job: job.form.kind):
             _READ.update(_read_by_triton([jobs[i] for i in members]))
     for tables, rules in unread:
-        if left := [rule for rule in rules if rule not in _READ]:
-            _READ.update(zip(left, _read_by_tiles(tables, left), strict=True))
+        if by_tiles := [rule for rule in rules if rule not in _READ]:
+            _READ.update(zip(by_tiles, _read_by_tiles(tables, by_tiles), strict=True))
     return [[_READ[rule] for rule in rules] for _, rules in blocks]
 
 
@@ -142,43 +142,43 @@ class Weights:
         return weighed if self.nothing is None else weighed.masked_fill_(self.nothing, 0)
 
 
-class _OwnSums(NamedTuple):
-    """sum q_t and sum q_t log q_t of every context, which no joint enters."""
+class _TableSums(NamedTuple):
+    """For each site t and context: weight = sum q_t, information = sum q_t log q_t, which do not depend on the joint."""
 
     weight: tuple[Tensor, ...]
-    own: tuple[Tensor, ...]
+    information: tuple[Tensor, ...]
 
 
-_OWN: WeakKeyDictionary[Tables, _OwnSums] = WeakKeyDictionary()
+_TABLE_SUMS: WeakKeyDictionary[Tables, _TableSums] = WeakKeyDictionary()
 
 
-def _own_sums(blocks: Sequence[Tables]) -> list[_OwnSums]:
-    """Of each block, computed once and kept with its tables."""
-    missing = [tables for tables in dict.fromkeys(blocks) if tables not in _OWN]
+def _sums_of_tables(blocks: Sequence[Tables]) -> list[_TableSums]:
+    """The sums of each block, computed once and cached with its tables."""
+    missing = [tables for tables in dict.fromkeys(blocks) if tables not in _TABLE_SUMS]
     if missing and triton_serves(*missing):
         from unmask.joints.triton_programs import table_sums
 
         for tables, (rows, columns) in zip(missing, table_sums(missing), strict=True):
-            weight, own = (columns.a[None, :], rows.b[:, None]), (columns.information[None, :], rows.information[:, None])
-            _OWN[tables] = _OwnSums(weight, own)
+            weight = columns.a[None, :], rows.b[:, None]
+            _TABLE_SUMS[tables] = _TableSums(weight, (columns.information[None, :], rows.information[:, None]))
     else:
-        _OWN.update((tables, _own_by_tiles(tables)) for tables in missing)
-    return [_OWN[tables] for tables in blocks]
+        _TABLE_SUMS.update((tables, _table_sums_by_tiles(tables)) for tables in missing)
+    return [_TABLE_SUMS[tables] for tables in blocks]
 
 
-def _own_by_tiles(tables: Tables) -> _OwnSums:
+def _table_sums_by_tiles(tables: Tables) -> _TableSums:
     def read(part: Sequence[Tile]) -> list[list[Tensor]]:
-        weight, own = ([contexts(tables, t) for t in range(tables.sites)] for _ in range(2))
+        weight, information = ([contexts(tables, t) for t in range(tables.sites)] for _ in range(2))
         for index in part:
             for t, table in enumerate(tables.log_q):
                 log_q = at(table, index)
                 q = Weights(log_q)
                 at(weight[t], index).add_(q.weights.sum(t, keepdim=True))
-                at(own[t], index).add_(q.times(log_q, out=q.weights).sum(t, keepdim=True))
-        return [weight, own]
+                at(information[t], index).add_(q.times(log_q, out=q.weights).sum(t, keepdim=True))
+        return [weight, information]
 
     parts = by_threads(tables.log_q[0], read)
-    return _OwnSums(*(tuple(torch.stack(same).sum(0) for same in zip(*kind, strict=True)) for kind in zip(*parts, strict=True)))
+    return _TableSums(*(tuple(torch.stack(same).sum(0) for same in zip(*kind, strict=True)) for kind in zip(*parts, strict=True)))
 
 
 def stacked(forms: Sequence[PairForm]) -> PairForm:
@@ -224,17 +224,18 @@ def _read_by_triton(jobs: Sequence[_Job]) -> dict[Rule, JointReading]:
         torch.stack([test(mass).all(1) for mass in masses]).all(0).tolist()
         for test in (torch.isfinite, lambda mass: mass >= UNDERFLOW)
     )
-    own = _own_sums([job.tables for job in jobs])
+    of_tables = _sums_of_tables([job.tables for job in jobs])
     log_mass = [shift.double()[:, None] + mass.log() for mass in masses]
     for i, (job, finite, is_strong) in enumerate(zip(jobs, inside, strong, strict=True)):
         if finite and not is_strong:
             _repair(job.tables.shape, job.rule, [mass[i].unsqueeze(t) for t, mass in enumerate(masses)],
                   [mass[i].unsqueeze(t) for t, mass in enumerate(log_mass)])  # fmt: skip
     log_z = log_mass[0].logsumexp(1)
-    own_of, weight_of = (
-        [torch.stack([getattr(sums, name)[t].flatten() for sums in own]) for t in range(2)] for name in ("own", "weight")
+    information, weight = (
+        [torch.stack([getattr(sums, name)[t].flatten() for sums in of_tables]) for t in range(2)]
+        for name in ("information", "weight")
     )
-    kl = [_divergence(*parts) for parts in zip(own_of, crosses, weight_of, log_mass, strict=True)]
+    kl = [_divergence(*parts) for parts in zip(information, crosses, weight, log_mass, strict=True)]
     numbers = torch.stack([log_z, (kl[0].mean(1) + kl[1].mean(1)) / 2, kl[0].sum(1) + kl[1].sum(1)], 1).tolist()
     return {
         job.rule: JointReading(
@@ -249,20 +250,20 @@ def _read_by_triton(jobs: Sequence[_Job]) -> dict[Rule, JointReading]:
     }
 
 
-def _divergence(own: Tensor, cross: Tensor, weight: Tensor, log_mass: Tensor) -> Tensor:
-    """KL_t from its four sums; infinite where the joint alone rules a token out."""
-    return (own - cross + weight * log_mass).masked_fill(cross == -torch.inf, torch.inf)
+def _divergence(information: Tensor, cross: Tensor, weight: Tensor, log_mass: Tensor) -> Tensor:
+    """KL_t = sum q log q - sum q r + (sum q) log R of each context; infinite where the joint alone rules a token out."""
+    return (information - cross + weight * log_mass).masked_fill(cross == -torch.inf, torch.inf)
 
 
 def _repair(shape: Sequence[int], rule: Rule, masses: Sequence[Tensor], log_masses: Sequence[Tensor]) -> None:
     """Compute again, in place, the logarithms of masses that nearly vanish beside the largest cell."""
     for t, (mass, log_mass) in enumerate(zip(masses, log_masses, strict=True)):
         weak = torch.nonzero(mass < UNDERFLOW)
-        for some in weak.split(max(1, CELLS // shape[t])) if len(weak) else ():
-            places = some.repeat_interleave(shape[t], 0)
-            places[:, t] = torch.arange(shape[t], device=places.device).repeat(len(some))
+        for contexts_at in weak.split(max(1, CELLS // shape[t])) if len(weak) else ():
+            places = contexts_at.repeat_interleave(shape[t], 0)
+            places[:, t] = torch.arange(shape[t], device=places.device).repeat(len(contexts_at))
             cells = rule(tuple(places.T.contiguous())).double()
-            log_mass[tuple(some.T)] = cells.reshape(len(some), shape[t]).logsumexp(1)
+            log_mass[tuple(contexts_at.T)] = cells.reshape(len(contexts_at), shape[t]).logsumexp(1)
 
 
 class _Sums:
@@ -308,17 +309,17 @@ class _Sums:
         shift = torch.maximum(self.shift, other.shift)
         for sums in (self, other):
             sums._rescale(shift)
-        for own, others in zip((*self.mass, *self.cross), (*other.mass, *other.cross), strict=True):
-            own.add_(others)
+        for total, part in zip((*self.mass, *self.cross), (*other.mass, *other.cross), strict=True):
+            total.add_(part)
         return self
 
     def reading(self) -> JointReading:
-        (own,) = _own_sums([self.tables])
+        (of_tables,) = _sums_of_tables([self.tables])
         log_mass = [self.c + self.shift + mass.log() for mass in self.mass]
         _repair(self.tables.shape, self.rule, self.mass, log_mass)
         log_z = log_mass[0].logsumexp(tuple(range(log_mass[0].dim())))
-        parts = zip(own.own, self.cross, own.weight, log_mass, strict=True)
-        kl = tuple(_divergence(own_t, cross, weight, log_m - self.c) for own_t, cross, weight, log_m in parts)
+        parts = zip(of_tables.information, self.cross, of_tables.weight, log_mass, strict=True)
+        kl = tuple(_divergence(information, cross, weight, log_m - self.c) for information, cross, weight, log_m in parts)
         return JointReading(
             log_z=float(log_z),
             log_marginals=tuple(m - log_z for m in log_mass),
@@ -387,7 +388,7 @@ def block_metrics(joints: Sequence[Joint], gold: Sequence[int]) -> BlockMetrics:
 
 
 def metrics_of_blocks(blocks: Sequence[Sequence[Joint]], golds: Sequence[Sequence[int]]) -> list[BlockMetrics]:
-    """The same for the joints of several blocks of one shape, which share launches and transfers on a GPU."""
+    """`block_metrics` of several blocks of one shape, which share launches and transfers on a GPU."""
     tables = [joints[0].tables for joints in blocks]
     places = _places(tables, golds)
     readings = read_rules([(joints[0].tables, [joint.rule for joint in joints]) for joints in blocks])
@@ -423,8 +424,8 @@ def _numbers(at_gold: Sequence[tuple[Joint, tuple[int, ...]]]) -> list[list[floa
             columns.append(rules.gather(1, gold))
         log_q, impossible = log_q.log_softmax(1), rules.amax(1, keepdim=True) == -torch.inf
         log_mu = rules.log_softmax(1).masked_fill(impossible, -torch.inf)
-        own = on_device(by_model, rules.device)[:, None]
-        columns.append(-torch.where(own, log_q, log_mu).gather(1, gold))
+        from_model = on_device(by_model, rules.device)[:, None]
+        columns.append(-torch.where(from_model, log_q, log_mu).gather(1, gold))
         columns.append(Weights(log_q).times(log_q - log_mu).sum(1, keepdim=True))
     numbers: list[list[float]] = torch.cat(columns, 1).tolist()
     return numbers
@@ -452,7 +453,7 @@ def compatibility(tables: Tables) -> float:
 
 
 def compatibilities(blocks: Sequence[Tables]) -> list[float]:
-    """The same for several blocks of one shape."""
+    """`compatibility` of several blocks of one shape."""
     means = _pairs_by_triton(blocks) if triton_serves(*blocks) else [nan] * len(blocks)
     pairs = list(combinations(range(blocks[0].sites), 2))
     return [

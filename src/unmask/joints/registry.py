@@ -131,13 +131,13 @@ def named(name: object, argument: str = "construction") -> Construction:
     """The construction of that name; `argument` is what the caller's argument is called."""
     if isinstance(name, str) and name.startswith("family:"):
         try:
-            return member(*map(float, name.removeprefix("family:").split(",")))
+            return family_construction(*map(float, name.removeprefix("family:").split(",")))
         except (TypeError, ValueError):
             raise InputError(f"{argument} {name!r} is not understood: give one or two numbers, such as family:0.5,0.25") from None
     return CONSTRUCTIONS[one_of(argument, name, FORMS)]
 
 
-def member(alpha: float, restart: float = 0.0) -> Construction:
+def family_construction(alpha: float, restart: float = 0.0) -> Construction:
     """The member of the near-compatible family with these parameters, under the name that leads to it."""
     parameters = Member(real("alpha", alpha, 0, 1), real("lambda", restart, 0, 1))
     name = f"family:{parameters.alpha:.10g},{parameters.restart:.10g}"
@@ -152,7 +152,7 @@ def all_named(joints: str | Iterable[str]) -> list[Construction]:
     constructions = [named(name, "joints") for name in names]
     if not constructions:
         raise InputError(f"joints names no construction: use one or more of {', '.join(FORMS)}")
-    if twice := [one.name for n, one in enumerate(constructions) if one in constructions[:n]]:
+    if twice := [construction.name for n, construction in enumerate(constructions) if construction in constructions[:n]]:
         raise InputError(f"joints names {twice[0]} twice: name each construction once")
     return constructions
 

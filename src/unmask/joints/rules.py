@@ -57,12 +57,12 @@ def by_threads(table: Tensor, work: Callable[[Sequence[Tile]], Result]) -> list[
 
     A tile is too small to be shared: the operations on it would spend more time waiting for each other than computing.
     """
-    every, threads = list(tiles(table)), torch.get_num_threads()
-    count = min(threads, len(every)) if table.device.type == "cpu" else 1
+    all_tiles, threads = list(tiles(table)), torch.get_num_threads()
+    count = min(threads, len(all_tiles)) if table.device.type == "cpu" else 1
     if count == 1:
-        return [work(every)]
-    ends = [len(every) * i // count for i in range(count + 1)]
-    parts = [every[start:end] for start, end in zip(ends, ends[1:], strict=False)]
+        return [work(all_tiles)]
+    ends = [len(all_tiles) * i // count for i in range(count + 1)]
+    parts = [all_tiles[start:end] for start, end in zip(ends, ends[1:], strict=False)]
     try:
         with ThreadPoolExecutor(count, initializer=torch.set_num_threads, initargs=(1,)) as pool:
             return list(pool.map(work, parts))
@@ -114,7 +114,7 @@ class Stack:
 
     @staticmethod
     def of(matrices: Sequence[Tensor], owner: Sequence[int] | None = None) -> Stack:
-        """`owner`: which matrix each row reads, those of a matrix in a row; by default each matrix is read by one row."""
+        """A stack of matrices; `owner`: which matrix each row reads, in rising order; by default row i reads matrix i."""
         first, rows = matrices[0], range(len(matrices)) if owner is None else owner
         readers = [(block, len(list(of_block))) for block, of_block in groupby(rows)]
         places = [(matrices[block].data_ptr() - first.data_ptr()) // first.element_size() for block, _ in readers]
@@ -149,7 +149,7 @@ def aligned(matrix: Tensor) -> bool:
 
 
 def aligned_zeros(like: Tensor, count: int, shape: tuple[int, int]) -> Float[Tensor, "count n m"]:
-    """So many matrices of zeros in one tensor, each of which can be in a stack."""
+    """`count` matrices of zeros in one tensor, each of which can be in a stack."""
     cells = shape[0] * shape[1]
     return like.new_zeros((count, -(-cells // ALIGNED) * ALIGNED))[:, :cells].unflatten(1, shape)
 

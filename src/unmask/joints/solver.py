@@ -1,7 +1,7 @@
 """Members of the near-compatible family solved: their marginals, by accelerated sweeps, until they are near enough.
 
 One step is a sweep over the tables (`unmask.joints.sweeps`) and, of a pair, the likely tokens solved exactly
-(`unmask.joints.likely_tokens`). Anderson's method accelerates the steps, with a safeguard and an estimate of the distance left.
+(`unmask.joints.newton`). Anderson's method accelerates the steps, with a safeguard and an estimate of the distance left.
 For g = G(z) and f = g - z, the next point is g minus the combination of the last changes of g whose changes of f best
 cancel f (least squares, weighted by the square root of the probabilities), by at most LONGEST in any coordinate. Where f
 then grows out of bounds, the memory is dropped and the plain step from the last good point is taken instead.
@@ -18,9 +18,9 @@ Several iterations run side by side, a row each: they share every operation, and
 
 Where the model rules tokens out, such a path can end at marginals that do not solve the equations: with u[x] = e^-700 for a u[x]
 of 0.1, a step moves next to nothing in total variation. `members_of` therefore checks the vectors that it returns; if they fail,
-`solve_carefully` starts again from the uniform distribution, in float64 and by sweeps alone. The check (`Standing`) is a property
-of the vectors, whatever path led to them: both maps that have the fixed point, the plain step (eq. 5) and the sweep, leave every
-marginal where it is.
+`solve_carefully` starts again from the uniform distribution, in float64 and by sweeps alone. `FixedPointCheck` is a property of
+the vectors, whatever path led to them: two maps have this fixed point, the plain step (eq. 5) and the sweep, and neither may move
+a marginal.
 
     moved     the larger total variation by which either map moves a marginal
     growth    the largest log-ratio by which either map raises the marginal of one context
@@ -39,8 +39,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from unmask.joints.likely_tokens import LikelyTokens
 from unmask.joints.metrics import JointReading
+from unmask.joints.newton import LikelyTokens
 from unmask.joints.sweeps import LOWEST, Marginals, Members, centred_rows, flat, start, sweep
 from unmask.models.batching import on_device
 
@@ -59,22 +59,24 @@ IN_A_ROW = 3  # Reads at which the estimated error must be under the tolerance
 
 @dataclass
 class FixedPoint:
-    """Where an iteration is, and in the end where it ended.
+    """The state of an iteration, and in the end its result.
 
-    log_p       the log marginals, in one vector
-    steps       iterations
-    change      total variation of the last plain step
-    error       estimated distance from the fixed point, in total variation
-    held        at how many reads in a row it was below the tolerance; `converged`: at enough
-    restarts    steps that were taken back
-    reads       cells read over cells of the tables
+    log_p        the log marginals, in one vector
+    steps        iterations
+    change       total variation of the last plain step
+    error        estimated distance from the fixed point, in total variation
+    reads_below  reads in a row, up to the last, with an error below the tolerance
+    restarts     steps that were taken back
+    reads        cells read over cells of the tables
+    shortest     norm of f at the last step that was not taken back
+    slowness     estimate of 1 / (1 - lambda)
     """
 
     log_p: Tensor
     steps: int = 0
     change: float = torch.inf
     error: float = torch.inf
-    held: int = 0
+    reads_below: int = 0
     restarts: int = 0
     reads: float = 0
     shortest: float = torch.inf
@@ -82,7 +84,8 @@ class FixedPoint:
 
     @property
     def converged(self) -> bool:
-        return self.held >= IN_A_ROW
+        """Whether the error was below the tolerance at IN_A_ROW reads in a row."""
+        return self.reads_below >= IN_A_ROW
 
 
 class Acceleration:
@@ -118,14 +121,14 @@ class Acceleration:
             p.steps += 1
             if not products.length[place] <= GROWTH * p.shortest:
                 p.restarts += 1
-                p.shortest, p.held = torch.inf, 0
+                p.shortest, p.reads_below = torch.inf, 0
                 taken_back.append(place)
             else:
                 p.shortest, p.change = products.length[place], products.change[place]
                 met = slowness[place] if p.change > RESOLUTION else 0.0
                 p.slowness = max(SLOWEST_AT_LEAST, FORGET * p.slowness, met)
                 p.error = p.slowness * p.change
-                p.held = p.held + 1 if p.error < self.tolerance and products.growth[place] < self.grows else 0
+                p.reads_below = p.reads_below + 1 if p.error < self.tolerance and products.growth[place] < self.grows else 0
             if p.steps >= self.max_reads or p.converged:
                 ended.append(place)
         after = self.memory.extrapolated(products.combination())
@@ -144,9 +147,9 @@ class Acceleration:
             end = self.ends[self.running[place]]
             end.log_p, end.reads = points[place].clone(), end.steps
         gone = set(places)
-        left = [place for place in range(len(self.running)) if place not in gone]
-        keep = on_device(left, self.z.device, torch.long)
-        self.running = [self.running[place] for place in left]
+        remaining = [place for place in range(len(self.running)) if place not in gone]
+        keep = on_device(remaining, self.z.device, torch.long)
+        self.running = [self.running[place] for place in remaining]
         self.z, self.best = self.z[keep], self.best[keep]
         self.memory.keep(keep)
 
@@ -177,7 +180,7 @@ class _Memory:
         self.fresh = torch.zeros_like(self.fresh)
 
     def read(self) -> _Products:
-        """All that the decisions take, from the device in one transfer."""
+        """Inner products, changes and growths of all rows, from the device in one transfer."""
         change, growth = 0.5 * (self.g.exp() - self.z.exp()).abs().sum(1), self.f.amax(1)
         columns = torch.cat([self.df, self.dz, self.f[:, None]], 1) * (0.5 * self.g).exp()[:, None]
         width = columns.shape[1]
@@ -240,7 +243,7 @@ def solve(members: Members, tolerance: float, max_reads: int, initial: Marginals
 
 
 def solve_carefully(members: Members, tolerance: float, max_reads: int) -> list[FixedPoint]:
-    """The same from the uniform distribution, by accelerated sweeps in float64 without the likely tokens."""
+    """The fixed points of `solve`, from the uniform distribution, by accelerated sweeps in float64 without Newton's method."""
     owners = sorted(set(members.owner))
     few = members.blocks[0].log_q[0].numel() <= CELLS_IN_FLOAT64
     blocks = tuple(members.blocks[block] for block in owners)
@@ -263,9 +266,9 @@ def _run(members: Members, runs: Acceleration, likely: LikelyTokens | None) -> l
         moved = sweep(members, runs.z)
         runs.receive(moved if likely is None else likely.solve(moved))
         if runs.running != running:
-            left = set(runs.running)
-            chosen = [place for place, row in enumerate(running) if row in left]
-            running, members = runs.running, members.rows(chosen)
+            remaining = set(runs.running)
+            chosen = [place for place, row in enumerate(running) if row in remaining]
+            running, members = runs.running, members.select(chosen)
             if likely:
                 likely.keep(chosen)
     return [(1, likely.strips.share(block)) if likely else (0, 0.0) for block in range(len(members.blocks))]
@@ -275,8 +278,8 @@ ROUNDING = {torch.float32: 2e-5, torch.float64: 1e-10}  # Total variation that t
 
 
 @dataclass(frozen=True)
-class Standing:
-    """How far the two maps move the marginals of one member; NaN where a number is not finite."""
+class FixedPointCheck:
+    """The distance by which plain step and sweep move the marginals of one member; see above. NaN if one is not finite."""
 
     moved: float
     growth: float
@@ -291,8 +294,10 @@ class Standing:
         return not self.grows and self.moved < max(tolerance, ROUNDING[dtype])
 
 
-def standings(members: Members, marginals: Sequence[Marginals], readings: Sequence[JointReading]) -> list[Standing]:
-    """Of each row, from one sweep; its plain step is in the reading of its rule, which has been made.
+def check_fixed_points(
+    members: Members, marginals: Sequence[Marginals], readings: Sequence[JointReading]
+) -> list[FixedPointCheck]:
+    """The check of each row's marginals: from one sweep, and from the plain step, which is in the reading of the row's rule.
 
     Without restarts the joint does not depend on the common scale of its marginals: all three are compared with a sum of one.
     """
@@ -310,4 +315,4 @@ def standings(members: Members, marginals: Sequence[Marginals], readings: Sequen
         moved.append(0.5 * torch.stack([part.sum(1) for part in parts]).amax(0))
         growth.append((after - at).amax(1))
     numbers = torch.stack([torch.stack(moved).amax(0), torch.stack(growth).amax(0)], 1).tolist()
-    return [Standing(*row) for row in numbers]
+    return [FixedPointCheck(*row) for row in numbers]

@@ -5,18 +5,18 @@ The fixed point consists of the marginals m_t = mu_{-t} (mu with site t summed o
 
     W_t = (1 - lambda) m_t^alpha + lambda k c_t,        I_t = (1 - lambda) m_t^-beta + lambda .
 
-The marginals are divided by a common e^c, which puts their powers in the middle of the range of floating-point numbers: with
-m_t e^-c for m_t, lambda e^(beta c) for the lambda in I_t, called `kappa`, and lambda k c_t e^(-alpha c) for the second term of
-W_t, called `added`, both equations stay as they are.
+The marginals are divided by a common e^c (c a number here, not the chain), which puts their powers in the middle of the range
+of floating-point numbers: with m_t e^-c for m_t, lambda e^(beta c) for the lambda in I_t, called `kappa`, and lambda k c_t
+e^(-alpha c) for the second term of W_t, called `added`, both equations stay as they are.
 
 A sweep balances flows, and takes far fewer reads of the tables to the fixed point than eq. 5. Write mu = K sum_s W_s q_s with
-K(x) = 1 / sum_s I_s. That mu has the marginals m_t says,
-after m_t = sum_{x_t} q_t m_t is taken from both sides, that for every site and context
+K(x) = 1 / sum_s I_s. At the fixed point mu has the marginals m_t. Subtract m_t = sum_{x_t} q_t m_t from both sides: for every
+site and context
 
     sum_{x_t} K ( sum_{s != t} W_s q_s + lambda k c_t q_t )  =  m_t sum_{x_t} K q_t ( sum_{s != t} I_s + lambda ) :
 
-what flows in equals what flows out. All terms are positive, so nothing is lost to cancellation, and dividing by the sum behind
-m_t moves a marginal at once where eq. 5 creeps. Without restarts and for a pair this reads
+what flows in equals what flows out. All terms are positive, so nothing is lost to cancellation. A sweep sets m_t to the ratio of
+the two sums, which moves a marginal at once where eq. 5 creeps. Without restarts and for a pair this reads
 
     u[x] <- sum_y A v k / sum_y B k,    v[y] <- sum_x B u k / sum_x A k,    k[x, y] = 1 / (u[x]^beta + v[y]^beta).
 
@@ -109,17 +109,17 @@ class Site:
         return replace(self, near=near)
 
     def over(self, take: Callable[[Tensor], Tensor]) -> Site:
-        """The same site over some of its contexts, or with these in another shape."""
+        """The same site with `take` applied to its tensors over contexts: some contexts, or another shape."""
         return replace(self, near=take(self.near), added=take(self.added))
 
-    def rows(self, which: slice | Tensor) -> Site:
+    def select(self, which: slice | Tensor) -> Site:
         """The same site of some members."""
         near, added, alpha, keep, kappa = (x[which] for x in (self.near, self.added, self.alpha, self.keep, self.kappa))
         return replace(self, near=near, added=added, alpha=alpha, keep=keep, kappa=kappa)
 
     def member(self, i: int) -> Site:
         """The same site of one member."""
-        return replace(self.rows(slice(i, i + 1)), restarts=bool(self.kappa[i] > 0))
+        return replace(self.select(slice(i, i + 1)), restarts=bool(self.kappa[i] > 0))
 
     @cached_property
     def own_weight(self) -> Tensor:
@@ -167,7 +167,7 @@ class Members:
 
     blocks      the tables of the blocks, all of one shape
     owner       for each row, which of them it is a member over
-    log_chain   log c_t for all t, in the order of `marginals.flat`
+    log_chain   log c_t for all t, in the order of `flat`
     sizes       how many contexts each site has
     restarts    False where no member restarts
     """
@@ -194,7 +194,7 @@ class Members:
         owner = tuple(block for block in range(len(blocks)) for _ in members)
         return Members(tuple(blocks), owner, alpha, restart, log_chain, sizes, restarts)
 
-    def rows(self, chosen: Sequence[int]) -> Members:
+    def select(self, chosen: Sequence[int]) -> Members:
         """Some of the rows."""
         which = on_device(chosen, self.alpha.device, torch.long)
         parts = {name: getattr(self, name)[which] for name in ("alpha", "restart", "log_chain")}
@@ -219,7 +219,7 @@ class Members:
             yield block, slice(start, start + count)
             start += count
 
-    def at(self, points: Float[Tensor, "m n"], dtype: torch.dtype) -> tuple[list[Site], Float[Tensor, "m 1"]]:
+    def sites_at(self, points: Float[Tensor, "m n"], dtype: torch.dtype) -> tuple[list[Site], Float[Tensor, "m 1"]]:
         """The sites at log marginals `points`, for tables of `dtype`, and c."""
         near, c = centred_rows(points, dtype)
         log_restart = self.restart.log()
@@ -236,7 +236,7 @@ def sweep(members: Members, points: Float[Tensor, "m n"]) -> Float[Tensor, "m n"
     marginal whose two flows both underflow keeps its value.
     """
     first = members.blocks[0]
-    sites, c = members.at(points, first.log_q[0].dtype)
+    sites, c = members.sites_at(points, first.log_q[0].dtype)
     if first.sites == 2:
         swept = sweep_pair(members, *sites)
     else:
@@ -270,10 +270,10 @@ def imbalance(members: Members, points: Float[Tensor, "m n"]) -> tuple[Float[Ten
     """For each member of one block at its point, in float64: the log of what flows into every context over what flows out, and
     the log of the sum of all cells, which is that of the m_0 + in - out.
     """
-    (tables,), (every, c) = members.blocks, members.at(points, torch.float64)
+    (tables,), (of_members, c) = members.blocks, members.sites_at(points, torch.float64)
     excess, log_z = [], []
     for i, centre in enumerate(c.flatten().tolist()):
-        sites = _shaped(tables, [site.member(i) for site in every])
+        sites = _shaped(tables, [site.member(i) for site in of_members])
         sums = [(contexts(tables, t), contexts(tables, t)) for t in range(tables.sites)]
         for index in tiles(tables.log_q[0]):
             q = [at(log_q, index).double().exp() for log_q in tables.log_q]
@@ -316,8 +316,8 @@ def sweep_pair(members: Members, v: Site, u: Site) -> Float[Tensor, "m n"]:
         return torch.cat([log_flows[0] - log_flows[1], u.near], 1)
     rows = []
     for block, which in members.by_block():
-        log_q, of_v = members.blocks[block].log_q, v.rows(which)
-        swept = by_threads(log_q[0], partial(_swept, log_q, of_v, u.rows(which)))
+        log_q, of_v = members.blocks[block].log_q, v.select(which)
+        swept = by_threads(log_q[0], partial(_swept, log_q, of_v, u.select(which)))
         into, out, back = torch.stack([columns for _, columns in swept]).sum(0)
         log_v = (into + of_v.added * back).log() - out.log()
         rows.append(torch.cat([log_v, *(near_u for near_u, _ in swept)], 1))
@@ -325,7 +325,7 @@ def sweep_pair(members: Members, v: Site, u: Site) -> Float[Tensor, "m n"]:
 
 
 def _swept(log_q: Sequence[Tensor], v: Site, u: Site, part: Sequence[Tile]) -> tuple[Tensor, Tensor]:
-    """Of some rows the new log u, and what they add to the three sums of every column."""
+    """The new log u of some rows, and their part of the three sums of every column."""
     flows, columns = PairFlows(log_q[0], u, v, part), v.near.new_zeros((3, *v.near.shape))
     room, first = [torch.empty_like(flows.k) for _ in range(2)], part[0][0].start
     near = u.near[:, first : part[-1][0].stop].clone()
@@ -358,7 +358,7 @@ def column_flows(a: Tensor, b: Tensor, u: Site, v: Site) -> Float[Tensor, "2 m n
     def sums(part: Sequence[Tile]) -> Tensor:
         flows = PairFlows(a, u, v, part)
         parts = ((a[index], b[index], u.over(itemgetter((slice(None), index[0])))) for index in part)
-        return sum((flows.of_columns(*one).double() for one in parts), torch.zeros(()))
+        return sum((flows.of_columns(*tile).double() for tile in parts), torch.zeros(()))
 
     into, out, back = torch.stack(by_threads(a, sums)).sum(0)
     return torch.stack([into + v.added * back, out])
@@ -373,7 +373,7 @@ class PairFlows:
     """
 
     def __init__(self, table: Tensor, u: Site, v: Site, part: Sequence[Tile]) -> None:
-        """With room for one of these tiles of a table."""
+        """Allocates work space for the largest of the tiles `part`."""
         k, self.work = (table.new_empty((part[0][0].stop - part[0][0].start, table.shape[1])) for _ in range(2))
         self.k = k
         self.constant, self.restarts = (u.alpha == 1).flatten().tolist(), (u.kappa > 0).flatten().tolist()

@@ -1,4 +1,4 @@
-"""How a network is run: rows in batches bounded by a memory budget, halved and retried when memory runs out.
+"""Rows of texts in batches for a network, bounded by a memory budget, halved and retried when memory runs out.
 
 A batch of b rows of T tokens holds about b * cost numbers at its peak, so b = budget / (cost * bytes per number). The
 estimate need not be exact: when an allocation fails, the budget is halved for good and the same rows go again.
@@ -56,7 +56,7 @@ def triton_wanted(tensor: Tensor) -> bool:
 
 
 def on_device(values: Any, device: torch.device, dtype: torch.dtype | None = None) -> Tensor:
-    """Numbers of Python as a tensor. `torch.tensor(values, device=...)` would wait until a GPU has done all that it was told."""
+    """Python numbers as a tensor, copied without waiting; `torch.tensor(values, device=...)` would synchronise with a GPU."""
     return torch.as_tensor(values, dtype=dtype).to(device, non_blocking=True)
 
 
@@ -126,7 +126,7 @@ class RowCost:
         return encoder * self.itemsize + predicted * (4 * self.width + 2 * self.vocab_size) * max(4, self.itemsize)
 
     def rows(self, tokens: int) -> int:
-        """How many rows make the fastest batch."""
+        """The number of rows of the fastest batch."""
         if self.on_cpu:
             return max(1, CPU_CACHE // (tokens * self.inner * self.itemsize))
         return max(1, GPU_TOKENS // tokens)
@@ -139,7 +139,7 @@ class RowBatches:
         self.budget = budget
 
     def rows(self, bytes_per_row: int) -> int:
-        """How many rows of this cost one batch takes; at least one."""
+        """The number of rows of this cost that fit into one batch; at least one."""
         return max(1, self.budget // max(1, bytes_per_row))
 
     def run(

@@ -141,10 +141,10 @@ class PositionedHead:
     def logits_width(self, mask_id: int) -> int:
         """The number of logits per position; checks that the head works position by position, or else runs it on all."""
         ids = torch.tensor([[mask_id, 0, mask_id]], device=next(self.network.parameters()).device)
-        wanted = torch.tensor([[2, 0]], device=ids.device)
-        whole, some = self.everywhere(ids), self._at(ids, wanted)
-        expected = rows_at(whole, wanted)
-        self.position_by_position = some.shape == expected.shape and torch.allclose(some, expected, atol=1e-3, rtol=1e-2)
+        positions = torch.tensor([[2, 0]], device=ids.device)
+        whole, gathered = self.everywhere(ids), self._at(ids, positions)
+        expected = rows_at(whole, positions)
+        self.position_by_position = gathered.shape == expected.shape and torch.allclose(gathered, expected, atol=1e-3, rtol=1e-2)
         if not self.position_by_position:
             logger.warning("the head of %s mixes positions: it runs on all of them", type(self.network).__name__)
         return whole.shape[-1]
@@ -155,14 +155,14 @@ class PositionedHead:
 
         ids = torch.zeros((1, 1), dtype=torch.long, device=hidden.device)
         with self._lock:
-            own = vars(self.encoder).get("forward")
+            original = vars(self.encoder).get("forward")
             self.encoder.forward = lambda *_, **__: BaseModelOutput(hidden)  # type: ignore[arg-type]
             try:
                 return widened(self.network(input_ids=ids).logits)
             finally:
                 del self.encoder.forward
-                if own is not None:
-                    self.encoder.forward = own
+                if original is not None:
+                    self.encoder.forward = original
 
 
 class Float32Output(nn.Linear):
@@ -170,7 +170,7 @@ class Float32Output(nn.Linear):
 
     @classmethod
     def of(cls, linear: nn.Linear) -> Float32Output:
-        """The same weights: float32 on a CPU; half precision on a GPU, whose products accumulate in float32 anyway.
+        """A layer with the same weights: float32 on a CPU, half precision on a GPU, whose products accumulate in float32 anyway.
 
         There rows of zeros fill them up to a multiple of TENSOR_CORE_ROWS, as fast products need; their logits are cut off.
         """
@@ -205,7 +205,7 @@ def rows_at(values: Float[Tensor, "n T m"], positions: Int[Tensor, "n p"]) -> Fl
 
 
 def widened(logits: Tensor) -> Tensor:
-    """In float32 or wider."""
+    """The logits in float32 or wider."""
     return logits.float() if logits.dtype in HALF_TYPES else logits
 
 
@@ -294,7 +294,7 @@ class FunctionNetwork(nn.Module):
 
     @property
     def base_model(self) -> nn.Module:
-        """All of it."""
+        """The module itself: a function has no part below its head."""
         return self
 
     @passes()

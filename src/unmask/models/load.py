@@ -50,8 +50,8 @@ def load(
     >>> unmask.load().vocab_size
     8192
     """
-    from unmask.models.loading import resolve_device, resolve_dtype
-    from unmask.models.source import LOADING, english_model_path, state_of
+    from unmask.models.checkpoint import resolve_device, resolve_dtype
+    from unmask.models.checkpoint_files import LOADING, english_model_path, state_of
 
     where, called = str(english_model_path() if name is None else name), None if name is None else str(name)
     with LOADING:
@@ -60,15 +60,15 @@ def load(
 
 @lru_cache(maxsize=CACHED)
 def _loaded(state: object, name: str | None, device: object, dtype: object) -> MaskedLM:
-    return load_anew(name, device, dtype)
+    return load_uncached(name, device, dtype)
 
 
-def load_anew(name: Any = None, device: Any = "auto", dtype: Any = "auto") -> MaskedLM:
-    """`load`, without looking at what is loaded already; device and dtype may be torch's own objects."""
+def load_uncached(name: Any = None, device: Any = "auto", dtype: Any = "auto") -> MaskedLM:
+    """`load` without its cache; device and dtype may be torch's own objects."""
+    from unmask.models.checkpoint import is_pair_model, load_checkpoint, resolve_device, resolve_dtype
+    from unmask.models.checkpoint_files import english_model_path
     from unmask.models.heads import widen_output
-    from unmask.models.loading import is_pair_model, load_checkpoint, resolve_device, resolve_dtype
     from unmask.models.masked_lm import MaskedLM
-    from unmask.models.source import english_model_path
     from unmask.models.text.vocabulary import warn_of_few_tokens
 
     where = english_model_path() if name is None else name
@@ -92,15 +92,15 @@ def as_model(model: Model = None) -> MaskedLM:
     return model() if callable(model) else model
 
 
-def loaded_anew(model: str | os.PathLike[str] | Callable[[], MaskedLM] | None) -> MaskedLM:
-    """The model as it is read now, with the warnings of its loading."""
+def reload(model: str | os.PathLike[str] | Callable[[], MaskedLM] | None) -> MaskedLM:
+    """The model, read again from its files, with all warnings of loading; a function is called."""
     if callable(model) and not (isinstance(model, partial) and inspect.unwrap(model.func) is inspect.unwrap(load)):
         return model()
-    return load_anew(**_arguments(model))
+    return load_uncached(**_arguments(model))
 
 
 def model_name(model: Model) -> str:
-    """What a run's settings call the model: its name or folder, "bundled", or "in memory"."""
+    """The model's name in the settings of a run: its name or folder, "bundled", or "in memory"."""
     if isinstance(model, partial):
         model = model.args[0] if model.args else model.keywords.get("name")
     return "bundled" if model is None else str(model) if isinstance(model, str | os.PathLike) else "in memory"
@@ -149,7 +149,7 @@ def workers_for(model: Any, engine: str, most: int | None = None) -> Workers | N
         return ray_workers(engine, devices[0], most)
     if len(devices) == 1:
         return None
-    from unmask.models.loading import resolve_device
+    from unmask.models.checkpoint import resolve_device
 
     if len({resolve_device(device).type for device in devices}) > 1:
         raise InputError(f"device {','.join(devices)!r} mixes kinds, whose numbers differ by rounding: use devices of one kind")

@@ -19,12 +19,12 @@ from unmask import checks
 from unmask.cloze import Cloze
 from unmask.errors import InputError, ModelError
 from unmask.models.batching import RowBatches, RowCost, default_budget, on_device, passes
+from unmask.models.checkpoint import input_size, longest_text, resolve_device
 from unmask.models.conditional_model import ConditionalModel
 from unmask.models.encoder.encoder import Encoder, Substitution, agree, find_encoder, plain_logits, shared_logits
 from unmask.models.encoder.layers import HALF_TYPES
 from unmask.models.heads import FunctionNetwork, caution, head_of, refuse_causal, refuse_type
-from unmask.models.load import load_anew
-from unmask.models.loading import input_size, longest_text, resolve_device
+from unmask.models.load import load_uncached
 from unmask.models.text.blanks import cloze_of
 from unmask.models.text.text_tokenizer import TextTokenizer, refuse_too_long
 from unmask.models.text.vocabulary import refuse_foreign_tokenizer, with_mask
@@ -80,8 +80,8 @@ class MaskedLM(ConditionalModel):
     @classmethod
     @checked
     def load(cls, name: Any = None, device: Any = "auto", dtype: Any = "auto") -> MaskedLM:
-        """As `unmask.load`; never a model that is loaded already."""
-        return load_anew(name, device, dtype)
+        """`unmask.load` without its cache: always a new object."""
+        return load_uncached(name, device, dtype)
 
     @classmethod
     @checked
@@ -237,7 +237,7 @@ class MaskedLM(ConditionalModel):
         return self.batches.run(len(values), self.cost.bytes(len(text), 1), compute, self.cost.rows(len(text)))
 
     def _finite(self, parts: Iterator[tuple[slice, Tensor]]) -> Iterator[tuple[slice, Tensor]]:
-        """The same parts; raises at the end if a logit was NaN or +inf (-inf, for an excluded token, is allowed).
+        """Yield the parts unchanged; raise at the end if a logit was NaN or +inf (-inf, for an excluded token, is allowed).
 
         It waits for a GPU only at the end.
         """
@@ -249,7 +249,7 @@ class MaskedLM(ConditionalModel):
             raise self.not_finite()
 
     def not_finite(self) -> ModelError:
-        """As for other models, except functions; a network with token dropout divides by the share of unmasked tokens."""
+        """The error for logits that are not finite; a network with token dropout divides by the share of unmasked tokens."""
         if isinstance(self.network, FunctionNetwork):
             return ModelError(f"logits of {self.name} are not finite: return finite logits, or -inf for tokens that cannot be")
         if getattr(self.network.config, "token_dropout", False) and self.dtype not in HALF_TYPES:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 EnergyKind = Literal["raw", "norm"]
 Scan = Literal["random", "fixed", "permutation"]
-Keeps = Literal["logits", "states"]
+OutputForm = Literal["logits", "states"]
 Order = Literal["random", "left-to-right", "right-to-left"]
 
 HOTTEST, LONGEST, MOST_STEPS = 1e6, 10**5, 10**6
@@ -88,6 +88,11 @@ class Proposing(Method):
     """
 
     proposal_temperature: Temperature = 1.0
+
+    @property
+    def token_temperature(self) -> float:
+        """The temperature at which tokens are drawn."""
+        return self.proposal_temperature
 
 
 @settings
@@ -181,8 +186,8 @@ class Decoding(Method):
     decoding_temperature: Annotated[float, Interval(ge=0, le=HOTTEST)] | None = None
 
     @property
-    def heat(self) -> float:
-        """The temperature, or the usual one."""
+    def token_temperature(self) -> float:
+        """The temperature at which tokens are drawn."""
         return 1.0 if self.decoding_temperature is None else self.decoding_temperature
 
 

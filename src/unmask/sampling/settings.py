@@ -112,7 +112,7 @@ class SampleSettings:
         return sweep > self.burn_in and (sweep - self.burn_in) % self.thin == 0
 
     def to_dict(self) -> dict[str, Any]:
-        """As JSON has it: the name of the kernel among its options, lists for tuples."""
+        """The settings as JSON has them: the name of the kernel among its options, lists for tuples."""
         start = {**asdict(self.start), "allow": sorted((self.start.allow or {}).items())}
         values = {**asdict(self), "kernel": {"name": self.kernel.name, **asdict(self.kernel)}, "start": start}
         return dict(json.loads(json.dumps(values)))

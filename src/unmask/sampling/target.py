@@ -7,13 +7,13 @@ The sum runs over the positions that hold no special token. A kernel at temperat
 exp(-E(x) / T) over the texts of one length. exp(-E_norm) is the product of the unary conditionals; -E_norm is the pseudo-log-
 likelihood. One energy costs one forward pass per term.
 
-A target is an energy over the texts of one length, some tokens held and some sets of tokens allowed:
+A target is an energy over the texts of one length, with some tokens fixed and the others restricted to allowed sets:
 
-    pi(x) proportional to exp(-E(x) / temperature)   if x keeps the held tokens and every free token is allowed, else 0
+    pi(x) proportional to exp(-E(x) / temperature)   if x has the fixed tokens and every free token is allowed, else 0
 
-Special tokens are never allowed. The energy keeps its terms at the held positions, and its normalisers run over the whole
+Special tokens are never allowed. The energy keeps its terms at the fixed positions, and its normalisers run over the whole
 vocabulary, so that pi is the unconstrained model *given* the constraints. Tokens that a text is conditioned on (`given`: the
-source of a translation) are held as well, may differ from text to text, and have no term.
+source of a translation) are fixed as well, may differ from text to text, and have no term.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class Energy:
         return [getattr(term, "__qualname__", repr(term)) for term in (*self.user_terms, *self.text_terms)]
 
     def on(self, model: ConditionalModel) -> Energy:
-        """The same with terms of texts as terms of token ids, which the model spells."""
+        """The energy for a model: terms of texts become terms of token ids, which the model spells."""
 
         def of_ids(term: Callable[[str], float], ids: Int[Tensor, "n T"]) -> Float[Tensor, " n"]:
             return torch.tensor([float(term(model.text(row))) for row in ids.tolist()], dtype=torch.float64)  # type: ignore[attr-defined]
@@ -95,12 +95,9 @@ class Energy:
                 raise InputError(
                     f"a term of your own fails ({why}): user_terms map token ids to numbers, text_terms one text to one number"
                 ) from None
-            if not isinstance(value, Tensor):
-                raise InputError(f"a user term returned a {type(value).__name__}: return a tensor with one number per text")
-            if value.shape != (len(ids),):
-                raise InputError(
-                    f"a user term returned shape {tuple(value.shape)} for {len(ids)} texts: return one number per text"
-                )
+            if not isinstance(value, Tensor) or value.shape != (len(ids),):
+                returned = f"shape {tuple(value.shape)}" if isinstance(value, Tensor) else f"a {type(value).__name__}"
+                raise InputError(f"a user term returned {returned}: return a tensor with one number for each of {len(ids)} texts")
             total = total + value.to(total)
         if bool((total.isnan() | (total == -torch.inf)).any()):
             raise InputError("a user term returned nan or -inf: return finite numbers, or inf for a text that is forbidden")
@@ -119,16 +116,26 @@ def masked_alone(ids: Int[Tensor, "n T"], positions: Int[Tensor, " n"], mask_id:
 
 
 class Target:
-    """An energy and its support: `template` holds the mask token at the free positions and held tokens elsewhere.
+    """An energy and its support; see the module's text.
 
-    `allowed` maps free positions of the template to the token ids that are allowed there; `given` are the positions at which each
-    text has its own tokens, whatever the template has there. All tensors are on the model's device.
+    model      a `MaskedLM`, or another `ConditionalModel`
+    template   token ids, special ones included: the mask token at the free positions, fixed tokens elsewhere
+    energy     by default the norm energy
+    allowed    for a free position of the template, the token ids that are allowed there
+    given      positions at which each text has its own tokens, whatever the template has there
+
+    Its attributes, tensors on the model's device:
 
     positions        positions in the text with an energy term, S of them ("columns" count along these)
     free             the F columns that are free ("sites" count along these)
     free_positions   the position of each site
-    site_of_column   the site of each column, -1 where it is held
+    site_of_column   the site of each column, -1 where it is fixed
     support          which tokens are allowed at each site
+
+    >>> model = unmask.load()
+    >>> target = unmask.Target(model, model.cloze("The [MASK] sat on the [MASK].").ids)
+    >>> target.sites, target.free_positions.tolist()
+    (2, [2, 6])
     """
 
     def __init__(
@@ -184,10 +191,10 @@ class Target:
         """Refuse texts outside the support, where pi is zero and a chain cannot start."""
         if ids.shape[1] != len(self.template):
             raise InputError(f"a start of {ids.shape[1]} tokens for a template of {len(self.template)}: give texts of one length")
-        held = self.template_ids != self.model.mask_id
-        held[self.given] = False
-        if bool((ids[:, held] != self.template_ids[held]).any()):
-            raise InputError("a start differs from the template where tokens are held: start from the template's own tokens")
+        fixed = self.template_ids != self.model.mask_id
+        fixed[self.given] = False
+        if bool((ids[:, fixed] != self.template_ids[fixed]).any()):
+            raise InputError("a start differs from the template where tokens are fixed: start from the template's own tokens")
         values = ids[:, self.free_positions]
         inside = (values >= 0) & (values < self.model.vocab_size)
         inside &= self.support[torch.arange(self.sites, device=self.device), values.clamp(0, self.model.vocab_size - 1)]

@@ -13,7 +13,7 @@ between, the process can write the rows of the texts before and tokenise the tex
                        with right=N, N blanks in the place of everything after it
 
 Pseudo-likelihoods and energies have q over the whole vocabulary, as they are published; the fixed orders, which are
-probabilities, over the regular tokens (`unmask.tables.revealing`).
+probabilities, over the regular tokens (`unmask.tables.conditionals`).
 
 One term is one pass: mask a range, read one position. Terms that several scores share (the last piece of a word for pll and
 pll_word, the last token for pll and left_to_right) are passed once.
@@ -60,8 +60,8 @@ from unmask.sampling.registry import entry_of
 from unmask.sampling.target import Target
 from unmask.scoring.registry import SCORES, AnyOrder, DecoderLaw, MaskedRange, Score, sharing
 from unmask.scoring.texts import Encoded
+from unmask.tables.conditionals import Conditionals, logit_rows, lost_nats, outside, regular_tokens
 from unmask.tables.lattice import along_orders, lattice, log_mean_of_sampled, random_orders
-from unmask.tables.revealing import Conditionals, logit_rows, lost_nats, outside, regular_tokens
 
 GPU_LOGITS = 2**31
 """Bytes of logits of one call on a GPU; rows are made call by call, so memory does not grow with the text or their number."""
@@ -416,7 +416,7 @@ def score_law(
     """The law of a decoder; as many passes per text as it makes."""
     (score,) = scores
     n, k = batch.sites.shape
-    passes = Passes(model, keeps="logits")
+    passes = Passes(model, form="logits")
     method = entry_of(score.decoder)(**({} if score.passes is None else {"passes": score.passes}))
     by_site = torch.zeros((n, k), dtype=torch.float64, device=model.device)
     for rows, target in _alike(model, batch):

@@ -28,7 +28,7 @@ from unmask.models.text.text_tokenizer import TextTokenizer
 from unmask.runs.files import as_json
 from unmask.runs.progress import Enough
 from unmask.sampling.registry import KERNELS
-from unmask.sampling.run.advance import watch
+from unmask.sampling.run.watch import watch
 from unmask.scoring.registry import SCORES
 from unmask.serving import limits
 from unmask.serving.jobs import ENDING, Busy, Cancelled, Emit, Jobs

@@ -28,7 +28,7 @@ from unmask.cloze import Cloze
 from unmask.errors import InputError
 from unmask.models.conditional_model import ConditionalModel
 from unmask.runs.progress import Progress
-from unmask.tables.revealing import regular_tokens, token_sets
+from unmask.tables.conditionals import regular_tokens, token_sets
 from unmask.tables.unary import grouped, masked_logits, pass_count, rows_at_once
 
 SMALL_VOCABULARY = 64
@@ -93,7 +93,7 @@ def plan_candidates(
     force: bool = False,
     alphabet: Sequence[int] | None = None,
 ) -> CandidatePlan:
-    """How the candidates of `choose_candidates` will be found; refuses what cannot be done, before any pass."""
+    """The plan of `choose_candidates`, before any pass; raises for arguments that contradict each other and too many passes."""
     allowed = regular_tokens(model) if alphabet is None else _alphabet(alphabet, regular_tokens(model), cloze)
     k = len(cloze.block)
     if exact and candidates is not None:
@@ -122,19 +122,19 @@ def find_candidates(
     model: ConditionalModel, plans: Sequence[CandidatePlan], progress: Progress | None = None
 ) -> list[tuple[Tensor, ...]]:
     """The candidates of several clozes; the passes of texts of one length run together."""
-    every = [plan.sets for plan in plans]
+    sets = [plan.sets for plan in plans]
     done, total = 0, sum(plan.passes for plan in plans)
     for members in grouped(plans, lambda plan: (plan.sets is None, len(plan.cloze.ids), len(plan.cloze.block), plan.neighbours)):
-        some = [plans[i] for i in members]
-        if some[0].sets is not None:
+        group = [plans[i] for i in members]
+        if group[0].sets is not None:
             continue
-        scores = _scores(model, [plan.cloze for plan in some], [plan.allowed for plan in some], some[0].neighbours)
-        for i, plan, score in zip(members, some, scores, strict=True):
-            every[i] = _best(plan.cloze, score, plan.allowed, plan.size)
-        done += sum(plan.passes for plan in some)
+        scores = _scores(model, [plan.cloze for plan in group], [plan.allowed for plan in group], group[0].neighbours)
+        for i, plan, score in zip(members, group, scores, strict=True):
+            sets[i] = _best(plan.cloze, score, plan.allowed, plan.size)
+        done += sum(plan.passes for plan in group)
         if progress:
             progress(done, total, "passes for candidates")
-    return [sets for sets in every if sets is not None]
+    return [of_blanks for of_blanks in sets if of_blanks is not None]
 
 
 def default_size(sites: int, passes: int = MOST_PASSES) -> int:
@@ -197,7 +197,7 @@ def _in_calls(model: ConditionalModel, rows: Sequence[Tensor], positions: Sequen
 def _best(cloze: Cloze, score: Tensor, allowed: Tensor, size: int) -> tuple[Tensor, ...]:
     if cloze.gold is not None:
         score[allowed == torch.tensor(cloze.gold, device=allowed.device)[:, None]] = torch.inf
-    return tuple(allowed[one.topk(size).indices] for one in score)
+    return tuple(allowed[row.topk(size).indices] for row in score)
 
 
 def _alphabet(alphabet: Sequence[int], regular: Tensor, cloze: Cloze) -> Tensor:

@@ -47,7 +47,7 @@ from torch import Tensor
 
 from unmask.cloze import Cloze
 from unmask.errors import InputError
-from unmask.tables.revealing import Conditionals
+from unmask.tables.conditionals import Conditionals
 
 MOST_SITES = 16  # 65,535 passes, and 8 MiB of numbers, per text
 PASS = {torch.float64: 2.0**-42, torch.float32: 2.0**-13, torch.float16: 2.0**-6, torch.bfloat16: 2.0**-3}
@@ -161,7 +161,7 @@ def _levels(k: int, device: torch.device) -> Iterator[tuple[Tensor, Tensor, Tens
 
 @dataclass(frozen=True)
 class Rounding:
-    """How far a computed log-probability may be from the model's, and bounds that hold whatever the rounding was.
+    """Bounds on the error of a computed log-probability, and ends of an interval that holds the exact one.
 
     A conditional is a pass of the network and a log-softmax. With d the error of a pass in nats and u that of the number kept,
 
@@ -364,9 +364,9 @@ class Exploration:
             largest = np.maximum(np.maximum.reduceat(moves, np.cumsum(sizes) - sizes), level.joined("group_rest"))
             limit[parents] = 0
             np.add.at(limit, parents, np.where(largest > 0, np.maximum(largest / hidden, LEAST), 0))
-        known = zip(self.variants, limit[self.roots].tolist(), strict=True)
-        left = [(variant.log_weight + log(most), variant.sites) for variant, most in known if variant.weight > 0 and most > 0]
-        return max((max(exp(self.rounding.high(*one)), LEAST) for one in left), default=0.0)
+        limits = zip(self.variants, limit[self.roots].tolist(), strict=True)
+        bounds = [(variant.log_weight + log(most), variant.sites) for variant, most in limits if variant.weight > 0 and most > 0]
+        return max((max(exp(self.rounding.high(*bound)), LEAST) for bound in bounds), default=0.0)
 
     def _refresh(self) -> None:
         """Flows after the last passes; a state that was numbered since has no flow."""
@@ -441,13 +441,13 @@ class Exploration:
 
     def number(self, state: State) -> int:
         """A state's number, a new one for a new state."""
-        known = self.index.get(state)
-        if known is None:
-            known = self.index[state] = len(self.states)
+        number = self.index.get(state)
+        if number is None:
+            number = self.index[state] = len(self.states)
             self.states.append(state)
             self.hidden.append(state.count(HIDDEN))
             self.passed.append(0)
-        return known
+        return number
 
 
 def _states_of(filling: State) -> list[State]:

@@ -43,7 +43,7 @@ def fill(
     return log_inside, log_inside - log_z
 
 
-def rehearse(tokens: int, n: int, device: torch.device) -> None:
+def precompile(tokens: int, n: int, device: torch.device) -> None:
     """Launch one of each program for tables over n of `tokens` tokens, of other sizes with the same multiples."""
     logits, over = torch.zeros((16, 64 + tokens % 16), device=device), 32 + n % 16
     candidates = torch.arange(over, device=device)

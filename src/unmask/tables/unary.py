@@ -4,12 +4,12 @@ For a block of k positions and candidate sets C_1..C_k of tokens, table t holds 
 x in C_1 x ... x C_k, normalised along axis t *within* C_t. For a pair these are A and B of Torroba Hennigen & Kim (2023). They
 take |C|^(k-1) passes of the model per table, one with the whole block masked, and for k > 2 those of the chain between.
 
-Candidates are tokens of a support (`unmask.tables.revealing`), which may have more of them. q is normalised over the support, and
-a table says beside its cells how much of q lies on the candidates.
+The candidates are tokens of a support (`unmask.tables.conditionals`), which may have more of them. q is normalised over the
+support; beside its cells a table has the mass that q puts on the candidates.
 
-A `Question` asks the model for a conditional of a block, for all values of some of its positions. Small questions of texts of one
-length pass together, with the numbers of single calls up to the rounding of the last bits. A question of many rows passes by
-itself, to the same bits as alone.
+A `ConditionalTable` is one conditional of a block, for all values of some of its positions. The model fills it row by row. Rows
+of small tables of texts of one length share batches: their numbers differ from those of single calls in the last bits at most. A
+table with many rows has batches of its own: its bits do not depend on other tables.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from unmask.models.conditional_model import ConditionalModel
 from unmask.models.text.text_tokenizer import refuse_too_long
 from unmask.runs.progress import Progress
 from unmask.signature import checked
-from unmask.tables.revealing import lost_nats, outside, regular_tokens, token_sets
+from unmask.tables.conditionals import lost_nats, outside, regular_tokens, token_sets
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
@@ -43,7 +43,7 @@ else:
 Item = TypeVar("Item")
 ROWS = 256  # Rows of a batch of a model that does not say how many are best
 ENOUGH = 2048
-"""Rows of a question that fill a device by themselves, so that sharing a batch with others gains less than what they share."""
+"""Rows of a table that fill a device by themselves: sharing batches would gain less than what its rows share with each other."""
 
 
 @dataclass(frozen=True)
@@ -63,11 +63,11 @@ class Axis:
     @classmethod
     def of(cls, model: ConditionalModel, tokens: Tensor, support: Tensor) -> Axis:
         tokens, support = tokens.to(model.device), support.to(model.device)
-        left = outside(model, support)
-        if len(wrong := tokens[torch.isin(tokens, left)]):
+        excluded = outside(model, support)
+        if len(wrong := tokens[torch.isin(tokens, excluded)]):
             raise InputError(f"candidate {int(wrong[0])} is outside the support of the model's conditionals: take it out")
         whole = torch.equal(tokens, torch.arange(model.vocab_size, device=model.device))
-        return cls(tokens, whole, torch.equal(tokens.sort().values, support.sort().values), left)
+        return cls(tokens, whole, torch.equal(tokens.sort().values, support.sort().values), excluded)
 
     def __len__(self) -> int:
         return len(self.tokens)
@@ -77,10 +77,10 @@ class Axis:
         return logits.index_fill(-1, self.outside, -torch.inf) if len(self.outside) else logits
 
 
-class Question:
-    """log q(x_t | x_revealed; the block's other positions masked), for all values of `revealed`: rows to ask, a table to fill.
+class ConditionalTable:
+    """log q(x_t | x_revealed; the block's other positions masked), for all values of `revealed`, to be filled by the model.
 
-    It is asked of several clozes of one length and with the same candidates; rows and tables of one come after those of another.
+    One table for each of several clozes of one length with the same candidates; the rows of one cloze follow those of another.
     The tables have k axes; an axis that is neither t nor in `revealed` has size 1, and those of mass and total also at t.
     """
 
@@ -99,8 +99,8 @@ class Question:
         self.total = torch.empty(len(clozes) * len(self.values), dtype=dtype, device=self.tokens.device)
         self.mass = torch.zeros_like(self.total)
 
-    def answer(self, rows: slice, logits: Tensor) -> None:
-        """Write the logits of these rows to the table."""
+    def write(self, rows: slice, logits: Tensor) -> None:
+        """Write these rows of the table, from their logits."""
         if not self.axis.is_support:
             logits = self.axis.inside(logits)
         if self.log_q.dtype == torch.float32 and logits.stride(-1) == 1 and triton_wanted(logits):
@@ -135,39 +135,38 @@ class Question:
         ids, predict = [cloze.ids for cloze in self.clozes], [[block[self.t]] for block in blocks]
         return on_device(ids, device), vary, on_device(predict, device)
 
-    def answers(self) -> list[tuple[Tensor, Tensor, Tensor]]:
-        """Of each cloze log q, its log mass inside the candidates, and its logits' total."""
+    def by_cloze(self) -> list[tuple[Tensor, Tensor, Tensor]]:
+        """For each cloze, (log q, log of the mass on the candidates, logsumexp of the logits over them)."""
         cells = [*self.shape[: self.t], len(self.tokens), *self.shape[self.t + 1 :]]
         parts = ((self.log_q, cells), (self.mass, self.shape), (self.total, self.shape))
         return list(zip(*(part.reshape(len(self.clozes), *shape).unbind() for part, shape in parts), strict=True))
 
 
-def ask(model: ConditionalModel, questions: Sequence[Question]) -> Iterator[int]:
-    """Answer all questions: one that fills batches by itself through what its rows share, small ones of a length together.
-    Yields the number of passes of each batch.
+def fill_tables(model: ConditionalModel, tables: Sequence[ConditionalTable]) -> Iterator[int]:
+    """Fill all tables: a large one in batches of its own (`substitutions`), small ones of one length in common batches.
 
-    NaN logits raise an error at the end, so that a GPU is waited for once.
+    Yields the number of passes of each batch. NaN logits raise an error at the end, so that a GPU is waited for once.
     """
-    for members in grouped(questions, lambda question: len(question.clozes[0].ids)):
-        group = [questions[i] for i in members]
+    for members in grouped(tables, lambda table: len(table.clozes[0].ids)):
+        group = [tables[i] for i in members]
         length = len(group[0].clozes[0].ids)
-        small = [question for question in group if len(question.values) < enough_rows(model, length)]
-        several = any(len(question.clozes) > 1 for question in small) or len({question.clozes[0].ids for question in small}) > 1
-        together = {id(question): question for question in small if several}
-        for question in [question for question in group if id(question) not in together]:
-            cloze = question.clozes[0]
-            vary, predict = [cloze.block[s] for s in question.revealed], cloze.block[question.t]
-            for rows, logits in model.substitutions(cloze.ids, vary, question.values, predict):
-                question.answer(rows, logits)
+        small = [table for table in group if len(table.values) < enough_rows(model, length)]
+        several = any(len(table.clozes) > 1 for table in small) or len({table.clozes[0].ids for table in small}) > 1
+        together = {id(table): table for table in small if several}
+        for table in [table for table in group if id(table) not in together]:
+            cloze = table.clozes[0]
+            vary, predict = [cloze.block[s] for s in table.revealed], cloze.block[table.t]
+            for rows, logits in model.substitutions(cloze.ids, vary, table.values, predict):
+                table.write(rows, logits)
                 yield len(logits)
-        for batch in cut(((question, len(question.total)) for question in together.values()), rows_at_once(model, length)):
-            texts, places = (torch.cat(part) for part in zip(*(q.texts(rows) for q, rows in batch), strict=True))
+        for batch in cut(((table, len(table.total)) for table in together.values()), rows_at_once(model, length)):
+            texts, places = (torch.cat(part) for part in zip(*(table.texts(rows) for table, rows in batch), strict=True))
             sizes = [rows.stop - rows.start for _, rows in batch]
             logits = model.logits(texts, places)[:, 0]
-            for (question, rows), part in zip(batch, logits.split(sizes), strict=True):
-                question.answer(rows, part)
+            for (table, rows), part in zip(batch, logits.split(sizes), strict=True):
+                table.write(rows, part)
             yield len(texts)
-    if questions and bool(torch.cat([question.total + question.mass for question in questions]).isnan().any()):
+    if tables and bool(torch.cat([table.total + table.mass for table in tables]).isnan().any()):
         raise model.not_finite()
 
 
@@ -190,7 +189,7 @@ def cut(sized: Iterable[tuple[Item, int]], at_once: int) -> Iterator[list[tuple[
 
 
 def enough_rows(model: ConditionalModel, tokens: int) -> int:
-    """The number of rows from which on a question passes by itself."""
+    """The number of rows from which on a table has batches of its own."""
     return min(rows_at_once(model, tokens), ENOUGH)
 
 
@@ -373,16 +372,16 @@ def tables_of(
     supports: Sequence[Sequence[Tensor] | None] | None = None,
 ) -> list[Tables]:
     """The tables of several blocks, whose passes run together; one entry of `candidates`, and of `supports`, per cloze."""
-    every, regular = torch.arange(model.vocab_size), regular_tokens(model)
-    known: dict[tuple[int, int], Axis] = {}
+    vocabulary, regular = torch.arange(model.vocab_size), regular_tokens(model)
+    axis_of: dict[tuple[int, int], Axis] = {}
     axes: list[tuple[Axis, ...]] = []
-    for cloze, own, over in zip(clozes, candidates, supports or [None] * len(clozes), strict=True):
-        sets = own or [every] * len(cloze.block)
-        pairs = list(zip(sets, over or [regular if own else every] * len(sets), strict=True))
+    for cloze, chosen, support in zip(clozes, candidates, supports or [None] * len(clozes), strict=True):
+        sets = chosen or [vocabulary] * len(cloze.block)
+        pairs = list(zip(sets, support or [regular if chosen else vocabulary] * len(sets), strict=True))
         for c, s in pairs:
-            if (id(c), id(s)) not in known:
-                known[id(c), id(s)] = Axis.of(model, c, s)
-        axes.append(tuple(known[id(c), id(s)] for c, s in pairs))
+            if (id(c), id(s)) not in axis_of:
+                axis_of[id(c), id(s)] = Axis.of(model, c, s)
+        axes.append(tuple(axis_of[id(c), id(s)] for c, s in pairs))
     counts = [pass_count([len(axis) for axis in sets]) for sets in axes]
     masked = [
         logits.to(dtype or torch.promote_types(logits.dtype, torch.float32))
@@ -397,13 +396,13 @@ def tables_of(
     groups = grouped(range(len(clozes)), kind)
     blocks = [_Blocks([clozes[i] for i in group], axes[group[0]], torch.stack([masked[i] for i in group])) for group in groups]
     done = 0
-    for passed in chain([len(clozes)], ask(model, [question for block in blocks for question in block.questions])):
+    for passed in chain([len(clozes)], fill_tables(model, [table for block in blocks for table in block.unfilled])):
         done += passed
         if progress:
             progress(done, sum(counts), "passes of the model")
     masses = iter(torch.cat([block.masses.flatten() for block in blocks]).tolist() if blocks else ())
-    made = [table for block in blocks for table in block.tables(masses, model.token)]
-    tables = dict(zip((i for group in groups for i in group), made, strict=True))
+    in_groups = [tables for block in blocks for tables in block.tables(masses, model.token)]
+    tables = dict(zip((i for group in groups for i in group), in_groups, strict=True))
     return [tables[i] for i in range(len(clozes))]
 
 
@@ -434,7 +433,7 @@ def pass_count(sizes: Sequence[int]) -> int:
 
 
 class _Blocks:
-    """The questions of blocks of one length and with the same candidates, and the tables that their answers make."""
+    """Blocks of one length with the same candidates: the conditional tables that the model fills, and the `Tables` of each."""
 
     def __init__(self, clozes: Sequence[Cloze], axes: tuple[Axis, ...], logits: Tensor) -> None:
         k = len(axes)
@@ -444,34 +443,34 @@ class _Blocks:
             inside = axis.inside(rows)
             total, log_m = inside.double().logsumexp(-1), inside[:, axis.tokens]
             self.log_masked.append(log_m.log_softmax(-1).unbind())
-            held = torch.zeros_like(total) if axis.is_support else (log_m.double().logsumexp(-1) - total).clamp(max=0)
-            masses += [held, -lost_nats(rows.double(), axis.outside, rows.double().logsumexp(-1))]
+            on_candidates = torch.zeros_like(total) if axis.is_support else (log_m.double().logsumexp(-1) - total).clamp(max=0)
+            masses += [on_candidates, -lost_nats(rows.double(), axis.outside, rows.double().logsumexp(-1))]
         self.masses = torch.stack(masses, 1)
 
-        def question(t: int, revealed: Iterable[int]) -> Question:
-            return Question(clozes, axes, t, list(revealed), logits.dtype)
+        def table(t: int, revealed: Iterable[int]) -> ConditionalTable:
+            return ConditionalTable(clozes, axes, t, list(revealed), logits.dtype)
 
-        self.filled = [question(t, [s for s in range(k) if s != t]) for t in range(k)]
-        sets = [some for size in range(1, k - 1) for some in combinations(range(k), size)]
-        self.between = {(some, t): question(t, some) for some in sets for t in range(k) if t not in some}
-        self.questions = [*self.filled, *self.between.values()]
+        self.unary = [table(t, [s for s in range(k) if s != t]) for t in range(k)]
+        sets = [revealed for size in range(1, k - 1) for revealed in combinations(range(k), size)]
+        self.between = {(revealed, t): table(t, revealed) for revealed in sets for t in range(k) if t not in revealed}
+        self.unfilled = [*self.unary, *self.between.values()]
 
     def tables(self, masses: Iterator[float], label: Callable[[int], str]) -> Iterator[Tables]:
-        """Those of each block; `masses` has the numbers of `self.masses`."""
-        filled = list(zip(*(question.answers() for question in self.filled), strict=True))
-        between = {place: question.answers() for place, question in self.between.items()}
-        for i, answers in enumerate(filled):
-            log_q, log_inside, log_total = zip(*answers, strict=True)
-            own = [next(masses) for _ in range(2 * len(self.axes))]
+        """The tables of each block, once all are filled; `masses` has the numbers of `self.masses`."""
+        unary = list(zip(*(table.by_cloze() for table in self.unary), strict=True))
+        between = {place: table.by_cloze() for place, table in self.between.items()}
+        for i, of_block in enumerate(unary):
+            log_q, log_inside, log_total = zip(*of_block, strict=True)
+            inside_and_support = [next(masses) for _ in range(2 * len(self.axes))]
             yield Tables(
                 candidates=tuple(axis.tokens for axis in self.axes),
                 log_q=log_q,
                 log_inside=log_inside,
                 log_total=log_total,
                 log_masked=tuple(rows[i] for rows in self.log_masked),
-                log_masked_inside=tuple(own[0::2]),
-                log_masked_support=tuple(own[1::2]),
-                log_between={place: answers[i][0] + answers[i][1] for place, answers in between.items()},
+                log_masked_inside=tuple(inside_and_support[0::2]),
+                log_masked_support=tuple(inside_and_support[1::2]),
+                log_between={place: parts[i][0] + parts[i][1] for place, parts in between.items()},
                 label=label,
             )
 

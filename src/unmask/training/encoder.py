@@ -28,9 +28,9 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from unmask.errors import InputError
+from unmask.models.checkpoint import read_own_bert
+from unmask.models.checkpoint_files import Source, refuse_non_finite
 from unmask.models.encoder.bert import BertMaskedLM, BertShape
-from unmask.models.loading import read_own_bert
-from unmask.models.source import Source, refuse_non_finite
 from unmask.runs.fingerprint import fingerprint
 from unmask.training.packing import PackedText
 

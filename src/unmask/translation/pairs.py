@@ -26,9 +26,9 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from unmask.errors import InputError
+from unmask.models.checkpoint import PAIR_FILE, WEIGHTS, is_pair_model
+from unmask.models.checkpoint_files import read_tensors
 from unmask.models.encoder.bert import BertEncoder, BertMaskedLM
-from unmask.models.loading import PAIR_FILE, WEIGHTS, is_pair_model
-from unmask.models.source import read_tensors
 from unmask.models.text.vocabulary import vocabulary_hash
 from unmask.runs.files import read_object, write_atomically, write_json
 from unmask.runs.fingerprint import file_hash

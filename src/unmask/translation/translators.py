@@ -40,11 +40,11 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from unmask.errors import InputError, UnmaskWarning
+from unmask.models.checkpoint import load_network, read_own_bert, resolve_device, resolve_dtype
+from unmask.models.checkpoint_files import Source as Folder
 from unmask.models.encoder.bert import BertMaskedLM, KeyCache
 from unmask.models.heads import widen_output
-from unmask.models.loading import load_network, read_own_bert, resolve_device, resolve_dtype
 from unmask.models.masked_lm import MaskedLM
-from unmask.models.source import Source as Folder
 from unmask.models.text.text_tokenizer import refuse_hopeless
 from unmask.models.text.vocabulary import UNKNOWN, Spelling
 from unmask.results import Result

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from transformers import AutoTokenizer
 
-from unmask.models.source import english_model_path
+from unmask.models.checkpoint_files import english_model_path
 from unmask.models.text.text_tokenizer import TextTokenizer
 from unmask.models.text.vocabulary import FolderTokenizer, read_folder_tokenizer, tokenizer_from_vocabulary
 

@@ -74,10 +74,10 @@ def test_drafts_from_any_distribution_leave_the_law_as_it_is(monkeypatch):
     decoder = verified(small_target(3, 4, seed=6), passes=1)
     usual, sets = drawn(decoder)[0].rounds, Verified._choose
 
-    def uniform(self, state, texts, kept):
-        sets(self, state, texts, kept)
-        if state.kept is not None:
-            state.kept[texts], state.fresh[texts] = 0.0, False
+    def uniform(self, state, texts, outputs):
+        sets(self, state, texts, outputs)
+        if state.outputs is not None:
+            state.outputs[texts], state.fresh[texts] = 0.0, False
 
     monkeypatch.setattr(Verified, "_choose", uniform)
     state, _ = drawn(decoder)

@@ -40,14 +40,14 @@ def test_kept_states_give_the_same_chain(tiny):
     ids[:, 0], ids[:, -1] = 2, 3
     states = []
     for form in ("logits", "states"):
-        kernel = MetropolisHastings(target, Passes(tiny, keeps=form))
+        kernel = MetropolisHastings(target, Passes(tiny, form=form))
         state, streams = kernel.init(ids)[0], ChainStreams(2, range(5))
         for step in range(30):
             kernel.step(state, streams.at(0, step), torch.full((5, 1), step % 6))
         states.append(state)
     assert torch.equal(states[0].ids, states[1].ids) and not torch.equal(states[0].ids, ids)
     assert torch.allclose(states[0].energy, states[1].energy, atol=1e-4)
-    assert states[1].kept.shape[2] == tiny.cost.width
+    assert states[1].outputs.shape[2] == tiny.cost.width
 
 
 def test_a_run_of_another_random_stream_is_not_continued_but_read(tiny, tmp_path):

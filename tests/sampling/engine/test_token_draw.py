@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from scipy.stats import chisquare, kstest
 
 from unmask.sampling.engine.randomness import (
+    Categoricals,
     ChainStreams,
-    Conditionals,
     TokenDraw,
     counter_words,
     philox,
@@ -97,7 +97,7 @@ def test_drawn_tokens_have_the_exact_frequencies(temperature):
     logits = torch.tensor([[0.4, -1.0, 0.0, 1.2, 0.7, 0.1, -0.5]])
     support = torch.tensor([[True, True, True, True, False, True, True]])
     n, rows = 20000, torch.arange(20000)
-    conditionals = Conditionals(logits.expand(n, -1), temperature, support, torch.zeros_like(rows), torch.zeros_like(rows))
+    conditionals = Categoricals(logits.expand(n, -1), temperature, support, torch.zeros_like(rows), torch.zeros_like(rows))
     drawn = ChainStreams(1, range(n)).at(0, 0).tokens(rows, conditionals)
     expected = conditionals.log_weights()[0].exp().numpy() * n
     counts, possible = torch.bincount(drawn.tokens, minlength=7).numpy(), expected > 0
@@ -105,7 +105,7 @@ def test_drawn_tokens_have_the_exact_frequencies(temperature):
     assert chisquare(counts[possible], expected[possible]).pvalue > 1e-3
     flat = expected[possible] * 0.9 + 0.1 * n / 6
     assert chisquare(counts[possible], flat).pvalue < 1e-6, "the test sees weights that are off by a tenth"
-    again = ChainStreams(1, [11, 5]).at(0, 0).tokens(torch.tensor([1, 0]), Conditionals(
+    again = ChainStreams(1, [11, 5]).at(0, 0).tokens(torch.tensor([1, 0]), Categoricals(
         logits.expand(2, -1), temperature, support, torch.zeros(2, dtype=torch.long), torch.zeros(2, dtype=torch.long)
     ))  # fmt: skip
     assert again.tokens.tolist() == drawn.tokens[[5, 11]].tolist(), "whoever is drawn for beside it"

@@ -101,7 +101,7 @@ def test_kept_tables_and_energies_equal_fresh_ones(tiny, kernel_class, options, 
     fresh, _ = of(MetropolisHastings, target).init(state.ids)
     known = state.fresh
     assert torch.allclose(state.terms[known], fresh.terms[known], atol=1e-5)
-    assert torch.allclose(state.kept[known], fresh.kept[known], atol=1e-4)
+    assert torch.allclose(state.outputs[known], fresh.outputs[known], atol=1e-4)
     assert kernel_class is PseudoGibbs or bool(known.all())
 
 

@@ -86,7 +86,7 @@ def test_retrying_until_accepted_is_caught():
     retried = []
     for i, matrix in enumerate(site_matrices(kernel)):
         state, _ = kernel.init(all_texts(target))
-        stay = state.kept[:, i].log_softmax(-1).exp()[torch.arange(27), state.ids[:, i]]
+        stay = state.outputs[:, i].log_softmax(-1).exp()[torch.arange(27), state.ids[:, i]]
         accepted = matrix.clone()
         accepted[torch.arange(27), torch.arange(27)] = stay
         retried.append(accepted / accepted.sum(1, keepdim=True))

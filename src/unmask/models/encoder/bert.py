@@ -150,9 +150,9 @@ class BertMaskedLM(nn.Module):
         """The same network, its weights shared, for texts that leave out the positions `first` ... `end` - 1: the token
         at `first` of such a text is taken as the one at `end`."""
         table = self.bert.embeddings.position_embeddings.weight
-        left = torch.cat([table[:first], table[end:]])
-        network = BertMaskedLM(replace(self.config, max_position_embeddings=len(left)))
-        network.load_state_dict(self.state_dict() | {"bert.embeddings.position_embeddings.weight": left}, assign=True)
+        remaining = torch.cat([table[:first], table[end:]])
+        network = BertMaskedLM(replace(self.config, max_position_embeddings=len(remaining)))
+        network.load_state_dict(self.state_dict() | {"bert.embeddings.position_embeddings.weight": remaining}, assign=True)
         network.set_output_embeddings(self.get_output_embeddings())
         network.bert.unseen = self.bert.unseen
         return network.eval()

@@ -13,14 +13,14 @@ from __future__ import annotations
 
 import logging
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from dataclasses import replace as changed
 from operator import attrgetter
 from typing import Any
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 from torch.nn import functional
 
@@ -79,21 +79,31 @@ class Encoder:
         return self.pad_id is not None and bool((ids == self.pad_id).any())
 
     def turns(self, length: int, like: Tensor) -> Turns:
-        """What each kind of layer turns the queries and keys of a text by."""
+        """The rotation of queries and keys at every position of a text, by kind of layer; None without rotary positions."""
         places = torch.arange(length, device=like.device)
         kinds = {layer.rotary for layer in self.layers}
         return {kind: None if kind is None else kind.turn(places, like.dtype) for kind in kinds}
 
     def hidden_at(self, ids: Int[Tensor, "n T"], positions: Int[Tensor, "n p"]) -> Float[Tensor, "n p d"]:
-        """Last hidden states at `positions` of each row: what Markov chains over texts and decoders ask for.
+        """Last hidden states at `positions` of each row."""
+        stream = self.embed(ids, torch.arange(ids.shape[1], device=ids.device))
+        seen = None if self.unseen is None else ids != self.unseen
+        return self.finish(stream, self.layers, positions, self.turns(ids.shape[1], stream.total), seen)
+
+    def finish(
+        self,
+        stream: Stream,
+        layers: Sequence[Layer],
+        positions: Int[Tensor, "n p"],
+        turns: Turns,
+        seen: Bool[Tensor, "n T"] | None = None,
+    ) -> Float[Tensor, "n p d"]:
+        """Last hidden states at `positions`, from a stream that these layers are still to change.
 
         The last layer runs at those positions only. At one position its values are never formed, nor, without rotary positions,
         its keys (`Layer.at_one`), which leaves about L - 1 of the L layers.
         """
-        *before, last = self.layers
-        stream = self.embed(ids, torch.arange(ids.shape[1], device=ids.device))
-        seen = None if self.unseen is None else ids != self.unseen
-        turns = self.turns(ids.shape[1], stream.total)
+        *before, last = layers
         for layer in before:
             stream = layer(stream, seen, turns[layer.rotary])
         if positions.shape[1] > 1:
@@ -122,21 +132,19 @@ class Substitution:
 
     def hidden(self, values: Int[Tensor, "n v"]) -> Float[Tensor, "n d"]:
         """The encoder's last hidden state at `predict`, a row of `values` each."""
-        first, *between, last = self.encoder.layers
+        first, *others = self.encoder.layers
         own_masks = (values == self.mask).sum(1)
-        own = self.encoder.embed(values, self.vary, (self.masks + own_masks).float() / self.length)
+        varied = self.encoder.embed(values, self.vary, (self.masks + own_masks).float() / self.length)
         places = self._places(own_masks)
-        total = filled(self.embedded.total, own.total, places)
-        query, key, value = (filled(x, y, places) for x, y in zip(self.projected, first.project(own.normed), strict=True))
+        total = filled(self.embedded.total, varied.total, places)
+        query, key, value = (filled(x, y, places) for x, y in zip(self.projected, first.project(varied.normed), strict=True))
         mixed = first.attend(query, key, value, turn=self.turns[first.rotary])
         stream = first.after_attention(Stream(total, total), mixed)
-        for layer in between:
-            stream = layer(stream, turn=self.turns[layer.rotary])
-        places = torch.full((len(values),), self.predict, device=values.device)
-        return last.at_one(stream, places, turn=self.turns[last.rotary])
+        predict = torch.full((len(values), 1), self.predict, device=values.device)
+        return self.encoder.finish(stream, others, predict, self.turns)[:, 0]
 
     def _places(self, own_masks: Int[Tensor, " n"]) -> Int[Tensor, "n T"]:
-        """Where the vectors of each row's tokens are in the list of the shared ones and, after them, of each row's own."""
+        """For each row and token, the index of its vector in the list of the shared vectors followed by those that vary."""
         rows, varied, device = len(own_masks), len(self.vary), own_masks.device
         places = torch.arange(self.length, device=device).repeat(rows, 1)
         if self.encoder.dropped is not None:
@@ -146,9 +154,9 @@ class Substitution:
         return places
 
 
-def filled(shared: Float[Tensor, "s T d"], own: Float[Tensor, "n v d"], places: Int[Tensor, "n T"]) -> Float[Tensor, "n T d"]:
-    """The vectors at `places` of both, in one pass over what is written."""
-    vectors = torch.cat([shared.flatten(0, 1), own.flatten(0, 1)])
+def filled(shared: Float[Tensor, "s T d"], varied: Float[Tensor, "n v d"], places: Int[Tensor, "n T"]) -> Float[Tensor, "n T d"]:
+    """The vectors at `places` of the list of shared and varied ones; each is written once."""
+    vectors = torch.cat([shared.flatten(0, 1), varied.flatten(0, 1)])
     return vectors.index_select(0, places.flatten()).unflatten(0, places.shape)
 
 
@@ -163,7 +171,7 @@ def plain_logits(
 
 
 def shared_logits(head: Any, shared: Substitution, values: Int[Tensor, "n v"]) -> Float[Tensor, "n V"]:
-    """The same by the encoder. A padding token shifts positions, so its rows share nothing."""
+    """The logits of `plain_logits`, by the encoder. A padding token shifts positions: its rows go through `plain_logits`."""
     logits: Tensor = head.of_hidden(shared.hidden(values).unsqueeze(1))[:, 0]
     pad = shared.encoder.pad_id
     if pad is not None and bool((shifted := (values == pad).any(1)).any()):

@@ -216,7 +216,7 @@ class Layer:
         seen: Bool[Tensor, "n T"] | None = None,
         turn: Turn | None = None,
     ) -> Float[Tensor, "n p d"]:
-        """What comes after this layer at some positions of each row; the feed-forward runs there only."""
+        """Hidden states after this layer at some positions of each row; the feed-forward runs there only."""
         mixed = self.attend(*self.project(stream.normed), seen, turn)
         at = (torch.arange(len(positions), device=positions.device)[:, None], positions)
         return self.after_attention(self._there(stream, at), mixed[at]).normed
@@ -228,7 +228,7 @@ class Layer:
         seen: Bool[Tensor, "n T"] | None = None,
         turn: Turn | None = None,
     ) -> Float[Tensor, "n d"]:
-        """What comes after this layer at one token of each row; no values are formed, and no keys if positions do not turn them.
+        """Hidden state after this layer at one token of each row; forms no values, and no keys if there are no rotary positions.
 
         With q = W_q h at that token, per head,
 
@@ -271,7 +271,7 @@ class Layer:
     def _scores(
         self, states: Float[Tensor, "n T d"], here: Float[Tensor, "n d"], places: Int[Tensor, " n"], turn: Turn | None
     ) -> Float[Tensor, "n h T"]:
-        """Of one token's queries with the keys of all."""
+        """Scaled dot products of one token's queries with the keys of all tokens, per head."""
         query = functional.linear(here, *rows_of(self.projections, 0))
         width = query.shape[-1] // self.heads
         scale = width**-0.5

@@ -112,12 +112,12 @@ def readings_of(words: TextTokenizer, text: str, blanks: Sequence[Blank], max_le
             f"the blanks alone have {fewest:,} tokens at their shortest and the model takes {max_length or LONGEST_GAP}: "
             "shorten the gap"
         )
-    every = [reading_with(words, text, n) for n in product(*[range(blank.least, blank.most + 1) for blank in blanks])]
-    fitting = [reading for reading in every if max_length is None or len(reading.cloze.ids) <= max_length]
+    readings = [reading_with(words, text, n) for n in product(*[range(blank.least, blank.most + 1) for blank in blanks])]
+    fitting = [reading for reading in readings if max_length is None or len(reading.cloze.ids) <= max_length]
     if not fitting:
         raise InputError(
-            f"with its blanks at their shortest the text has {len(every[0].cloze.ids)} tokens and the model takes {max_length}: "
-            "shorten the text or the gap"
+            f"with its blanks at their shortest the text has {len(readings[0].cloze.ids)} tokens and the model takes "
+            f"{max_length}: shorten the text or the gap"
         )
     if len(fitting) < ways:
         logger.warning("%d of %d lengths of the blanks are too long for the model and were left out", ways - len(fitting), ways)
@@ -141,7 +141,7 @@ def no_blank(text: str, forms: str = BLANK) -> str:
 
 
 def _refuse_other_masks(words: TextTokenizer, text: str) -> None:
-    """Of a text with blanks: a mask of another model beside them would be read as letters."""
+    """Raise if a text with blanks also has the mask of another model, which would be read as letters."""
     for match in MASKS.finditer(text):
         if match[0] not in (BLANK, words.mask_token):
             raise InputError(f"the text {shortened(text)} has {match[0]!r} beside its blanks: write {BLANK} for every blank")

@@ -140,18 +140,18 @@ class TextTokenizer:
 
     def _read(self, texts: Sequence[str]) -> list[Tokens]:
         if self.core is None:
-            every = [self._in_python(text) for text in texts]
+            tokens = [self._in_python(text) for text in texts]
         else:
             prepared = [self.prepared(text) for text in texts]
             with _reading(prepared[0] if prepared else ""):
-                every = [self._tokens(encoding) for encoding in self.core.encode_batch(prepared)]
-        return [self._by_letter(*both) for both in zip(texts, every, strict=True)] if self.by_character else every
+                tokens = [self._tokens(encoding) for encoding in self.core.encode_batch(prepared)]
+        return [self._by_letter(*both) for both in zip(texts, tokens, strict=True)] if self.by_character else tokens
 
     def _tokens(self, encoding: Encoding) -> Tokens:
         ids = tuple(encoding.ids)
         if self._ends is None:  # a text's own tokens are of a word, the start and end tokens around all texts are not
-            own = [t for t, word in enumerate(encoding.word_ids) if word is not None]
-            self._ends = (own[0], len(ids) - 1 - own[-1]) if own else None
+            in_words = [t for t, word in enumerate(encoding.word_ids) if word is not None]
+            self._ends = (in_words[0], len(ids) - 1 - in_words[-1]) if in_words else None
         before, after = self._ends or (len(ids), 0)
         return Tokens(ids, (before, len(ids) - after), encoding)
 
@@ -173,9 +173,9 @@ class TextTokenizer:
     def refuse_unknown(self, text: str, ids: Sequence[int]) -> None:
         """Raise for a text of which the model knows no word at all."""
         if self.unknown_id in ids and not set(ids) - set(self.special_ids):
-            some = ", ".join(repr(token) for token in list(self.regular_tokens)[:SHOWN])
+            examples = ", ".join(repr(token) for token in list(self.regular_tokens)[:SHOWN])
             raise InputError(
-                f"all words of {shortened(text)} are unknown to the model, whose tokens look like {some}: write it in them"
+                f"all words of {shortened(text)} are unknown to the model, whose tokens look like {examples}: write it in them"
             )
 
     def prepared(self, text: str) -> str:
@@ -259,8 +259,8 @@ class TextTokenizer:
         """Whether neighbouring tokens of a text need no space between them, as for tokens cut by a regular expression."""
         if self.core is None or type(self.core.model).__name__ != "WordLevel" or self.core.decoder is not None:
             return False
-        some = [(token, i) for token, i in self.regular_tokens.items() if token.isalnum()][:4]
-        return len(some) > 1 and all(self._ids(a + b) == [i, j] for a, i in some for b, j in some if a != b)
+        examples = [(token, i) for token, i in self.regular_tokens.items() if token.isalnum()][:4]
+        return len(examples) > 1 and all(self._ids(a + b) == [i, j] for a, i in examples for b, j in examples if a != b)
 
     @cached_property
     def spaces_in_tokens(self) -> bool:
@@ -273,7 +273,7 @@ class TextTokenizer:
         return self._marks_spaces_with("Ġ")
 
     def serialised(self) -> str:
-        """All that the tokenizer does, as text: its own serialisation, or its vocabulary if it has none."""
+        """A text that identifies the tokenizer: its own serialisation, or its vocabulary if it has none."""
         return str(self.core.to_str()) if self.core is not None else json.dumps(sorted(self.tokenizer.get_vocab().items()))
 
     def _marks_spaces_with(self, mark: str) -> bool:

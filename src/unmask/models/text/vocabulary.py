@@ -34,7 +34,7 @@ from tokenizers.trainers import WordPieceTrainer
 
 from unmask import checks
 from unmask.errors import InputError, ModelError, UnmaskWarning
-from unmask.models.source import Source, quiet_transformers, read_json
+from unmask.models.checkpoint_files import Source, quiet_transformers, read_json
 from unmask.runs.files import first_line
 from unmask.runs.fingerprint import content_hash
 
@@ -93,9 +93,9 @@ class FolderTokenizer:
 
     def __call__(self, text: str | Sequence[str], add_special_tokens: bool = True, verbose: bool = False) -> dict[str, list[Any]]:
         """The ids of a text, or a list of ids for each of several."""
-        one = isinstance(text, str)
-        encoded = self.backend_tokenizer.encode_batch([text] if one else list(text), add_special_tokens=add_special_tokens)
-        return {"input_ids": encoded[0].ids if one else [e.ids for e in encoded]}
+        single = isinstance(text, str)
+        encoded = self.backend_tokenizer.encode_batch([text] if single else list(text), add_special_tokens=add_special_tokens)
+        return {"input_ids": encoded[0].ids if single else [e.ids for e in encoded]}
 
     def __len__(self) -> int:
         return self.backend_tokenizer.get_vocab_size(with_added_tokens=True)
@@ -257,12 +257,12 @@ def core_of(tokenizer: Any) -> Tokenizer | None:
 
 def load_tokenizer(source: Source) -> Any:
     """The tokenizer of a folder or a hub name; refused if it cannot be the model's."""
-    own: FolderTokenizer | None = None
+    tokenizer: Any = None
     if source.local:
-        own = read_folder_tokenizer(source.folder) if source.config.get("model_type") == "bert" else None
-        if own is None and not any(any(source.folder.glob(pattern)) for pattern in FILES_WITH_A_RULE):
-            own = _from_vocabulary(source)
-    tokenizer: Any = own or _by_transformers(source)
+        tokenizer = read_folder_tokenizer(source.folder) if source.config.get("model_type") == "bert" else None
+        if tokenizer is None and not any(any(source.folder.glob(pattern)) for pattern in FILES_WITH_A_RULE):
+            tokenizer = _from_vocabulary(source)
+    tokenizer = tokenizer or _by_transformers(source)
     if tokenizer.mask_token_id is None:
         raise ModelError(
             f"the tokenizer of {source.name!r} has no mask token: use a masked language model's, or name the mask as mask_token "
@@ -539,7 +539,7 @@ class Spelling:
 
     @cached_property
     def tokenizer(self) -> FolderTokenizer:
-        """The same, with special tokens: the model's own."""
+        """The model's own tokenizer, with special tokens."""
         return as_it_is(self.core, tokenizer_config(Source(str(self.folder))))
 
     def encode(self, texts: Sequence[str]) -> list[list[int]]:

@@ -44,7 +44,7 @@ from torch import Tensor
 
 from unmask.sampling import registry
 from unmask.sampling.engine.passes import Passes
-from unmask.sampling.engine.randomness import Conditionals, Drawn, Randomness
+from unmask.sampling.engine.randomness import Categoricals, Drawn, Randomness
 from unmask.sampling.kernels.kernel import refuse_nan
 from unmask.sampling.target import Target
 
@@ -117,20 +117,13 @@ class Decoder(ABC):
     def step(self, state: DecodeState, rng: Randomness) -> tuple[DecodeState, Int[Tensor, " n"]]:
         """Fill some blanks of the state, in place; the state, and the passes that it took for each text."""
 
+    def categoricals(self, outputs: Float[Tensor, "m W"], sites: Int[Tensor, " m"]) -> Categoricals:
+        """The distributions that tokens are drawn from at `sites`, from the network's outputs there."""
+        return self.passes.categoricals(outputs, self.target, self.options.token_temperature, sites)
+
     def blank(self, state: DecodeState) -> Bool[Tensor, "n F"]:
         """Which sites are blank."""
         return state.ids[:, self.target.free_positions] == self.target.model.mask_id
-
-
-@dataclass(frozen=True)
-class StepwiseDecoder(Decoder):
-    """A decoder that predicts many sites from one pass."""
-
-    options: Any = registry.InSteps()
-
-    def conditionals(self, kept: Float[Tensor, "m W"], sites: Int[Tensor, " m"]) -> Conditionals:
-        """Conditionals of the sites `sites` at the decoding temperature, made of `kept`."""
-        return self.passes.proposals(kept, self.target, self.options.heat, sites)
 
 
 def decode(
@@ -190,16 +183,15 @@ class Ancestral(Decoder):
     def step(self, state: DecodeState, rng: Randomness) -> tuple[DecodeState, Int[Tensor, " n"]]:
         """Fill the next site of each text's order; one pass per text."""
         site = state.order[:, state.steps]
-        drawn = rng.tokens(state.rows, self.conditionals(state.ids, site))
+        drawn = rng.tokens(state.rows, self._next(state.ids, site))
         state.write(self.target, state.rows, site, drawn)
         state.log_prob = state.log_prob + drawn.log_density
         state.steps += 1
         return state, torch.ones_like(site)
 
-    def conditionals(self, ids: Int[Tensor, "m T"], site: Int[Tensor, " m"]) -> Conditionals:
-        """The conditional of one site of each text."""
-        kept = self.passes.alone(ids, self.target.free_positions[site])
-        return self.passes.proposals(kept, self.target, self.options.proposal_temperature, site)
+    def _next(self, ids: Int[Tensor, "m T"], site: Int[Tensor, " m"]) -> Categoricals:
+        """The distribution at one site of each text; one pass each."""
+        return self.categoricals(self.passes.alone(ids, self.target.free_positions[site]), site)
 
     def log_prob(self, ids: Int[Tensor, "n T"], order: Int[Tensor, "n F"]) -> Float[Tensor, " n"]:
         """log p(x | order) of given texts; F passes per text."""
@@ -210,18 +202,18 @@ class Ancestral(Decoder):
         for site in order.T:
             position = self.target.free_positions[site]
             tokens = ids[rows, position]
-            total += self.conditionals(visible, site).at(tokens).log_density
+            total += self._next(visible, site).at(tokens).log_density
             visible[rows, position] = tokens
         return total
 
 
 def blanks_left(sites: int, step: int, steps: int) -> int:
-    """How many of `sites` are blank after step `step` of `steps`, counted from 1; all of them before the first."""
+    """The number of blanks after step `step` of `steps`, counted from 1: floor(sites (1 - step / steps))."""
     return 0 if step >= steps else int(sites * (1 - step / steps) + 1e-9)
 
 
 @dataclass(frozen=True)
-class ScheduledDecoder(StepwiseDecoder):
+class ScheduledDecoder(Decoder):
     """A decoder of a given number of steps, which predict sites of all texts at once and leave fewer and fewer blanks."""
 
     options: registry.InSteps = registry.MaskPredict()
@@ -239,14 +231,14 @@ class ScheduledDecoder(StepwiseDecoder):
         target, site, row = self.target, sites.flatten(), texts.repeat_interleave(sites.shape[1])
         ids = state.ids[texts]
         if self.passes.as_states(ids):
-            everywhere = self.passes.conditionals(ids, target.free_positions.expand(len(ids), -1))
-            kept = everywhere.gather(1, sites.unsqueeze(-1).expand(-1, -1, everywhere.shape[-1])).flatten(0, 1)
+            everywhere = self.passes.outputs(ids, target.free_positions.expand(len(ids), -1))
+            outputs = everywhere.gather(1, sites.unsqueeze(-1).expand(-1, -1, everywhere.shape[-1])).flatten(0, 1)
         else:
-            kept = self.passes.conditionals(ids, target.free_positions[sites]).flatten(0, 1)
-        state.write(target, row, site, rng.tokens(row, self.conditionals(kept, site), site))
+            outputs = self.passes.outputs(ids, target.free_positions[sites]).flatten(0, 1)
+        state.write(target, row, site, rng.tokens(row, self.categoricals(outputs, site), site))
 
-    def left(self, state: DecodeState) -> int:
-        """How many sites of every text are blank after the step that is under way."""
+    def blanks_after(self, state: DecodeState) -> int:
+        """The number of sites of every text that stay blank after the current step."""
         return blanks_left(self.target.sites, state.steps + 1, self.steps)
 
     def fill(self, state: DecodeState, rng: Randomness) -> Bool[Tensor, "n F"]:
@@ -277,7 +269,7 @@ class MaskPredict(ScheduledDecoder):
     def step(self, state: DecodeState, rng: Randomness) -> tuple[DecodeState, Int[Tensor, " n"]]:
         """Fill all blanks, then mask the least confident sites."""
         filled = self.fill(state, rng)
-        return self.end(state, filled, lowest(state.confidence, torch.ones_like(filled), self.left(state)))
+        return self.end(state, filled, lowest(state.confidence, torch.ones_like(filled), self.blanks_after(state)))
 
 
 @dataclass(frozen=True)
@@ -289,7 +281,7 @@ class ConfidenceOrder(ScheduledDecoder):
     def step(self, state: DecodeState, rng: Randomness) -> tuple[DecodeState, Int[Tensor, " n"]]:
         """Fill all blanks, then mask the least confident of them."""
         filled = self.fill(state, rng)
-        return self.end(state, filled, lowest(state.confidence, filled, self.left(state)))
+        return self.end(state, filled, lowest(state.confidence, filled, self.blanks_after(state)))
 
 
 @dataclass(frozen=True)
@@ -304,7 +296,7 @@ class Revise(ScheduledDecoder):
         texts = going.nonzero().squeeze(1)
         if len(texts):
             self.predict(state, texts, torch.arange(self.target.sites, device=texts.device).expand(len(texts), -1), rng)
-        if self.options.heat == 0:
+        if self.options.token_temperature == 0:
             state.settled |= (state.ids == before).all(1)
         state.steps += 1
         return state, going.long()

@@ -54,7 +54,7 @@ from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -62,8 +62,8 @@ from torch import Tensor
 
 from unmask.errors import InputError, UnmaskWarning
 from unmask.sampling import registry
-from unmask.sampling.decoders.decoder import DecodeState, StepwiseDecoder, lowest
-from unmask.sampling.engine.randomness import Conditionals, Drawn, Randomness
+from unmask.sampling.decoders.decoder import Decoder, DecodeState, lowest
+from unmask.sampling.engine.randomness import Categoricals, Drawn, Randomness
 from unmask.sampling.kernels.kernel import refuse_nan
 from unmask.tables.profile import MEASURE, Profile
 
@@ -73,11 +73,11 @@ USUAL_PASSES, FALL = 10, 0.85
 """Of least dependent next: passes without a profile, and the weight by which a plan prefers later sets."""
 TIES = 64
 """How much more dependence counts than entropy in sets that are verified."""
-Tokens = Callable[[Tensor, Conditionals, Tensor], Drawn]
-"""From texts (m), their conditionals and sites (m) to a token of each and its numbers."""
+Tokens = Callable[[Tensor, Categoricals, Tensor], Drawn]
+"""From texts (m), their distributions and sites (m) to a token of each and its log-probabilities."""
 
 
-class Seen(NamedTuple):
+class Observed(NamedTuple):
     """All that a choice of positions may depend on.
 
     ids          token ids, the mask token where blank
@@ -85,7 +85,7 @@ class Seen(NamedTuple):
     entropy      of each site's conditional, in nats; 0 where it is revealed
     order        a random order of the sites, for decoders that draw one
     step         passes made before this one
-    left         passes left, this one included; None if their number is not given
+    passes_left  passes from this one on; None if their number is not given
     """
 
     ids: Int[Tensor, "n T"]
@@ -93,13 +93,13 @@ class Seen(NamedTuple):
     entropy: Float[Tensor, "n F"]
     order: Int[Tensor, "n F"]
     step: int
-    left: int | None
+    passes_left: int | None
 
     @property
     def share(self) -> Int[Tensor, "n 1"]:
         """How many blanks of each text are filled now if the passes that are left take equal numbers of them."""
         count = self.blank.sum(1, keepdim=True)
-        return count if self.left is None else -(-count // self.left)
+        return count if self.passes_left is None else -(-count // self.passes_left)
 
 
 class Law(NamedTuple):
@@ -118,23 +118,25 @@ class Law(NamedTuple):
 
     @classmethod
     def unknown(cls, state: DecodeState) -> Law:
-        """All zeros, before anything is revealed."""
+        """A law of zeros, before anything is revealed."""
         zeros = torch.zeros_like(state.confidence)
         return cls(zeros, torch.zeros_like(state.rows), torch.zeros_like(state.order), zeros.clone())
 
 
 @dataclass(frozen=True)
-class RevealingDecoder(StepwiseDecoder):
+class RevealingDecoder(Decoder):
     """A decoder with a law; see above. A step is a pass."""
 
+    options: Any = registry.InSteps()
+
     @abstractmethod
-    def choose(self, seen: Seen) -> Bool[Tensor, "n F"]:
+    def choose(self, observed: Observed) -> Bool[Tensor, "n F"]:
         """The sites that are filled next: some blank ones of every text that has any."""
 
     @property
     def exact(self) -> bool:
         """False at temperature 0, where the law is a point mass."""
-        return float(self.options.heat) > 0
+        return float(self.options.token_temperature) > 0
 
     @property
     def steps(self) -> int:
@@ -155,19 +157,19 @@ class RevealingDecoder(StepwiseDecoder):
         state.steps += 1
         if not len(texts):
             return
-        ids, here = state.ids[texts], blank[texts]
-        kept = self.passes.conditionals(ids, target.free_positions.expand(len(texts), -1)).flatten(0, 1)
+        ids, blank_here = state.ids[texts], blank[texts]
+        outputs = self.passes.outputs(ids, target.free_positions.expand(len(texts), -1)).flatten(0, 1)
         entropy = torch.zeros_like(part.entropy[texts])
-        row, site = here.nonzero().unbind(1)
-        numbers = self.conditionals(kept[row * sites + site], site).entropy()
+        row, site = blank_here.nonzero().unbind(1)
+        numbers = self.categoricals(outputs[row * sites + site], site).entropy()
         entropy[row, site] = numbers.nan_to_num(0.0)  # NaN: filled now, refused at the end
-        left = None if self.options.passes is None else self.steps - state.steps + 1
-        seen = Seen(ids, here, entropy, state.order[texts], state.steps - 1, left)
-        chosen = here if left == 1 else here & self.choose(seen)
+        passes_left = None if self.options.passes is None else self.steps - state.steps + 1
+        observed = Observed(ids, blank_here, entropy, state.order[texts], state.steps - 1, passes_left)
+        chosen = blank_here if passes_left == 1 else blank_here & self.choose(observed)
         part.passes[texts] += 1
         row, site = chosen.nonzero().unbind(1)
         text = texts[row]
-        drawn = tokens(text, self.conditionals(kept[row * sites + site], site), site)
+        drawn = tokens(text, self.categoricals(outputs[row * sites + site], site), site)
         state.write(target, text, site, drawn)
         log_q = torch.zeros_like(part.log_q)
         log_q[text, site] = drawn.log_density
@@ -187,11 +189,11 @@ def law(decoder: RevealingDecoder, ids: Int[Tensor, "n T"], rng: Randomness) -> 
     tokens = ids[:, target.free_positions]
     whole = Law.unknown(state)
 
-    def own_tokens(texts: Tensor, conditionals: Conditionals, site: Tensor) -> Drawn:
-        return conditionals.at(tokens[texts, site])
+    def known_tokens(texts: Tensor, distributions: Categoricals, site: Tensor) -> Drawn:
+        return distributions.at(tokens[texts, site])
 
     for _ in range(decoder.steps):
-        decoder.reveal(state, own_tokens, whole)
+        decoder.reveal(state, known_tokens, whole)
     refuse_nan(state.confidence)
     return whole
 
@@ -202,9 +204,13 @@ class EntropyBound(RevealingDecoder):
 
     options: registry.EntropyBound = registry.EntropyBound()
 
-    def choose(self, seen: Seen) -> Bool[Tensor, "n F"]:
-        entropy = torch.where(seen.blank, seen.entropy, torch.inf)
-        gamma = torch.full_like(seen.entropy[:, :1], self.options.limit) if seen.left is None else least_bound(entropy, seen.left)
+    def choose(self, observed: Observed) -> Bool[Tensor, "n F"]:
+        entropy = torch.where(observed.blank, observed.entropy, torch.inf)
+        gamma = (
+            torch.full_like(observed.entropy[:, :1], self.options.limit)
+            if observed.passes_left is None
+            else least_bound(entropy, observed.passes_left)
+        )
         return under_bound(entropy, gamma)
 
 
@@ -218,8 +224,8 @@ class LowestEntropy(RevealingDecoder):
 
     options: registry.LowestEntropy = registry.LowestEntropy()
 
-    def choose(self, seen: Seen) -> Bool[Tensor, "n F"]:
-        return lowest(seen.entropy, seen.blank, seen.share)
+    def choose(self, observed: Observed) -> Bool[Tensor, "n F"]:
+        return lowest(observed.entropy, observed.blank, observed.share)
 
 
 @dataclass(frozen=True)
@@ -234,8 +240,8 @@ class RandomSets(RevealingDecoder):
         state.order = rng.permutation(state.rows, self.target.sites)
         return state
 
-    def choose(self, seen: Seen) -> Bool[Tensor, "n F"]:
-        return lowest(seen.order.argsort(1).double(), seen.blank, seen.share)
+    def choose(self, observed: Observed) -> Bool[Tensor, "n F"]:
+        return lowest(observed.order.argsort(1).double(), observed.blank, observed.share)
 
 
 @dataclass(frozen=True)
@@ -244,8 +250,8 @@ class Interleaved(RevealingDecoder):
 
     options: registry.Interleaved = registry.Interleaved()
 
-    def choose(self, seen: Seen) -> Bool[Tensor, "n F"]:
-        return seen.blank & every_nth(self.target.sites, self.steps, seen.step).to(seen.blank.device)
+    def choose(self, observed: Observed) -> Bool[Tensor, "n F"]:
+        return observed.blank & every_nth(self.target.sites, self.steps, observed.step).to(observed.blank.device)
 
 
 @dataclass(frozen=True)
@@ -274,23 +280,23 @@ class LeastDependent(RevealingDecoder):
             return min(self.target.sites, USUAL_PASSES)
         return super().steps
 
-    def choose(self, seen: Seen) -> Bool[Tensor, "n F"]:
+    def choose(self, observed: Observed) -> Bool[Tensor, "n F"]:
         if self._profile is None:
-            return seen.blank & every_nth(self.target.sites, self.steps, seen.step).to(seen.blank.device)
-        information = self._profile.estimate(seen.entropy, self.target.free_positions.to(seen.entropy.device))
-        if seen.left is None:
-            return set_under_bound(seen.entropy, seen.blank, information, self.options.limit)
-        return first_of_plan(seen.entropy, seen.blank, information, seen.left)
+            return observed.blank & every_nth(self.target.sites, self.steps, observed.step).to(observed.blank.device)
+        information = self._profile.estimate(observed.entropy, self.target.free_positions.to(observed.entropy.device))
+        if observed.passes_left is None:
+            return set_under_bound(observed.entropy, observed.blank, information, self.options.limit)
+        return first_of_plan(observed.entropy, observed.blank, information, observed.passes_left)
 
-    def ranked(self, seen: Seen) -> Int[Tensor, "n F"]:
+    def ranked(self, observed: Observed) -> Int[Tensor, "n F"]:
         """The place of each site in the next set that is verified, which loses nothing by dependence; the number of sites outside
         it. First is the surest blank, then those that depend least on it; without a profile, the lowest entropy is first."""
         if self._profile is None:
-            chosen = seen.blank if seen.left == 1 else self.choose(seen)
-            ranks = torch.where(chosen, seen.entropy, torch.inf).argsort(dim=1, stable=True).argsort(dim=1)
+            chosen = observed.blank if observed.passes_left == 1 else self.choose(observed)
+            ranks = torch.where(chosen, observed.entropy, torch.inf).argsort(dim=1, stable=True).argsort(dim=1)
             return torch.where(chosen, ranks, chosen.shape[1])
-        information = self._profile.estimate(seen.entropy, self.target.free_positions.to(seen.entropy.device))
-        return surest_and_least_dependent(seen.entropy, seen.blank, information, seen.share)
+        information = self._profile.estimate(observed.entropy, self.target.free_positions.to(observed.entropy.device))
+        return surest_and_least_dependent(observed.entropy, observed.blank, information, observed.share)
 
 
 def under_bound(entropy: Float[Tensor, "n F"], gamma: Float[Tensor, "n 1"]) -> Bool[Tensor, "n F"]:

@@ -31,8 +31,8 @@ from torch import Tensor
 
 from unmask.sampling import registry
 from unmask.sampling.decoders.decoder import DecodeState
-from unmask.sampling.decoders.revealing import Law, LeastDependent, RevealingDecoder, Seen, Tokens
-from unmask.sampling.engine.randomness import Conditionals, Drawn, Randomness
+from unmask.sampling.decoders.revealing import Law, LeastDependent, Observed, RevealingDecoder, Tokens
+from unmask.sampling.engine.randomness import Categoricals, Drawn, Randomness
 
 FEW_TEXTS = 64
 """Sets of so few texts are planned on the processor: a plan is hundreds of small operations, which a GPU starts one by one."""
@@ -46,14 +46,14 @@ class VerifiedState(DecodeState):
     """Texts being decoded, and what the next round drafts.
 
     rank     place of each site in its text's set, from 0; the number of sites for those that are not in it
-    kept     conditionals of every site, of the last row that holds; None before the first look
+    outputs  of the network at every site, from the last row that holds; None before the first pass
     fresh    whether that row reveals all that is accepted
     sets     sets chosen so far;   rounds   calls of the network that each text took part in
     drafts   the tokens that the last round drafted, -1 at other sites
     """
 
     rank: Int[Tensor, "n F"] = None  # type: ignore[assignment]
-    kept: Float[Tensor, "n F W"] | None = None
+    outputs: Float[Tensor, "n F W"] | None = None
     fresh: Bool[Tensor, " n"] = None  # type: ignore[assignment]
     sets: Int[Tensor, " n"] = None  # type: ignore[assignment]
     rounds: Int[Tensor, " n"] = None  # type: ignore[assignment]
@@ -61,13 +61,13 @@ class VerifiedState(DecodeState):
 
 
 class Round(NamedTuple):
-    """What a round reads and writes; numbers as in `VerifiedState`."""
+    """The part of a `VerifiedState` that a round reads and writes."""
 
     ids: Int[Tensor, "n T"]
     confidence: Float[Tensor, "n F"]
     log_prob: Float[Tensor, " n"]
     rank: Int[Tensor, "n F"]
-    kept: Float[Tensor, "n F W"]
+    outputs: Float[Tensor, "n F W"]
     fresh: Bool[Tensor, " n"]
 
 
@@ -100,9 +100,9 @@ class Verified(RevealingDecoder):
         rank = torch.full_like(plain.order, self.target.sites)
         return VerifiedState(**vars(plain), rank=rank, fresh=none.bool(), sets=none, rounds=none.clone())
 
-    def choose(self, seen: Seen) -> Bool[Tensor, "n F"]:
+    def choose(self, observed: Observed) -> Bool[Tensor, "n F"]:
         """The set of the other decoder."""
-        return self.chooser.choose(seen)
+        return self.chooser.choose(observed)
 
     def step(self, state: DecodeState, rng: Randomness) -> tuple[DecodeState, Int[Tensor, " n"]]:
         """One round of all texts that have blanks; the rows that it took for each."""
@@ -116,12 +116,12 @@ class Verified(RevealingDecoder):
         sites = torch.arange(self.target.sites, device=left.device)[None]
         draft, accept = rng.uniform(state.rows, sites), rng.uniform(state.rows, sites)
         again = rng.uniform(state.rows, sites[:, :1])
-        if state.kept is None:  # the first look
-            state.kept = self.passes.conditionals(state.ids, self.target.free_positions.expand(len(left), -1))
+        if state.outputs is None:  # the first pass
+            state.outputs = self.passes.outputs(state.ids, self.target.free_positions.expand(len(left), -1))
             state.fresh, state.rounds = left.clone(), state.rounds + left
             return state, left.long()
         ready = (state.fresh & left & (state.rank == self.target.sites).all(1)).nonzero().squeeze(1)
-        self._choose(state, ready, state.kept[ready])
+        self._choose(state, ready, state.outputs[ready])
         before = Round(*(getattr(state, name) for name in Round._fields))
         if left.is_cuda and len(left) * (self.largest + 1) <= FEW_ROWS:
             every = partial(self._round, everywhere=True)
@@ -140,13 +140,13 @@ class Verified(RevealingDecoder):
         state.steps += 1
         if not len(texts):
             return
-        every = self.target.free_positions.expand(len(texts), -1)
-        kept = self.passes.conditionals(state.ids[texts], every)
+        positions = self.target.free_positions.expand(len(texts), -1)
+        outputs = self.passes.outputs(state.ids[texts], positions)
         new = (state.rank[texts] == self.target.sites).all(1)
-        self._choose(state, texts[new], kept[new])
+        self._choose(state, texts[new], outputs[new])
         site = state.rank[texts].argmin(1)
-        conditionals = self.conditionals(kept[torch.arange(len(texts), device=site.device), site], site)
-        drawn = tokens(texts, conditionals, site)
+        distributions = self.categoricals(outputs[torch.arange(len(texts), device=site.device), site], site)
+        drawn = tokens(texts, distributions, site)
         state.write(self.target, texts, site, drawn)
         state.log_prob = state.log_prob.index_add(0, texts, drawn.log_density)
         state.rank[texts] = torch.where(state.rank[texts] < self.target.sites, state.rank[texts] - 1, self.target.sites)
@@ -154,22 +154,23 @@ class Verified(RevealingDecoder):
         part.passes[texts] += 1
         part.log_q[texts, site] = drawn.log_density
         part.steps[texts, site] = torch.full_like(texts, state.steps - 1)
-        part.entropy[texts, site] = conditionals.entropy()
+        part.entropy[texts, site] = distributions.entropy()
 
-    def _choose(self, state: VerifiedState, texts: Int[Tensor, " m"], kept: Float[Tensor, "m F W"]) -> None:
+    def _choose(self, state: VerifiedState, texts: Int[Tensor, " m"], outputs: Float[Tensor, "m F W"]) -> None:
         """The next set of each of these texts, from conditionals that see all revealed tokens."""
         if not len(texts):
             return
         blank = self.blank(state)[texts]
         entropy = torch.zeros_like(state.confidence[texts])
         row, site = blank.nonzero().unbind(1)
-        entropy[row, site] = self.conditionals(kept[row, site], site).entropy().nan_to_num(0.0)
+        entropy[row, site] = self.categoricals(outputs[row, site], site).entropy().nan_to_num(0.0)
         planned_on = entropy.device if len(texts) > FEW_TEXTS else torch.device("cpu")
-        parts = [one.to(planned_on) for one in (state.ids[texts], blank, entropy, state.order[texts])]
+        parts = [part.to(planned_on) for part in (state.ids[texts], blank, entropy, state.order[texts])]
         rank, numbers = torch.empty_like(parts[-1]), state.sets[texts].to(planned_on)
         for number in numbers.unique().tolist():
-            here = (numbers == number).nonzero().squeeze(1)
-            rank[here] = self.chooser.ranked(Seen._make([*(one[here] for one in parts), number, self.chooser.steps - number]))
+            rows = (numbers == number).nonzero().squeeze(1)
+            observed = Observed._make([*(part[rows] for part in parts), number, self.chooser.steps - number])
+            rank[rows] = self.chooser.ranked(observed)
         state.rank[texts] = rank.to(entropy.device)
         state.sets[texts] += 1
 
@@ -187,7 +188,7 @@ class Verified(RevealingDecoder):
         place = torch.arange(most + 1, device=count.device)
         text, site = _pairs(pending, everywhere)
         j, drafted = state.rank[text, site].clamp(max=most), pending[text, site]
-        draft = self.conditionals(state.kept[text, site], site).draw(draft_u[text, site])
+        draft = self.categoricals(state.outputs[text, site], site).draw(draft_u[text, site])
         drafts = torch.full_like(state.rank, -1)
         drafts[text, site] = torch.where(drafted, draft.tokens, -1)
         # Row j reveals j drafts. Row 0 is not needed where d came from it, and the last one not where no blank is left.
@@ -195,42 +196,42 @@ class Verified(RevealingDecoder):
         owner, revealed = _pairs(needed, everywhere)
         ids = state.ids[owner]
         ids[:, free] = torch.where(state.rank[owner] < revealed[:, None], drafts[owner], ids[:, free])
-        rows = self.passes.conditionals(ids, free.expand(len(ids), -1)) if len(ids) else state.kept[:0]
+        rows = self.passes.outputs(ids, free.expand(len(ids), -1)) if len(ids) else state.outputs[:0]
         number = torch.full_like(needed, -1, dtype=torch.long)
         number[owner, revealed] = torch.where(needed[owner, revealed], torch.arange(len(owner), device=owner.device), -1)
 
-        def conditionals(text: Tensor, row: Tensor, site: Tensor) -> Conditionals:
-            """Those of the row, or where there is none those that d came from."""
-            old = state.kept[text, site]
-            return self.conditionals(
+        def distributions(text: Tensor, row: Tensor, site: Tensor) -> Categoricals:
+            """The distributions p of a row; where there is no row, those that d came from."""
+            old = state.outputs[text, site]
+            return self.categoricals(
                 torch.where((row >= 0)[:, None], rows[row.clamp_min(0), site], old) if len(rows) else old, site
             )
 
-        verified = conditionals(text, number[text, j], site)
+        verified = distributions(text, number[text, j], site)
         numbers = verified.at(draft.tokens)
         accepted = numbers.log_density - draft.log_density > accept_u[text, site].log()
-        if self.options.heat == 0:
+        if self.options.token_temperature == 0:
             accepted = verified.draw(torch.full_like(draft_u[text, site], 0.5)).tokens == draft.tokens
         first = count.scatter_reduce(0, text, torch.where(drafted & ~accepted, j, count[text]), "amin")
         self._write(state, text, site, numbers, drafted & (j < first[text]))
         every, site = torch.arange(len(count), device=count.device), (state.rank == first[:, None]).byte().argmax(1)
-        of_p, of_d = conditionals(every, number[every, first], site), self.conditionals(state.kept[every, site], site)
+        of_p, of_d = distributions(every, number[every, first], site), self.categoricals(state.outputs[every, site], site)
         self._write(state, every, site, of_p.at(self._redrawn(of_p, of_d, again_u[:, 0])), first < count)
         holds = number.gather(1, first[:, None]).squeeze(1)
-        new = torch.where((holds >= 0)[:, None, None], rows[holds.clamp_min(0)], state.kept) if len(rows) else state.kept
+        new = torch.where((holds >= 0)[:, None, None], rows[holds.clamp_min(0)], state.outputs) if len(rows) else state.outputs
         fresh = torch.where(left, (first == count) & (holds >= 0), state.fresh)
         after = pending & (state.rank > first[:, None])
         rank = torch.where(after, state.rank - first[:, None] - 1, sites)
         return (*state[:3], rank, new, fresh, drafts, needed.sum(1))
 
-    def _redrawn(self, of_p: Conditionals, of_d: Conditionals, uniform: Float[Tensor, " n"]) -> Int[Tensor, " n"]:
+    def _redrawn(self, of_p: Categoricals, of_d: Categoricals, uniform: Float[Tensor, " n"]) -> Int[Tensor, " n"]:
         """Tokens from (p - d)_+; at temperature 0 the likeliest of p."""
-        if self.options.heat == 0:
+        if self.options.token_temperature == 0:
             return of_p.draw(uniform).tokens
         log_p = of_p.log_weights()
         residual = (log_p.exp() - of_d.log_weights().exp()).clamp_min(0).log()
         lost = residual.isneginf().all(1, keepdim=True)  # p = d up to rounding
-        return Conditionals.weights(torch.where(lost, log_p, residual)).draw(uniform).tokens
+        return Categoricals.weights(torch.where(lost, log_p, residual)).draw(uniform).tokens
 
     def _write(self, state: Round, text: Tensor, site: Tensor, drawn: Drawn, good: Bool[Tensor, " m"]) -> None:
         """The tokens that are `good`, their confidence and log-probability."""

@@ -1,1 +1,1 @@
-"""How the model is asked: passes, memory, random numbers, tokens drawn from conditionals."""
+"""Calls of the model: passes, memory, random numbers, tokens drawn from conditionals."""

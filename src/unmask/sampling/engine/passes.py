@@ -4,9 +4,9 @@ Matrix libraries choose their inner loops by the shape of the call, and with the
 can differ in its last bits between a call of 1 row and one of 64. Calls of a fixed number of rows, the last one filled up
 with others, give each row the same bits whatever the batch, which makes chains reproducible token for token.
 
-That is also why conditionals can be kept as logits, or as the encoder's last hidden states, of which the head makes logits for a
-few per cent of a pass, and give the same chains. On a GPU a call is recorded once as a CUDA graph and replayed (`Recorded`). How
-many chains run side by side follows from the memory (`chains_that_fit`):
+That is also why the outputs that chains cache can be logits, or the encoder's last hidden states, of which the head makes logits
+for a few per cent of a pass: both give the same chains. On a GPU a call is recorded once as a CUDA graph and replayed
+(`Recorded`). How many chains run side by side follows from the memory (`chains_that_fit`):
 
     logits    2 F V numbers per chain       F sites; 2: the text and its proposal
     states    2 F d numbers per chain       d: the width of the encoder
@@ -29,8 +29,8 @@ from torch import Tensor
 
 from unmask.models.batching import whole_memory
 from unmask.models.conditional_model import ConditionalModel
-from unmask.sampling.engine.randomness import Conditionals
-from unmask.sampling.registry import Keeps, Method
+from unmask.sampling.engine.randomness import Categoricals
+from unmask.sampling.registry import Method, OutputForm
 from unmask.sampling.target import Energy, Target, masked_alone
 
 logger = logging.getLogger(__name__)
@@ -61,22 +61,22 @@ def rows_for(model: ConditionalModel, chains: int, decodes: bool = False) -> int
 class Passes:
     """Runs the model on rows and counts them; one pass is one row.
 
-    keeps   the form in which conditionals are kept; by default states on a GPU where the model offers them, else logits
+    form    of the outputs: logits, or hidden states; by default states on a GPU where the model offers them, else logits
     count   rows so far
     """
 
-    def __init__(self, model: ConditionalModel, rows: int | None = None, keeps: Keeps | None = None) -> None:
+    def __init__(self, model: ConditionalModel, rows: int | None = None, form: OutputForm | None = None) -> None:
         self.model = model
         self.rows = rows or (GPU_ROWS if model.device.type == "cuda" else CPU_ROWS)
-        self.keeps: Keeps = keeps or ("states" if model.device.type == "cuda" else "logits")
+        self.form: OutputForm = form or ("states" if model.device.type == "cuda" else "logits")
         self.count = 0
         self._offered: dict[int, bool] = {}
         self._recorded: dict[tuple[object, ...], Recorded] = {}
         self._pool: list[Any] = []
         self._whole = False
 
-    def conditionals(self, ids: Int[Tensor, "m T"], positions: Int[Tensor, "m p"]) -> Float[Tensor, "m p W"]:
-        """The conditionals at `positions` of each row: as states, where they are kept so, else as logits."""
+    def outputs(self, ids: Int[Tensor, "m T"], positions: Int[Tensor, "m p"]) -> Float[Tensor, "m p W"]:
+        """The network's outputs at `positions` of each row: hidden states (W = d) or logits (W = V), see `as_states`."""
         self.count += len(ids)
         rows = self.rows_of_a_call(ids.shape[1], positions.shape[1])
         if not self.as_states(ids):
@@ -101,20 +101,20 @@ class Passes:
 
     def logits(self, ids: Int[Tensor, "m T"], positions: Int[Tensor, "m p"]) -> Float[Tensor, "m p V"]:
         """Logits at `positions` of each row, on the model's device."""
-        return self.logits_of(self.conditionals(ids, positions).flatten(0, 1)).unflatten(0, positions.shape)
+        return self.logits_of(self.outputs(ids, positions).flatten(0, 1)).unflatten(0, positions.shape)
 
     def alone(self, ids: Int[Tensor, "m T"], positions: Int[Tensor, " m"]) -> Float[Tensor, "m W"]:
-        """The conditional of one position of each text, masked alone."""
-        return self.conditionals(masked_alone(ids, positions, self.model.mask_id), positions.unsqueeze(1))[:, 0]
+        """The output at one position of each text, masked alone."""
+        return self.outputs(masked_alone(ids, positions, self.model.mask_id), positions.unsqueeze(1))[:, 0]
 
     def terms(
         self, ids: Int[Tensor, "m T"], positions: Int[Tensor, " m"], energy: Energy
     ) -> tuple[Float[Tensor, " m"], Float[Tensor, "m W"]]:
-        """The energy's terms at one position of each text, and the conditionals there; one pass each."""
+        """The energy's terms at one position of each text, and the outputs there; one pass each."""
         tokens = ids.gather(1, positions.unsqueeze(1)).squeeze(1)
         masked = masked_alone(ids, positions, self.model.mask_id)
         if not self.as_states(ids):
-            logits = self.conditionals(masked, positions.unsqueeze(1))[:, 0]
+            logits = self.outputs(masked, positions.unsqueeze(1))[:, 0]
             return energy.term(logits, tokens), logits
         self.count += len(ids)
 
@@ -126,30 +126,30 @@ class Passes:
         both: tuple[Tensor, Tensor] = self._in_calls(energy.kind, compute, rows, (masked, positions.unsqueeze(1), tokens))
         return both
 
-    def logits_of(self, kept: Float[Tensor, "m W"]) -> Float[Tensor, "m V"]:
-        """Logits from conditionals as they are kept."""
-        if kept.shape[1] == self.model.vocab_size:
-            return kept
-        return self._through_head("head", self.model.logits_of, (kept,), ())
+    def logits_of(self, outputs: Float[Tensor, "m W"]) -> Float[Tensor, "m V"]:
+        """Logits from outputs, which may be logits already."""
+        if outputs.shape[1] == self.model.vocab_size:
+            return outputs
+        return self._through_head("head", self.model.logits_of, (outputs,), ())
 
-    def proposals(
+    def categoricals(
         self,
-        kept: Float[Tensor, "m W"],
+        outputs: Float[Tensor, "m W"],
         target: Target,
         temperature: float,
         sites: Int[Tensor, " m"],
         current: Int[Tensor, " m"] | None = None,
-    ) -> Conditionals:
-        """Conditionals to draw from, made of `kept`; without `current` tokens, their density is not asked for."""
+    ) -> Categoricals:
+        """Distributions to draw from, made of the outputs at `sites`; without `current` tokens, their density is not needed."""
         current = torch.zeros_like(sites) if current is None else current
-        conditionals = Conditionals(kept, temperature, target.support, sites, current)
-        if kept.shape[1] == self.model.vocab_size:
-            return conditionals
-        return replace(conditionals, logits_of=self.model.logits_of, in_calls=self._through_head)
+        distributions = Categoricals(outputs, temperature, target.support, sites, current)
+        if outputs.shape[1] == self.model.vocab_size:
+            return distributions
+        return replace(distributions, logits_of=self.model.logits_of, in_calls=self._through_head)
 
     def as_states(self, ids: Int[Tensor, "m T"]) -> bool:
-        """Whether the conditionals of texts like these are computed as states."""
-        if self.keeps == "logits":
+        """Whether outputs for texts like these are hidden states."""
+        if self.form == "logits":
             return False
         if ids.shape[1] not in self._offered and len(ids):
             self._offered[ids.shape[1]] = self.model.offers_states(ids)
@@ -232,12 +232,12 @@ class Recorded:
     def __call__(self, inputs: Sequence[Tensor], shared: Sequence[Tensor]) -> Any:
         """The function's results for all rows."""
         whole: tuple[Tensor, ...] = ()
-        for own, value in zip(self.shared, shared, strict=True):
-            own.copy_(value)
+        for buffer, value in zip(self.shared, shared, strict=True):
+            buffer.copy_(value)
         for start in range(0, len(inputs[0]), self.rows):
             count = min(self.rows, len(inputs[0]) - start)
-            for own, value in zip(self.inputs, inputs, strict=True):
-                own[:count].copy_(value[start : start + count])
+            for buffer, value in zip(self.inputs, inputs, strict=True):
+                buffer[:count].copy_(value[start : start + count])
             if self.graph is None:
                 self.outputs = self._call()
             else:
@@ -253,22 +253,22 @@ class Recorded:
         return results if isinstance(results, tuple) else (results,)
 
 
-def kept_form(model: ConditionalModel, ids: Int[Tensor, "n T"], device: str) -> Keeps:
-    """How a run on `device` keeps conditionals: as states on a GPU, if the model offers them for such texts, else as logits."""
+def output_form(model: ConditionalModel, ids: Int[Tensor, "n T"], device: str) -> OutputForm:
+    """The form of a run's outputs: hidden states on a GPU, if the model offers them for such texts, else logits."""
     return "states" if device == "cuda" and model.offers_states(ids) else "logits"
 
 
-def chains_that_fit(method: Method, target: Target, keeps: Keeps, budget: int | None = None) -> int:
+def chains_that_fit(method: Method, target: Target, form: OutputForm, budget: int | None = None) -> int:
     """How many chains of this target run side by side, at least one; `budget` in bytes, by default a share of what is there."""
     model = target.model
     if budget is None:
         most = int(GPU_SHARE * whole_memory(model.device)) if model.device.type == "cuda" else CPU_BYTES
         budget = min(free_bytes(model.device), most)
-    width = model.vocab_size if keeps == "logits" else model.cost.width  # type: ignore[attr-defined]
-    size = torch.promote_types(model.dtype, torch.float32 if keeps == "logits" else model.dtype).itemsize
+    width = model.vocab_size if form == "logits" else model.cost.width  # type: ignore[attr-defined]
+    size = torch.promote_types(model.dtype, torch.float32 if form == "logits" else model.dtype).itemsize
     chain = 2 * (target.sites * width * size + 8 * len(target.template) + 9 * target.columns + 40)
     work = method.conditionals_at_once(target.sites) * WORK * model.vocab_size
-    return max(1, (budget - work) // chain if keeps == "states" else budget // (chain + work))
+    return max(1, (budget - work) // chain if form == "states" else budget // (chain + work))
 
 
 def free_bytes(device: torch.device) -> int:

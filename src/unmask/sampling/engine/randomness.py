@@ -47,7 +47,7 @@ PLACES, CALLS = 20, 12
 """Bits of a place, and of the part of the call that shares its word."""
 Words = tuple[Int[Tensor, "..."], Int[Tensor, "..."], Int[Tensor, "..."], Int[Tensor, "..."]]
 ENTROPY_ROWS = 256
-"""Conditionals whose entropies are computed at once where logits are kept, so that little besides them is held."""
+"""Distributions whose entropies are computed at once where outputs are logits: a bound on the memory."""
 InCalls = Callable[[Hashable, Callable[..., Any], Sequence[Tensor], Sequence[Tensor]], Any]
 """A function of rows, called for some of them at a time: a name for it, the function, its arguments with a row for each, and
 those that all rows share."""
@@ -81,8 +81,8 @@ class Drawn(NamedTuple):
     log_allowed: Float[Tensor, " m"]
 
 
-def _as_it_is(kept: Float[Tensor, "m W"]) -> Float[Tensor, "m W"]:
-    return kept
+def _identity(logits: Float[Tensor, "m V"]) -> Float[Tensor, "m V"]:
+    return logits
 
 
 def _at_once(name: Hashable, function: Callable[..., Any], rows: Sequence[Tensor], shared: Sequence[Tensor]) -> Any:
@@ -90,33 +90,35 @@ def _at_once(name: Hashable, function: Callable[..., Any], rows: Sequence[Tensor
 
 
 @dataclass(frozen=True)
-class Conditionals:
-    """The conditionals of m sites, in the form in which they are kept: logits, or what `logits_of` makes logits of.
+class Categoricals:
+    """m categorical distributions over the vocabulary, a site each, from the network's outputs there.
 
-    support    of every site of the target, a row each;   sites   which of them each conditional is of
-    current    the current tokens
-    temperature   of the drawn tokens; 0 takes the likeliest
-    in_calls   how functions of `kept` are called: tokens are drawn within the call that makes the logits, so that no more of them
-               are held than one call makes
+    outputs      logits (W = V), or hidden states (W = d), of which `logits_of` makes logits
+    temperature  of the drawn tokens; 0 takes the likeliest
+    support      the tokens allowed at every site of the target, a row each
+    sites        the site of each distribution
+    current      the current tokens
+    in_calls     how functions of `outputs` are called: tokens are drawn within the call that makes the logits, so that memory
+                 holds the logits of one call only
     """
 
-    kept: Float[Tensor, "m W"]
+    outputs: Float[Tensor, "m W"]
     temperature: float
     support: Bool[Tensor, "F V"]
     sites: Int[Tensor, " m"]
     current: Int[Tensor, " m"]
-    logits_of: Callable[[Tensor], Tensor] = _as_it_is
+    logits_of: Callable[[Tensor], Tensor] = _identity
     in_calls: InCalls = _at_once
 
     @classmethod
-    def weights(cls, log_weights: Float[Tensor, "m V"]) -> Conditionals:
+    def weights(cls, log_weights: Float[Tensor, "m V"]) -> Categoricals:
         """Any weights over any things."""
         nowhere = torch.zeros(len(log_weights), dtype=torch.long, device=log_weights.device)
         everything = torch.ones((1, log_weights.shape[1]), dtype=torch.bool, device=log_weights.device)
         return cls(log_weights, 1.0, everything, nowhere, nowhere)
 
     def draw(self, uniform: Float[Tensor, " m"]) -> Drawn:
-        """A token of each conditional."""
+        """A token from each distribution."""
         return self._drawn(uniform)
 
     def at(self, tokens: Int[Tensor, " m"]) -> Drawn:
@@ -125,30 +127,30 @@ class Conditionals:
 
     def log_weights(self) -> Float[Tensor, "m V"]:
         """log g of every token, in float64; -inf for those that are not allowed. At temperature 0 those of temperature 1."""
-        logits = self.in_calls("head", self.logits_of, (self.kept,), ()).double() / (self.temperature or 1.0)
+        logits = self.in_calls("head", self.logits_of, (self.outputs,), ()).double() / (self.temperature or 1.0)
         return torch.where(self.support[self.sites], logits, -torch.inf).log_softmax(-1)
 
     def entropy(self) -> Float[Tensor, " m"]:
         """Entropy (nats) of the model's own distribution over the allowed tokens, not tempered."""
         logits_of = self.logits_of
 
-        def answer(kept: Tensor, sites: Tensor, support: Tensor) -> Tensor:
-            logits = logits_of(kept)
+        def answer(outputs: Tensor, sites: Tensor, support: Tensor) -> Tensor:
+            logits = logits_of(outputs)
             wide = torch.promote_types(logits.dtype, torch.float32)
             q = torch.where(support[sites], logits, -torch.inf).softmax(-1, dtype=wide)
             return torch.special.entr(q).sum(-1).double()
 
         if self.in_calls is not _at_once:
-            numbers: Tensor = self.in_calls("entropy", answer, (self.kept, self.sites), (self.support,))
+            numbers: Tensor = self.in_calls("entropy", answer, (self.outputs, self.sites), (self.support,))
             return numbers
-        parts = zip(self.kept.split(ENTROPY_ROWS), self.sites.split(ENTROPY_ROWS), strict=True)
-        return torch.cat([answer(kept, sites, self.support) for kept, sites in parts])
+        parts = zip(self.outputs.split(ENTROPY_ROWS), self.sites.split(ENTROPY_ROWS), strict=True)
+        return torch.cat([answer(outputs, sites, self.support) for outputs, sites in parts])
 
     def _drawn(self, uniform_or_tokens: Tensor, draws: bool = True) -> Drawn:
         temperature, logits_of = self.temperature, self.logits_of
 
-        def answer(kept: Tensor, sites: Tensor, current: Tensor, values: Tensor, support: Tensor) -> tuple[Tensor, Tensor]:
-            logits = logits_of(kept)
+        def answer(outputs: Tensor, sites: Tensor, current: Tensor, values: Tensor, support: Tensor) -> tuple[Tensor, Tensor]:
+            logits = logits_of(outputs)
             task = TokenDraw(logits, support, sites, current, temperature, *((values, None) if draws else (None, values)))
             if logits.is_cuda:
                 from unmask.sampling.engine.triton_programs import draw_on_gpu
@@ -158,7 +160,7 @@ class Conditionals:
                 drawn = plain_draw(task)
             return drawn.tokens, torch.stack(drawn[1:], 1)
 
-        rows = (self.kept, self.sites, self.current, uniform_or_tokens)
+        rows = (self.outputs, self.sites, self.current, uniform_or_tokens)
         tokens, numbers = self.in_calls((draws, temperature), answer, rows, (self.support,))
         return Drawn(tokens, *numbers.unbind(1))
 
@@ -234,13 +236,13 @@ class Randomness:
             return uniform_on_gpu(words, chains, places)
         return plain_uniform(words, chains, places)
 
-    def tokens(self, rows: Int[Tensor, " m"], conditionals: Conditionals, places: Int[Tensor, " m"] | None = None) -> Drawn:
-        """A token from each of the conditionals; `places` distinguish several of one row."""
-        return conditionals.draw(self._one(rows, places))
+    def tokens(self, rows: Int[Tensor, " m"], distributions: Categoricals, places: Int[Tensor, " m"] | None = None) -> Drawn:
+        """A token from each distribution; `places` distinguish several of one row."""
+        return distributions.draw(self._one(rows, places))
 
     def categorical(self, rows: Int[Tensor, " m"], log_weights: Float[Tensor, "m V"]) -> Int[Tensor, " m"]:
         """One index for each row, with probability proportional to exp(log_weights)."""
-        return Conditionals.weights(log_weights).draw(self._one(rows)).tokens
+        return Categoricals.weights(log_weights).draw(self._one(rows)).tokens
 
     def log_uniform(self, rows: Int[Tensor, " m"]) -> Float[Tensor, " m"]:
         """log u, u uniform on (0, 1), for each row."""
@@ -260,11 +262,20 @@ class Randomness:
 
 
 class ChainStreams:
-    """The streams of the chains `chains` (their numbers in the whole run) under one seed."""
+    """Streams of random numbers, one for each chain, under one seed.
+
+    seed     below 2^63
+    chains   the numbers of the chains in the whole run: a chain's stream depends on its own number alone
+    device   where the numbers are made; by default the CPU
+
+    >>> streams = unmask.ChainStreams(seed=0, chains=range(4))
+    >>> streams.at(sweep=1, step=0).permutation(torch.arange(4), 3).shape
+    torch.Size([4, 3])
+    """
 
     def __init__(self, seed: int, chains: Sequence[int], device: torch.device | str = "cpu") -> None:
         self.seed, self.chains = seed, torch.tensor(list(chains), dtype=torch.long, device=device)
 
     def at(self, sweep: int, step: int) -> Randomness:
-        """Fresh streams for one step of one sweep; the same whenever they are asked for."""
+        """The random numbers of one step of one sweep; the same at every call."""
         return Randomness(self.seed, self.chains, sweep, step)

@@ -1,9 +1,9 @@
 """Kernels: a step of a chain, the state of many chains that it changes, and the plan of the sites that it is given.
 
-`kept[c, i]` is the conditional of site i of chain c's text with that site masked alone: the proposal distribution of the
-site and its energy term in one. A kernel that computes an energy produces all of them, so they are kept, as logits or as
-hidden states (see `passes`): redrawing the current token costs no pass, and an accepted text leaves its conditionals
-ready for the next proposal.
+`outputs[c, i]` is the network's output at site i of chain c's text with that site masked alone, as logits or as a hidden state
+(see `passes`): the proposal distribution of the site and its energy term in one. A kernel that computes an energy produces
+all of them, so the state caches them: redrawing the current token costs no pass, and an accepted text has the outputs that the
+next proposal needs.
 
 All tensors are on the model's device, and a step waits for it only to count the rows that still need a pass.
 
@@ -43,9 +43,9 @@ class ChainState:
     """n chains over texts of T tokens, S of them with an energy term, F of them free; steps change it in place.
 
     ids           token ids
-    kept          the conditional of each free position, masked alone, where `fresh`; made when there is something to keep
+    outputs       the network's output at each site, masked alone, where `fresh`; None before the first
     terms         energy terms of the current tokens, float64, where `fresh`
-    fresh         whether a column's term, and its conditional where that is kept, are those of the current text
+    fresh         whether a column's term, and its output if it is cached, are those of the current text
     user          sum of the user's terms, float64
     """
 
@@ -53,7 +53,7 @@ class ChainState:
     terms: Float[Tensor, "n S"]
     fresh: Bool[Tensor, "n S"]
     user: Float[Tensor, " n"]
-    kept: Float[Tensor, "n F W"] | None = None
+    outputs: Float[Tensor, "n F W"] | None = None
 
     @classmethod
     def at(cls, target: Target, ids: Int[Tensor, "n T"]) -> ChainState:
@@ -79,12 +79,12 @@ class ChainState:
         )
 
     def snapshot(self) -> dict[str, Tensor]:
-        """All that the chains need to go on; conditionals are left out, `restored` computes them again."""
+        """All that the chains need to go on, except the outputs, which `restored` computes again."""
         return {"ids": self.ids.clone(), "fresh": self.fresh.clone()}
 
     @classmethod
     def restored(cls, target: Target, passes: Passes | None, saved: Mapping[str, Tensor]) -> ChainState:
-        """The state of a snapshot; without `passes` its conditionals are not computed, and it can only be read."""
+        """The state of a snapshot; without `passes` its outputs are not computed, and it can only be read."""
         state = cls.at(target, saved["ids"])
         if passes is not None:
             rows, columns = saved["fresh"].nonzero(as_tuple=True)
@@ -103,12 +103,12 @@ class ChainState:
 
     def take(self, rows: Int[Tensor, " m"]) -> ChainState:
         """A copy of some chains."""
-        ids, terms, fresh, user = (one[rows] for one in (self.ids, self.terms, self.fresh, self.user))
-        return ChainState(ids, terms, fresh, user, None if self.kept is None else self.kept[rows])
+        ids, terms, fresh, user = (values[rows] for values in (self.ids, self.terms, self.fresh, self.user))
+        return ChainState(ids, terms, fresh, user, None if self.outputs is None else self.outputs[rows])
 
     def put(self, rows: Int[Tensor, " m"], other: ChainState, chosen: Int[Tensor, " m"]) -> None:
         """Write the texts `chosen` of `other`, and what is known about them, over the chains `rows`."""
-        for name in ("ids", "terms", "fresh", "user", "kept"):
+        for name in ("ids", "terms", "fresh", "user", "outputs"):
             mine, theirs = getattr(self, name), getattr(other, name)
             if mine is not None and theirs is not None:
                 mine[rows] = theirs[chosen]
@@ -116,34 +116,34 @@ class ChainState:
     def look_up(
         self, target: Target, passes: Passes, rows: Int[Tensor, " m"], columns: Int[Tensor, " m"], keep: bool = True
     ) -> None:
-        """Compute the terms of `columns` of the texts `rows`; their conditionals are kept where they are free. One pass each."""
+        """Compute the terms of `columns` of the texts `rows`, and cache the outputs at free ones. One pass each."""
         size = LARGEST_LOOK_UP_AS_STATES if passes.as_states(self.ids) else LARGEST_LOOK_UP
         for start in range(0, len(rows), size):
             row, column = rows[start : start + size], columns[start : start + size]
-            terms, kept = passes.terms(self.ids[row], target.positions[column], target.energy)
+            terms, outputs = passes.terms(self.ids[row], target.positions[column], target.energy)
             self.terms[row, column] = terms
             self.fresh[row, column] = torch.ones_like(row, dtype=torch.bool)
             if keep:
-                self._keep(target, row, target.site_of_column[column], kept)
+                self._cache(target, row, target.site_of_column[column], outputs)
 
     def look(self, target: Target, passes: Passes, rows: Int[Tensor, " m"], sites: Int[Tensor, " m"]) -> None:
-        """Compute and keep the conditionals of one site of each of the texts `rows`, without their terms; one pass each."""
+        """Compute and cache the output at one site of each of the texts `rows`, without its term; one pass each."""
         if len(rows):
-            self._keep(target, rows, sites, passes.alone(self.ids[rows], target.free_positions[sites]))
+            self._cache(target, rows, sites, passes.alone(self.ids[rows], target.free_positions[sites]))
 
-    def _keep(self, target: Target, rows: Int[Tensor, " m"], sites: Int[Tensor, " m"], kept: Float[Tensor, "m W"]) -> None:
-        if self.kept is None:
-            self.kept = kept.new_empty((len(self.ids), target.sites, kept.shape[1]))
+    def _cache(self, target: Target, rows: Int[Tensor, " m"], sites: Int[Tensor, " m"], outputs: Float[Tensor, "m W"]) -> None:
+        if self.outputs is None:
+            self.outputs = outputs.new_empty((len(self.ids), target.sites, outputs.shape[1]))
         if target.sites == target.columns:
-            self.kept[rows, sites] = kept
+            self.outputs[rows, sites] = outputs
         else:
             free = sites >= 0
-            self.kept[rows[free], sites[free]] = kept[free]
+            self.outputs[rows[free], sites[free]] = outputs[free]
 
-    def conditionals(self, rows: Int[Tensor, " m"], sites: Int[Tensor, " m"]) -> Float[Tensor, "m W"]:
-        """The conditionals of one site of each text, which must be fresh."""
-        assert self.kept is not None
-        return self.kept[rows, sites]
+    def outputs_at(self, rows: Int[Tensor, " m"], sites: Int[Tensor, " m"]) -> Float[Tensor, "m W"]:
+        """The cached outputs at one site of each text, which must be fresh."""
+        assert self.outputs is not None
+        return self.outputs[rows, sites]
 
     def complete(self, target: Target, passes: Passes, keep: bool = True) -> Int[Tensor, " n"]:
         """Compute every column that is not fresh; the passes that it took, for each chain."""
@@ -155,7 +155,7 @@ class ChainState:
 
 
 def refuse_nan(terms: Float[Tensor, "n S"]) -> None:
-    """NaN logits give NaN terms: refuse them."""
+    """Raise if an energy term is NaN, which NaN logits give."""
     if bool(terms.isnan().any()):
         raise ModelError("the model's logits are not numbers: run it in float32, or check its weights")
 
@@ -203,7 +203,7 @@ class Kernel(ABC):
     def step(self, state: ChainState, rng: Randomness, sites: Int[Tensor, "n k"]) -> tuple[ChainState, StepInfo]:
         """Redraw the sites `sites` of each chain; which sites must not depend on the tokens there.
 
-        The state that comes back is the one that was given, changed in place: `take` copies one that is to be kept.
+        Changes `state` in place and returns it; `state.take(state.rows)` is a copy.
         """
 
 
@@ -224,8 +224,8 @@ class PseudoGibbs(Kernel):
         stale = ~state.fresh[rows, column]
         unknown = stale.nonzero().squeeze(1)
         state.look(self.target, self.passes, unknown, site[unknown])
-        current, kept = state.ids[rows, position], state.conditionals(rows, site)
-        drawn = rng.tokens(rows, self.passes.proposals(kept, self.target, self.options.proposal_temperature, site, current))
+        current, outputs = state.ids[rows, position], state.outputs_at(rows, site)
+        drawn = rng.tokens(rows, self.passes.categoricals(outputs, self.target, self.options.proposal_temperature, site, current))
         changed = (drawn.tokens != current).unsqueeze(1)
         state.ids[rows, position] = drawn.tokens
         state.fresh &= ~changed

@@ -15,7 +15,7 @@ that are large in the current text, or near the redrawn sites, come first.
 
     w ~ g = q_i(. | x_{-i});   accept with min(1, exp((E(x) - E(x')) / T) g(x_i) / g(w)),   x' = x with w at i
 
-One masked pass gives both densities, and it is kept with the state: a proposal of the current token costs nothing,
+One masked pass gives both densities, and the state caches its output: a proposal of the current token costs nothing,
 another one at most S - 1 passes for the energy's other terms. At temperatures 1 the terms of site i cancel.
 pi-reversible for each site, hence for a random scan; fixed and permuted sweeps are pi-invariant.
 
@@ -152,13 +152,13 @@ def _largest(values: Float[Tensor, "m S"], k: int) -> Bool[Tensor, "m S"]:
 
 
 class LastSite(NamedTuple):
-    """The conditional of the last proposed site, masked alone in the new text, for the chains for which it is `known`.
+    """The last proposed site, masked alone in the new text, for the chains for which its output is `known`.
 
-    kept    as the state keeps it;   terms   the energy's terms of the proposed tokens there
+    outputs   the network's outputs there;   terms   the energy's terms of the proposed tokens
     """
 
     known: Bool[Tensor, " n"]
-    kept: Float[Tensor, "n W"]
+    outputs: Float[Tensor, "n W"]
     terms: Float[Tensor, " n"]
 
 
@@ -191,7 +191,7 @@ class MetropolisKernel(Kernel):
 
     @cached_property
     def acceptance(self) -> Acceptance:
-        """How proposals are decided."""
+        """The rule that accepts or rejects proposals."""
         return Acceptance(self.target, self.passes, self.options.temperature)
 
     def init(self, ids: Int[Tensor, "n T"]) -> tuple[ChainState, Int[Tensor, " n"]]:
@@ -227,21 +227,21 @@ class MetropolisKernel(Kernel):
             column = target.free[sites]
             new.terms.scatter_(1, column, move.own_terms[rows].unsqueeze(1))
             new.fresh.scatter_(1, column, True)
-        elif new.kept is not None:
+        elif new.outputs is not None:
             changed = new.ids[:, target.positions] != before[:, target.positions]
             alone = known & changed & (changed.sum(-1, keepdim=True) == 1)
             row, column = alone.nonzero(as_tuple=True)
-            logits = self.passes.logits_of(new.kept[row, target.site_of_column[column]])
+            logits = self.passes.logits_of(new.outputs[row, target.site_of_column[column]])
             new.terms[row, column] = target.energy.term(logits, new.ids[row, target.positions[column]])
             new.fresh = alone
         if move.last is not None:
-            known, kept, terms = (value[rows] for value in move.last)
+            known, outputs, terms = (value[rows] for value in move.last)
             row = known.nonzero().squeeze(1)
             site = sites[row, -1]
             new.terms[row, target.free[site]] = terms[row]
             new.fresh[row, target.free[site]] = torch.ones_like(row, dtype=torch.bool)
-            if new.kept is not None:
-                new.kept[row, site] = kept[row]
+            if new.outputs is not None:
+                new.outputs[row, site] = outputs[row]
         return new
 
 
@@ -250,11 +250,11 @@ class MetropolisHastings(MetropolisKernel):
     """One site per step, proposed from its conditional."""
 
     def propose(self, state: ChainState, rng: Randomness, sites: Int[Tensor, "n 1"]) -> Proposed:
-        """A token from the kept conditional of one site; no pass."""
+        """A token from the cached output at one site; no pass."""
         rows, site = state.rows, sites[:, 0]
         current = state.ids[rows, self.target.free_positions[site]]
-        kept = state.conditionals(rows, site)
-        drawn = rng.tokens(rows, self.passes.proposals(kept, self.target, self.options.proposal_temperature, site, current))
+        outputs = state.outputs_at(rows, site)
+        drawn = rng.tokens(rows, self.passes.categoricals(outputs, self.target, self.options.proposal_temperature, site, current))
         log_ratio, terms = drawn.current_log_density - drawn.log_density, self.target.energy.term_of(drawn)
         return Proposed(drawn.tokens.unsqueeze(1), log_ratio, torch.zeros_like(rows), own_terms=terms)
 
@@ -269,11 +269,13 @@ class ProductBlock(MetropolisKernel):
         """Tokens for all of the block at once; one pass per chain."""
         rows, positions, (n, k) = state.rows, self.target.free_positions[sites], sites.shape
         masked = state.ids.scatter(1, positions, self.target.model.mask_id)
-        kept = self.passes.conditionals(masked, positions).flatten(0, 1)
+        outputs = self.passes.outputs(masked, positions).flatten(0, 1)
         current = state.ids.gather(1, positions).flatten()
         places = torch.arange(k, device=sites.device).repeat(n)
-        conditionals = self.passes.proposals(kept, self.target, self.options.proposal_temperature, sites.flatten(), current)
-        drawn = rng.tokens(rows.repeat_interleave(k), conditionals, places)
+        distributions = self.passes.categoricals(
+            outputs, self.target, self.options.proposal_temperature, sites.flatten(), current
+        )
+        drawn = rng.tokens(rows.repeat_interleave(k), distributions, places)
         log_ratio = (drawn.current_log_density - drawn.log_density).reshape(n, k).sum(1)
         return Proposed(drawn.tokens.reshape(n, k), log_ratio, torch.ones_like(rows))
 
@@ -293,12 +295,12 @@ class SequentialBlock(MetropolisKernel):
         passes = torch.zeros_like(rows)
         same = torch.ones_like(rows, dtype=torch.bool)
 
-        def predict(values: Int[Tensor, "n k"], j: int, some: Int[Tensor, " m"]) -> Float[Tensor, "m W"]:
-            """The conditional of the block's j-th position given values[:, :j], the rest of the block masked."""
-            filled = torch.full_like(values[some], target.model.mask_id)
-            filled[:, :j] = values[some, :j]
-            ids = state.ids[some].scatter(1, positions[some], filled)
-            return self.passes.conditionals(ids, positions[some, j : j + 1])[:, 0]
+        def predict(values: Int[Tensor, "n k"], j: int, chains: Int[Tensor, " m"]) -> Float[Tensor, "m W"]:
+            """The output at the block's j-th position given values[:, :j], the rest of the block masked."""
+            filled = torch.full_like(values[chains], target.model.mask_id)
+            filled[:, :j] = values[chains, :j]
+            ids = state.ids[chains].scatter(1, positions[chains], filled)
+            return self.passes.outputs(ids, positions[chains, j : j + 1])[:, 0]
 
         def where_apart(shared: Float[Tensor, "n W"], values: Int[Tensor, "n k"], j: int) -> Float[Tensor, "n W"]:
             """`shared`, except `predict` for the chains whose two directions differ by now."""
@@ -312,11 +314,11 @@ class SequentialBlock(MetropolisKernel):
                 backward = where_apart(forward, current, j)
                 passes += 1 + (~same).long()
             else:
-                backward = state.conditionals(rows, site)
+                backward = state.outputs_at(rows, site)
                 forward = where_apart(backward, drawn, j)
                 passes += (~same).long()
-            there = self.passes.proposals(forward, target, self.options.proposal_temperature, site, current[:, j])
-            back = self.passes.proposals(backward, target, self.options.proposal_temperature, site, current[:, j])
+            there = self.passes.categoricals(forward, target, self.options.proposal_temperature, site, current[:, j])
+            back = self.passes.categoricals(backward, target, self.options.proposal_temperature, site, current[:, j])
             token = rng.tokens(rows, there)
             drawn[:, j] = token.tokens
             log_ratio += back.at(current[:, j]).log_density - token.log_density

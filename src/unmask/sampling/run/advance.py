@@ -33,10 +33,9 @@ from unmask.runs.folder import on_a_thread, refuse_foreign
 from unmask.runs.progress import Progress
 from unmask.sampling import registry
 from unmask.sampling.decoders.decoder import Ancestral, Decoder, DecodeState, decode, decoding
-from unmask.sampling.engine.passes import GIGABYTE, GPU_WORKER_BYTES, Passes, chains_that_fit, free_bytes, kept_form, rows_for
+from unmask.sampling.engine.passes import GIGABYTE, GPU_WORKER_BYTES, Passes, chains_that_fit, free_bytes, output_form, rows_for
 from unmask.sampling.engine.randomness import ChainStreams, Randomness
 from unmask.sampling.kernels.kernel import ChainState, Kernel, StepInfo
-from unmask.sampling.run.diagnostics import measure
 from unmask.sampling.run.result import (
     COUNTS,
     KIND,
@@ -79,18 +78,18 @@ def group_runs(
     model: MaskedLM,
     chains_at_once: int | Sequence[int] | None = None,
     energy: Energy | None = None,
-    keeps: registry.Keeps | None = None,
+    form: registry.OutputForm | None = None,
     workers: Workers | None = None,
 ) -> list[GroupRun]:
     """All chains, by target; at most `chains_at_once` side by side, by default as many as the memory holds.
 
-    A list has the number of chains of each group, as an earlier run of the same settings had them. With `keeps`, conditionals are
-    kept in that form, and the model is not run. `workers` get a group each, if memory holds it. Groups whose calls have the
+    A list has the number of chains of each group, as an earlier run of the same settings had them. With `form`, outputs
+    have that form, and the model is not run. `workers` get a group each, if memory holds it. Groups whose calls have the
     same number of rows share their passes.
     """
     texts = settings.start.init
     starts = [torch.tensor(model.words.encode(text)) for text in texts]
-    if keeps is None:
+    if form is None:
         look_at_first(model, (ids.tolist() for ids in starts))
     if settings.template is not None:
         templates = [tuple(model.cloze(settings.template).ids)]
@@ -105,7 +104,7 @@ def group_runs(
     energy = energy or Energy(settings.energy)
     targets = [Target(model, template, energy, _allowed(settings, model, template)) for template in by_template]
     device = model.device.type if workers is None else workers.device
-    form = keeps or kept_form(model, max(targets, key=lambda target: len(target.template)).template_ids.unsqueeze(0), device)
+    form = form or output_form(model, max(targets, key=lambda target: len(target.template)).template_ids.unsqueeze(0), device)
     budget = GPU_WORKER_BYTES if workers is not None and device == "cuda" else None
     sizes = iter(chains_at_once if isinstance(chains_at_once, Sequence) else ())
     runs, by_rows = [], dict[int, Passes]()
@@ -118,9 +117,9 @@ def group_runs(
         usual = chains_at_once if isinstance(chains_at_once, int) else fitting
         first = 0
         while first < len(chains):
-            some = slice(first, first + next(sizes, usual))
-            runs.append(group_run(settings, Group(chains[some], target, None if stacked is None else stacked[some]), passes))
-            first = some.stop
+            part = slice(first, first + next(sizes, usual))
+            runs.append(group_run(settings, Group(chains[part], target, None if stacked is None else stacked[part]), passes))
+            first = part.stop
     return runs
 
 
@@ -156,12 +155,12 @@ def _stacked(ids: Sequence[Int[Tensor, " _"]], target: Target) -> Int[Tensor, "n
 
 def _refuse_too_many_samples(settings: SampleSettings, tokens: int) -> None:
     """Before anything is allocated: the samples are held in memory when the run is done."""
-    kept = settings.kept_after(settings.sweeps)
-    each = kept * (ROW_BYTES + TOKEN_BYTES * tokens)
+    samples = settings.kept_after(settings.sweeps)
+    each = samples * (ROW_BYTES + TOKEN_BYTES * tokens)
     free = free_bytes(torch.device("cpu"))
     if settings.chains * each > free:
         raise InputError(
-            f"{settings.chains:,} chains of {kept:,} samples need about {settings.chains * each / GIGABYTE:,.0f} GB, "
+            f"{settings.chains:,} chains of {samples:,} samples need about {settings.chains * each / GIGABYTE:,.0f} GB, "
             f"and {free / GIGABYTE:.1f} GB are free: give {free // each:,} chains or fewer, or thin more"
         )
 
@@ -243,7 +242,7 @@ class GroupRun(ABC):
         return state.energy
 
     def mark(self) -> dict[str, Tensor | NDArray[Any]]:
-        """All that is needed to go on, as it is now; `on_host` makes a snapshot of it."""
+        """The arrays from which the run can go on, still on the device; `on_host` makes a snapshot of them."""
         return {
             "done": np.array(self.done),
             "chains": np.array(self.group.chains),
@@ -320,7 +319,7 @@ class MarkovRun(GroupRun):
         self.done = number
 
     def scored(self) -> ChainState:
-        return replace(self.state, kept=None).take(self.state.rows)
+        return replace(self.state, outputs=None).take(self.state.rows)
 
     def _count(self, info: StepInfo) -> None:
         self.spent += info.passes
@@ -352,11 +351,11 @@ class DecoderRun(GroupRun):
 
 def group_run(settings: SampleSettings, group: Group, passes: Passes) -> GroupRun:
     """The run of a group, before it begins; settings that do not fit the target are refused."""
-    made: Kernel | Decoder = settings.kernel.on(group.target, passes)
-    if isinstance(made, Decoder):
-        return DecoderRun(settings, group, made)
-    _ = made.plan
-    return MarkovRun(settings, group, made)
+    method: Kernel | Decoder = settings.kernel.on(group.target, passes)
+    if isinstance(method, Decoder):
+        return DecoderRun(settings, group, method)
+    _ = method.plan
+    return MarkovRun(settings, group, method)
 
 
 def draw_samples(
@@ -434,7 +433,7 @@ def draw_samples(
 
 
 class Keeper:
-    """A group's samples and latest mark on their way to the folder: every so many seconds, and at the end.
+    """A group's samples and latest mark, written to the folder every `seconds` seconds, and at the end.
 
     Without a folder, all samples stay here.
     """
@@ -514,7 +513,8 @@ class SharedChains:
     def advance(self, sizes: Sequence[int], keepers: Sequence[Keeper], report: Callable[[int, int], None]) -> None:
         """All sweeps of all groups, each from the mark of its keeper, if it has one. `report`: a group, and its sweeps done."""
         pending = [keeper for keeper in keepers if keeper.done < self.settings.sweeps]
-        shares = [Share(sizes, one.number, self._upto(one.done), one.snapshot if one.mark else None) for one in pending]
+        snapshots = [keeper.snapshot if keeper.mark else None for keeper in pending]
+        shares = [Share(sizes, k.number, self._upto(k.done), saved) for k, saved in zip(pending, snapshots, strict=True)]
         setup = partial(ChainWorker, self.load, self.settings, self.energy)
         try:
             with closing(each(ChainWorker.__call__, shares, self.workers, setup, self._rest)) as results:
@@ -532,82 +532,3 @@ class SharedChains:
 
     def _upto(self, done: int) -> int:
         return min(self.settings.sweeps, done + -(-self.settings.sweeps // PIECES))
-
-
-def watch(settings: SampleSettings, model: MaskedLM) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Run the chains of one target side by side, and yield every step as an event, for `unmask serve`; no folder is written.
-
-    begun     tokens and texts at the start, the positions that are `free`, and energies (none of a decoder's blanks)
-    stepped   a step in `sweep`; of each chain in `moves`: positions redrawn, their tokens now, which of them were proposed
-              another token and which changed, and whether it was accepted; of a decoder also the model's probability of each
-              token (`confidence`), and position and token of the drafts that it `rejected`
-    swept     after a sweep: texts, energies, passes, shares of steps accepted and novel so far, R-hat of the energy; None where
-              one is not known
-
-    The samples are those of `unmask.sample`, token for token. The model is asked for logits only: its `logits` may be shared with
-    other requests, and the chains are the same.
-    """
-    runs = group_runs(settings, model, settings.chains, keeps="logits")
-    if len(runs) != 1:
-        raise InputError("chains of several lengths cannot be watched side by side: give one template or one length")
-    run = runs[0]
-    run.begin()
-    draws: list[list[float]] = []
-    free = run.group.target.free_positions.tolist()
-    energies = run.energies().tolist() if isinstance(run, MarkovRun) else []
-    tokens, texts = [model.decode(ids) for ids in run.starts], [model.text(ids) for ids in run.starts]
-    yield "begun", {"tokens": tokens, "free": free, "texts": texts, "energies": energies}
-    while run.done < settings.sweeps:
-        number = run.done + 1
-        for moves in _decoded(run, model, free) if isinstance(run, DecoderRun) else _moved(run, model, free):
-            yield "stepped", {"sweep": number, "moves": moves}
-        draws.append(run.energies().tolist())
-        yield "swept", _swept(run, model, draws)
-
-
-def _moved(run: GroupRun, model: MaskedLM, free: list[int]) -> Iterator[list[dict[str, Any]]]:
-    for info in run.steps():
-        moves = []
-        for ids, sites, accepted, proposed, changed in zip(run.texts().tolist(), *(p.tolist() for p in info[:4]), strict=True):
-            positions = [free[site] for site in sites]
-            move = {"positions": positions, "tokens": model.decode([ids[position] for position in positions])}
-            outcome = {"proposed": proposed, "changed": changed, "accepted": accepted, "confidence": None, "rejected": []}
-            moves.append(move | outcome)
-        yield moves
-
-
-def _decoded(run: DecoderRun, model: MaskedLM, free: list[int]) -> Iterator[list[dict[str, Any]]]:
-    """The steps of one decoding that change a text, from blanks on."""
-    before = (run.texts() if run.done else run.starts).tolist()
-    for state in run.steps():
-        texts, confidence = state.ids.tolist(), state.confidence.tolist()
-        drafts = getattr(state, "drafts", None)
-        moves = []
-        for n, (old, ids) in enumerate(zip(before, texts, strict=True)):
-            sites = [site for site, p in enumerate(free) if ids[p] != old[p]]
-            every, drafted = [True] * len(sites), [] if drafts is None else drafts[n].tolist()
-            rejected = [(p, model.decode([x])[0]) for p, x in zip(free, drafted, strict=False) if x >= 0 and ids[p] != x]
-            positions = [free[site] for site in sites]
-            move = {"positions": positions, "tokens": model.decode([ids[position] for position in positions])}
-            sure = {"confidence": [confidence[n][site] for site in sites], "rejected": rejected}
-            moves.append({**move, "proposed": every, "changed": every, "accepted": True, **sure})
-        before = texts
-        if any(move["positions"] or move["rejected"] for move in moves):
-            yield moves
-
-
-def _swept(run: GroupRun, model: MaskedLM, draws: list[list[float]]) -> dict[str, Any]:
-    counts, passes, r_hat = dict(zip(COUNTS, run.counts.sum(1).tolist(), strict=True)), int(run.spent.sum()), None
-    if isinstance(run, MarkovRun) and len(draws[0]) > 1:
-        measured = measure("energy", len(run.counts[0]), np.array(draws).T, passes).r_hat
-        r_hat = measured if np.isfinite(measured) else None
-    steps = counts["steps"]
-    return {
-        "sweep": run.done,
-        "texts": [model.text(ids) for ids in run.texts()],
-        "energies": draws[-1],
-        "acceptance": counts["accepted"] / steps if steps else None,
-        "novelty": counts["changed"] / steps if steps else None,
-        "r_hat": r_hat,
-        "passes": passes,
-    }

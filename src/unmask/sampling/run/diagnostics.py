@@ -32,7 +32,7 @@ import torch
 from numpy.typing import NDArray
 
 from unmask.errors import InputError
-from unmask.models.loading import load_causal, resolve_device
+from unmask.models.checkpoint import load_causal, resolve_device
 from unmask.results import Result
 from unmask.runs.files import atomic_path, write_json
 from unmask.sampling.run.result import SampleRun
@@ -364,11 +364,11 @@ class CausalJudge:
         for length in {len(row) for row in rows if len(row) > 1}:
             places = [place for place, row in enumerate(rows) if len(row) == length]
             for start in range(0, len(places), AT_ONCE):
-                some = places[start : start + AT_ONCE]
-                tokens = torch.tensor([rows[place] for place in some], device=self.network.device)
+                batch = places[start : start + AT_ONCE]
+                tokens = torch.tensor([rows[place] for place in batch], device=self.network.device)
                 logits = self.network(input_ids=tokens).logits[:, :-1].float()
                 log_probs = logits.gather(2, tokens[:, 1:, None]).squeeze(2).double() - logits.logsumexp(-1).double()
-                nats[some] = -log_probs.mean(1).cpu().numpy()
+                nats[batch] = -log_probs.mean(1).cpu().numpy()
         return nats
 
 

@@ -183,7 +183,7 @@ class SweepRows(NamedTuple):
     passes: Int[Tensor, " n"]
 
     def on_host(self) -> SweepRows:
-        """The same in this process's memory."""
+        """The samples in this process's memory."""
         return SweepRows._make(value.cpu() if isinstance(value, Tensor) else value for value in self)
 
 
@@ -220,7 +220,7 @@ class SampleFolder(RunFolder):
         super().__init__(path, KIND, {**settings.to_dict(), **about, "weights": model})
 
     def checkpoint(self, group: int, run: GroupRun, goes_on: bool) -> Snapshot | None:
-        """Where a group is; None before its first checkpoint. Parts beyond it are dropped: their sweeps are drawn again.
+        """The latest snapshot of a group; None before its first. Parts beyond it are dropped: their sweeps are drawn again.
 
         goes_on   put the chains of `run` there
         """

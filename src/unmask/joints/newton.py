@@ -1,19 +1,19 @@
-"""The likely tokens of pairs solved exactly, everything else held: what makes hard pairs converge.
+"""Newton's method on the likely tokens of pairs, the marginals of all others fixed: it makes hard pairs converge.
 
 Two tokens that nearly determine each other (the halves of a name) exchange almost no probability with the rest, so a sweep
-moves their common scale by a sliver of what is missing, and so for any small group. But few tokens hold any mass worth
-the name. For the likely ones, rows X and columns Y, the equations of `unmask.joints.sweeps` read
+moves their common scale by a small part of what is missing; the same holds for any small group. But few tokens hold nearly all
+of the mass. For these, rows X and columns Y, the equations of `unmask.joints.sweeps` read
 
     sum_{y in Y} k (A into_v + added_u B scale_v - u B out_v)[x, y] + N[x] - D[x] u[x] = 0,
 
     N = sum_{y not in Y} k (A into_v + added_u B scale_v),   D = sum_{y not in Y} k B out_v,
 
-and the same for the columns. With N and D held these are |X| + |Y| equations in the logarithms of u on X and v on Y, for
+and the same for the columns. With N and D fixed these are |X| + |Y| equations in the logarithms of u on X and v on Y, for
 Newton's method. A row meets no other row, so the Jacobian's diagonal blocks are diagonal, and what is inverted is the
 Schur complement of the rows, |Y| x |Y|; the factors are used in the next steps too, those of the next sweep included, as long
-as each divides what is left by ten. Without restarts, and where no token is left out, nothing determines the common scale; then
-the mean step of log v is held at zero. N and D are sums of positive terms over strips of the tables (a few hundredths of
-their cells), of which a copy is kept: differences of whole sums would lose them to rounding.
+as each step divides the imbalance by ten. Without restarts, and where no token is left out, nothing determines the common
+scale; then the mean step of log v is set to zero. N and D are sums of positive terms over strips of the tables (a few
+hundredths of their cells), of which a copy is kept: differences of whole sums would lose them to rounding.
 
 Members of several pairs, a row each, share every operation, and one transfer from the device per Newton step; no row's numbers
 depend on the others. Pairs have different numbers of likely tokens: the rest are blanks of flow one, which meet no others.
@@ -67,15 +67,17 @@ class Strips:
     counts: tuple[tuple[int, int], ...]
 
     def share(self, block: int) -> float:
-        """Cells of the strips over cells of a table, what one `solve` adds to a read of the tables."""
+        """Cells of the strips over cells of a table: the share of a read of the tables that one `solve` adds."""
         n, m = self.column_a.shape[1], self.row_a.shape[2]
         x, y = self.counts[block]
         return (x * m + n * y - 2 * x * y) / (n * m)
 
 
 def strips(blocks: Sequence[Tables]) -> Strips:
-    """Chosen are the tokens that are likeliest with the whole block masked, those with the largest mean conditionals over
-    all contexts, and those with the largest sum_y A[x, y] B[x, y]: a pair that is closed on itself may end up likely from
+    """The likely tokens of each pair, and their rows and columns of the tables.
+
+    Chosen are the LIKELY tokens with the largest probability when the whole block is masked, with the largest mean conditional
+    over all contexts, and with the largest sum_y A[x, y] B[x, y]: two tokens that determine each other may end up likely from
     however small a start.
     """
     if triton_serves(*blocks):
@@ -113,7 +115,7 @@ def _places(chosen: Sequence[Tensor], tokens: int, padded: bool) -> int:
 
 
 class _Factors(NamedTuple):
-    """Of each row's Jacobian J = [[-diag, P], [Q, -diag]], its rows over `out`: what solving J s = -excess takes."""
+    """Factors of each member's Jacobian J = [[-diag, P], [Q, -diag]], its rows divided by `out`, to solve J s = -excess."""
 
     own_u: Float[Tensor, "m x"]
     p: Float[Tensor, "m x y"]
@@ -126,7 +128,7 @@ class _Factors(NamedTuple):
         step_v = self.inverse_schur @ right
         return torch.cat([torch.baddbmm(from_u[:, :, None], self.p, step_v), step_v], 1)[:, :, 0]
 
-    def rows(self, which: Tensor | slice) -> _Factors:
+    def select(self, which: Tensor | slice) -> _Factors:
         return _Factors(*(x[which] for x in self))
 
 
@@ -146,18 +148,18 @@ class LikelyTokens:
 
     def keep(self, chosen: Sequence[int]) -> None:
         """Go on with some of the rows."""
-        self.members = self.members.rows(chosen)
+        self.members = self.members.select(chosen)
         self.stacks = self._stacks()
         self.factorised = [self.factorised[i] for i in chosen]
         if self.factors is not None:
-            self.factors = self.factors.rows(on_device(chosen, self.strips.x.device, torch.long))
+            self.factors = self.factors.select(on_device(chosen, self.strips.x.device, torch.long))
 
     def solve(self, points: Float[Tensor, "m n"]) -> Float[Tensor, "m n"]:
         """The marginals (log v, log u) of each member with those of the likely tokens in balance, or nearer to it by NEARER;
         as they came where Newton's method fails.
         """
         s, owner = self.strips, self.members.owners
-        (v, u), c = self.members.at(points, s.row_a.dtype)
+        (v, u), c = self.members.sites_at(points, s.row_a.dtype)
         x, y = s.x[owner], s.y[owner]
         likely_u = u.over(lambda m: functional.pad(m, (0, 1)).gather(1, x))  # one past the last: m_t = 1, nothing added
         likely_v = v.over(lambda m: functional.pad(m, (0, 1)).gather(1, y))
@@ -166,9 +168,9 @@ class LikelyTokens:
         rows, columns = (tuple(torch.where(used, flow, 1.0) for flow in of_blank) for of_blank, used in flows)
         balanced = self._newton(likely_u, likely_v, rows, columns)
         where = torch.cat([torch.where(x < n, m + x, n + m), torch.where(y < m, y, n + m)], 1)
-        came = functional.pad(points, (0, 1))
-        solved = torch.where(balanced.isfinite().all(1, keepdim=True), balanced + c, came.gather(1, where))
-        return came.scatter(1, where, solved)[:, :-1]
+        before = functional.pad(points, (0, 1))
+        solved = torch.where(balanced.isfinite().all(1, keepdim=True), balanced + c, before.gather(1, where))
+        return before.scatter(1, where, solved)[:, :-1]
 
     def _from_others(self, u: Site, v: Site, likely_u: Site, likely_v: Site) -> tuple[tuple[Tensor, ...], tuple[Tensor, ...]]:
         """N and D of the likely tokens of both blanks, in float64."""
@@ -181,7 +183,7 @@ class LikelyTokens:
             return from_x, triton_programs.column_flows(column_a, column_b, u, likely_v, logs=False).unbind()
         rows, columns = [], []
         for block, which in self.members.by_block():
-            of_u, of_v, x, y = (site.rows(which) for site in (u, v, likely_u, likely_v))
+            of_u, of_v, x, y = (site.select(which) for site in (u, v, likely_u, likely_v))
             rows.append(row_flows(s.row_a[block], s.row_b[block], x, of_v))
             columns.append(column_flows(s.column_a[block], s.column_b[block], of_u, y))
         return torch.cat(rows, 1).unbind(), torch.cat(columns, 1).unbind()
@@ -198,15 +200,15 @@ class LikelyTokens:
             excess = [of.into / of.out - 1 for of in flows]
             worst = torch.maximum(excess[0].abs().amax(1), excess[1].abs().amax(1)).tolist()
             stale, going = [], []
-            for place, (row, left) in enumerate(zip(live, worst, strict=True)):
-                first[row] = first[row] if number else left
-                if not left < torch.inf:
+            for place, (row, imbalance) in enumerate(zip(live, worst, strict=True)):
+                first[row] = first[row] if number else imbalance
+                if not imbalance < torch.inf:
                     self.factorised[row] = False
-                elif left > max(SOLVED, NEARER * first[row]):
+                elif imbalance > max(SOLVED, NEARER * first[row]):
                     going.append(place)
-                    if not self.factorised[row] or left > STALE * before[row]:
+                    if not self.factorised[row] or imbalance > STALE * before[row]:
                         stale.append(place)
-                before[row] = left
+                before[row] = imbalance
             if not going:
                 break
             self._factorise(flows, [live[place] for place in stale], stale)
@@ -215,7 +217,7 @@ class LikelyTokens:
                 excess, live = [x[here] for x in excess], [live[place] for place in going]
                 which = on_device(live, device)
             assert self.factors is not None
-            step = self.factors.rows(which).solve(*excess)
+            step = self.factors.select(which).solve(*excess)
             step = step * (LONGEST / step.abs().amax(1, keepdim=True).clamp_min(LONGEST))
             z = z + step if isinstance(which, slice) else z.index_add(0, which, step)
         return z
@@ -224,7 +226,7 @@ class LikelyTokens:
         self, u: Site, v: Site, rows: tuple[Tensor, ...], columns: tuple[Tensor, ...], z: Tensor, n: int, which: Tensor | slice
     ) -> tuple[_Flows, _Flows]:
         """Flows between the likely tokens of some rows at `z`."""
-        of_u, of_v = u.rows(which).moved(z[which, :n]), v.rows(which).moved(z[which, n:])
+        of_u, of_v = u.select(which).moved(z[which, :n]), v.select(which).moved(z[which, n:])
         k = (of_u.scale[:, :, None] + of_v.scale[:, None, :]).reciprocal_()
         p, q = torch.mul(self.strips.ab[self.members.owners[which]], k[:, None]).unbind(1)
         from_rest = [flow[which] for flow in (*rows, *columns)]
@@ -237,7 +239,7 @@ class LikelyTokens:
         device = flows[0].into.device
         if len(places) < len(flows[0].into):
             at = on_device(places, device)
-            flows = flows[0].rows(at), flows[1].rows(at)
+            flows = flows[0].select(at), flows[1].select(at)
         which = on_device(rows, device)
         new = _factorised(*flows, (self.members.restart[which] == 0) if self.whole else None)
         if len(rows) == len(self.factorised):
@@ -274,12 +276,12 @@ class _Flows:
         if own.restarts:
             self.into += own.added * _times(q, other.scale)
 
-    def rows(self, which: Tensor) -> _Flows:
-        """Those of some rows."""
+    def select(self, which: Tensor) -> _Flows:
+        """The flows of some rows."""
         same = copy(self)
         for name in ("p", "q", "k", "marginal", "end", "into", "out"):
             setattr(same, name, getattr(self, name)[which])
-        same.own, same.other = self.own.rows(which), self.other.rows(which)
+        same.own, same.other = self.own.select(which), self.other.select(which)
         return same
 
     def derivatives(self) -> tuple[Tensor, Tensor]:
@@ -306,7 +308,7 @@ def _times(cells: Tensor, vector: Tensor) -> Tensor:
 
 
 def _factorised(of_u: _Flows, of_v: _Flows, singular: Tensor | None) -> _Factors:
-    """`singular`: where nothing determines the common scale, the mean step of log v is held at zero."""
+    """Factors of the Jacobian; `singular`: members whose common scale nothing fixes; their mean step of log v is zero."""
     (own_u, p), (own_v, q) = of_u.derivatives(), of_v.derivatives()
     p, q = p / own_u[:, :, None], q / of_v.out[:, :, None]
     own_u, own_v = own_u / of_u.out, own_v / of_v.out
@@ -348,7 +350,7 @@ def _largest(measures: list[Tensor]) -> Tensor:
 
 
 def inverses(matrices: Float[Tensor, "rows n n"]) -> Float[Tensor, "rows n n"]:
-    """One by one on a processor: with several threads torch 2.13 loses the pivots of a batch of large matrices."""
+    """Inverses, one by one on a CPU: with several threads torch 2.13 loses the pivots of a batch of large matrices."""
     if matrices.is_cuda:
         return torch.linalg.inv_ex(matrices)[0]
     return torch.stack([torch.linalg.inv_ex(matrix)[0] for matrix in matrices])

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from joint_cases import distance, random_tables, seeds, swept, tables_from, without
 
 from unmask.joints.arnold_gokhale import FamilyRule, family
-from unmask.joints.likely_tokens import LikelyTokens
+from unmask.joints.newton import LikelyTokens
 from unmask.joints.registry import Member
 from unmask.joints.sweeps import Members, flat, start, unflat
 

@@ -1,5 +1,7 @@
-"""The programs that pairs need, compiled side by side before they are met: each takes Triton about a second, and compilers leave
-Python's lock. Each is launched once on small random tables, with what it is compiled for: what lines are a multiple of, the sums.
+"""Compiles the GPU programs of pairs ahead of time, side by side: each takes Triton about a second, without Python's lock (GIL).
+
+Each program is launched once on small random tables whose line lengths have the same divisors as the real ones, since a program
+is compiled for these.
 """
 
 from __future__ import annotations
@@ -12,7 +14,7 @@ from threading import Thread
 
 import torch
 
-from unmask.joints.likely_tokens import LIKELY, inverses, taken_whole
+from unmask.joints.newton import LIKELY, inverses, taken_whole
 from unmask.joints.registry import Member
 from unmask.joints.rules import ALIGNED, Linear, PairForm, Stack
 from unmask.joints.sweeps import Members, Site, flat, start
@@ -20,20 +22,20 @@ from unmask.models.batching import release_memory
 from unmask.tables.unary import Tables
 
 Launch = Callable[[], object]
-FEW = 16 * ALIGNED  # Tokens of a rehearsal, beyond what is left of the real number over ALIGNED
+FEW = 16 * ALIGNED  # Tokens of the small tables, besides the remainder of the real number over ALIGNED
 AT_ONCE = 12  # Threads that compile
 
 
-def rehearse(tokens: int, device: torch.device, others: Callable[[], Iterable[Launch]] = tuple) -> Thread:
-    """Begin to compile the programs for pairs over `tokens` tokens, and those of `others`; the thread ends when all are there.
+def precompile(tokens: int, device: torch.device, others: Callable[[], Iterable[Launch]] = tuple) -> Thread:
+    """Start to compile the programs for pairs over `tokens` tokens, and those of `others`; the thread ends when all are compiled.
 
-    A process that ends before waits for those under way and leaves out the rest.
+    A process that ends earlier waits for those under way and skips the rest.
     """
 
     def run() -> None:
         with suppress(Exception), ThreadPoolExecutor(AT_ONCE) as pool:
-            for some in (others, partial(launches, tokens, device)):
-                for launch in some():
+            for launches_of in (others, partial(launches, tokens, device)):
+                for launch in launches_of():
                     pool.submit(_quietly, launch, device)
         release_memory()
 
@@ -77,7 +79,7 @@ def random_pair(tokens: int, device: torch.device) -> Tables:
 def _members(tables: Tables) -> tuple[Stack, Stack, list[Site]]:
     """Both tables of a pair as a member reads them, and the member's sites."""
     members = Members.of([tables], [Member(0.5, 0.25)])
-    sites, _ = members.at(flat(start(tables))[None], tables.log_q[0].dtype)
+    sites, _ = members.sites_at(flat(start(tables))[None], tables.log_q[0].dtype)
     return (*members.stacks, sites)
 
 

@@ -1,7 +1,7 @@
-"""Log-probabilities of given tokens at hidden positions of partly revealed texts: log q(x_i | x_S), the rest masked.
+"""Conditionals of partly revealed texts: log q(x_i | x_S) of tokens at hidden positions, the sites outside S masked.
 
-One pass of the model over a text in which the sites outside S are masked gives q(. | x_S) at every hidden site, so its
-cost is shared by all texts that reveal the same tokens. Only the numbers asked for are kept, not the V logits per position.
+One pass of the model over a text in which the sites outside S are masked gives q(. | x_S) at every hidden site, so texts that
+reveal the same tokens share it. Log-probabilities of the given tokens are returned, not the V logits per position.
 
 A model gives some of its probability to special tokens ([CLS], [PAD], [MASK], [UNK], ...) and to columns that no token uses. None
 can be in a filled text. Every law of this project that sums to 1 therefore has
@@ -92,25 +92,28 @@ class Conditionals:
 
 def regular_tokens(model: ConditionalModel) -> Int[Tensor, " s"]:
     """Ids of the tokens that a text can have: all except the special ones."""
-    keep = torch.ones(model.vocab_size, dtype=torch.bool)
-    keep[[i for i in model.special_ids if i < model.vocab_size]] = False
-    return keep.nonzero().flatten().to(model.device)
+    regular = torch.ones(model.vocab_size, dtype=torch.bool)
+    regular[[i for i in model.special_ids if i < model.vocab_size]] = False
+    return regular.nonzero().flatten().to(model.device)
 
 
 def outside(model: ConditionalModel, support: Int[Tensor, " s"]) -> Int[Tensor, " r"]:
     """Ids of the model's output columns that are not in the support."""
-    left = torch.ones(model.vocab_size, dtype=torch.bool, device=model.device)
-    left[support.to(model.device)] = False
-    return left.nonzero().flatten()
+    excluded = torch.ones(model.vocab_size, dtype=torch.bool, device=model.device)
+    excluded[support.to(model.device)] = False
+    return excluded.nonzero().flatten()
 
 
 def token_sets(
     what: str, sets: Sequence[Tensor | Sequence[int]], sites: int, check: Callable[[int, int], object]
 ) -> list[Int[Tensor, " n"]]:
-    """The sets of tokens of a user, one per blank, each token once; `check` raises if blank b, from 1 on, cannot have token i."""
+    """A user's sets of tokens, one per blank, as tensors; raises if a set is empty or names a token twice.
+
+    `check(b, i)` raises if blank b, counted from 1, cannot have token i.
+    """
     if len(sets) != sites:
         raise InputError(f"{len(sets)} {what} sets for {sites} blanks: give one set per blank")
-    every = []
+    checked = []
     for blank, tokens in enumerate(sets, 1):
         name = f"the {what}s of blank {blank}"
         ids = checks.wholes(name, tokens)
@@ -118,8 +121,8 @@ def token_sets(
             check(blank, token)
         if not ids or len(set(ids)) < len(ids):
             raise InputError(f"{name} are empty or name a token twice: name each token once")
-        every.append(torch.tensor(ids))
-    return every
+        checked.append(torch.tensor(ids))
+    return checked
 
 
 def lost_nats(logits: Float[Tensor, "*n V"], outside: Int[Tensor, " r"], log_total: Float[Tensor, "*n"]) -> Float[Tensor, "*n"]:

@@ -14,10 +14,10 @@ import torch
 from torch import Tensor, nn
 
 from unmask.errors import ModelError
-from unmask.models import source as files
+from unmask.models import checkpoint_files as files
+from unmask.models.checkpoint_files import LOADING, Source, quiet_transformers
 from unmask.models.encoder.bert import BertMaskedLM, BertShape
 from unmask.models.heads import refuse_causal, refuse_type
-from unmask.models.source import LOADING, Source, quiet_transformers
 from unmask.models.text.vocabulary import load_tokenizer, refuse_foreign_tokenizer, refuse_other_vocabulary, warn_of_few_tokens
 from unmask.runs.files import first_line
 
