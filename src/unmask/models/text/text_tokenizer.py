@@ -92,7 +92,9 @@ class TextTokenizer:
         vocabulary: dict[str, int] = dict(sorted(tokenizer.get_vocab().items(), key=lambda item: item[1]))
         self.size = len(vocabulary)
         unused = {i for token, i in vocabulary.items() if UNUSED.fullmatch(token)}
-        self._named_special = special = set(tokenizer.all_special_ids) | unused
+        added = {} if self.core is None else self.core.get_added_tokens_decoder()
+        marked = {i for i, token in added.items() if token.special}  # also by tokenizer.json alone, without a name
+        self._named_special = special = set(tokenizer.all_special_ids) | marked | unused
         self.special_tokens = tuple(str(token) for token in tokenizer.all_special_tokens)
         self.nameless = set(range(vocab_size)) - set(vocabulary.values())
         self.special_ids: tuple[int, ...] = tuple(sorted(i for i in special | self.nameless if i < vocab_size))
@@ -179,7 +181,7 @@ class TextTokenizer:
             )
 
     def prepared(self, text: str) -> str:
-        """The text as the tokenizer needs it: checked, with the model's mask tokens, and spaces between single characters."""
+        """The text as the tokenizer needs it: checked, with the model's mask tokens, and what single characters need between them."""
         refuse_unreadable(text)
         if self.by_character:
             return self._spread(text)
@@ -288,8 +290,14 @@ class TextTokenizer:
         special = sorted({BLANK, *self.special_tokens}, key=len, reverse=True)
         return re.compile("|".join([*map(re.escape, special), r"\S"]))
 
+    @cached_property
+    def _between(self) -> str:
+        """A space, which most tokenizers of letters need between two; nothing for one that cuts letters itself and reads spaces."""
+        letter = next(token for token in self.regular_tokens if len(token) == 1)
+        return " " if len(self._ids(f"{letter} {letter}")) == 2 else ""
+
     def _spread(self, text: str) -> str:
-        """The text with a space between its characters and special tokens."""
+        """The text with what the tokenizer needs between characters and special tokens."""
         known = {BLANK, *self.special_tokens, *self.regular_tokens}
         for letter in self._letters.finditer(text):
             if letter[0] not in known:
@@ -298,7 +306,7 @@ class TextTokenizer:
                     f"character {letter[0]!r} at place {letter.start() + 1} is not in the model's alphabet {alphabet}: "
                     "write the text in it (upper and lower case differ)"
                 )
-        return " ".join(self._letters.findall(text)).replace(BLANK, self.mask_token)
+        return self._between.join(self._letters.findall(text)).replace(BLANK, self.mask_token)
 
     def _by_letter(self, text: str, tokens: Tokens) -> Tokens:
         """Tokens of single letters, each of which is a word, with their places in the text."""
