@@ -23,7 +23,7 @@ from unmask.errors import InputError
 from unmask.formats import count_at_most, percent_at_least
 from unmask.joints.registry import named
 from unmask.runs.files import output_file, user_path
-from unmask.runs.lines import plain_texts, refuse_file_name, source_name
+from unmask.runs.lines import plain_texts, refuse_file_name, source_name, warn_of_missing_file
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -435,13 +435,15 @@ def _texts(words: Sequence[str], file: str | None, pairs: Any) -> Path | list[st
     files = [file] if file else [text for text in words if text == "-" or _names_a_file(text)]
     if files and len(words) > 1:
         raise InputError(f"{files[0]!r} is a file among {len(words)} texts: give one file, or sentences")
+    for text in () if files else words:
+        warn_of_missing_file(text)
     return user_path(files[0], "file") if files else list(words)
 
 
 def _names_a_file(text: str) -> bool:
-    """Whether a text is a file that exists, or is written like the path of one: without a space, with a folder or an ending."""
-    written_so = len(text.split()) == 1 and len(text) < 256 and ("/" in text or Path(text).suffix != "")
-    return written_so or os.path.isfile(os.path.expanduser(text))
+    """Whether a text is a file that exists, or the path of something else that does: a pipe, a folder (refused later)."""
+    path = os.path.expanduser(text)
+    return os.path.isfile(path) or ("/" in text and os.path.exists(path))
 
 
 def _show_sentences(scores: unmask.Scores) -> None:

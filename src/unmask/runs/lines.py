@@ -11,6 +11,7 @@ import gzip
 import lzma
 import os
 import sys
+import warnings
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
@@ -19,7 +20,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from unmask.checks import shown
-from unmask.errors import InputError
+from unmask.errors import InputError, UnmaskWarning
 from unmask.runs.files import parse_json, reading
 
 FASTA = (".fasta", ".fa", ".faa")
@@ -59,6 +60,13 @@ def refuse_file_name(text: str, instead: str) -> None:
     """Raise if a text is the name of a file that exists, with an ending."""
     if Path(text).suffix and os.path.isfile(os.path.expanduser(text)):
         raise InputError(f"the text {text!r} is the name of a file: {instead}")
+    warn_of_missing_file(text)
+
+
+def warn_of_missing_file(text: str) -> None:
+    """Warn of a text that is written like the name of a file of texts, and may be a mistyped one."""
+    if len(text.split()) == 1 and kind_of(Path(text)) in (".txt", *FASTA, *RECORDS):
+        warnings.warn(f"there is no file {text!r}: it is read as a text", UnmaskWarning, stacklevel=4)
 
 
 def text_lines(path: Path) -> Iterator[tuple[int, str]]:
