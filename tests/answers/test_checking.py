@@ -134,11 +134,11 @@ def test_data_that_are_no_texts(tiny, tmp_path):
     (tmp_path / "empty.txt").write_text("\n\n")
     for data, told in (
         ([], "^data holds no text: give a list of texts$"),
-        (["the", 3], "^data .'the', 3. is not valid: give a text or a path"),
+        (["the", 3], "^data .'the', 3. is not valid: give a text as item 2$"),
         (["the", " "], "^1 of the 2 texts of data are empty: give a list of texts$"),
         (tmp_path / "none.txt", "does not exist"),
         (tmp_path / "empty.txt", "holds no text"),
-        (["Ω"], "none of the 1 texts has a token that the model knows"),
+        (["Ω"], "none of the 1 texts has a token that the model knows: give texts of its own kind$"),
     ):
         with pytest.raises(InputError, match=told):
             unmask.check(tiny, data=data)
