@@ -133,6 +133,7 @@ def wait_until_signals_are_heard(begun: subprocess.Popen[str]) -> None:
         (OverflowError("int too large to convert to float"), "a number is too large (int too large"),
         (UnicodeDecodeError("utf-8", b"\xff", 0, 1, "invalid start byte"), "use UTF-8"),
         (EOFError("Ran out of input"), "a file ends too early (Ran out of input)"),
+        (type("PanicException", (BaseException,), {})("retry limit"), "a library in Rust, such as the model's tokenizer, failed"),
     ],
 )
 def test_errors_of_the_machine_are_one_line(monkeypatch, tiny_folder, error, said):

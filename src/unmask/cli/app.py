@@ -77,7 +77,7 @@ def run(words: Sequence[str]) -> int:
         except (BrokenPipeError, SystemExit):  # rich leaves by SystemExit where it meets a broken pipe itself
             process.abandon_output()
             return process.NO_READER
-        except Exception as error:
+        except BaseException as error:  # a panic in Rust is no Exception
             if process.interrupted():  # which a library turned into another error
                 process.report_interrupt()
                 return process.INTERRUPTED

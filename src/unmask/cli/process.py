@@ -214,6 +214,8 @@ def explained(error: BaseException) -> str | None:
         UnicodeError: f"text that cannot be read or written in its encoding ({first}): use UTF-8",
         EOFError: f"a file ends too early ({first}): it is damaged, make or copy it again",
     }
+    if type(error).__name__ == "PanicException":
+        return f"a library in Rust, such as the model's tokenizer, failed ({first}): give other texts, or another model"
     if isinstance(error, RuntimeError) and FULL.search(str(error)):
         return lines[MemoryError]
     return next((line for kind, line in lines.items() if isinstance(error, kind)), None)
