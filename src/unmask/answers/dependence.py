@@ -402,8 +402,6 @@ def profile_of(
     skipped: int = 0,
 ) -> Profile:
     """The profile of a model on texts whose sites are given; other tokens are never hidden. `name`: of the texts."""
-    if candidates == 1:
-        raise InputError("candidates 1 lets no token vary, so that a profile would be 0 everywhere: give 2 or more")
     tried = min(candidates or USUAL_CANDIDATES, len(model.regular_ids))
     sums = Sums(torch.zeros((3, max(len(ids) for ids, _ in rows)), dtype=torch.float64))
     draw = torch.Generator().manual_seed(seed)

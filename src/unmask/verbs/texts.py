@@ -137,7 +137,7 @@ def dependence(
     positions: Positions = None,
     joint: Joint = "pseudo_gibbs",
     others: Literal["masked", "text"] | None = None,
-    candidates: Annotated[Annotated[int, Interval(ge=1, le=10**7)] | None, Written(short="-n")] = None,
+    candidates: Annotated[Annotated[int, Interval(ge=2, le=10**7)] | None, Written(short="-n")] = None,
     alphabet: Alphabet = None,
     figure: PathLike | None = None,
     force: bool = False,
@@ -157,7 +157,7 @@ def dependence(
         joint: How the joint is derived: a construction of `fill`.
         others: What stands at the other positions while a pair is measured: masked, or the text itself (text) [default: masked
             for blanks, text for a whole text].
-        candidates: Tokens to consider at each position [default: 32 to 256, by how many positions; 16 of a profile].
+        candidates: Tokens to consider at each position, two or more [default: 32 to 256, by how many positions; 16 of a profile].
         alphabet: The only tokens that may stand in a blank: letters such as ACDEFGHIKLMNPQRSTVWY, words with commas, or a file
             of either.
         figure: Draw the matrix as a heat map to this file (png, pdf, svg).
