@@ -10,6 +10,7 @@ from unmask.errors import InputError
 from unmask.models.masked_lm import MaskedLM
 from unmask.models.text.text_tokenizer import TextTokenizer
 from unmask.models.text.vocabulary import tokenizer_from_vocabulary, with_mask
+from unmask.training.corpus import Segmentation, segments
 
 
 @pytest.fixture(scope="module")
@@ -208,6 +209,10 @@ def test_a_regular_expression_that_panics_is_one_line_and_the_other_texts_are_re
     ) as error:
         words.encode(bad)
     assert "\n" not in str(error.value)
+    with pytest.raises(InputError, match="the model's tokenizer cannot read 'aaaa"):
+        words.encode_word(bad, at_start=True, after_space=False)
+    with pytest.raises(InputError, match="the model's tokenizer cannot read a text of the corpus"):
+        segments(words.core, Segmentation(), [bad])
     first, second = words.tokens_of_each([bad, "a"])
     assert isinstance(first, InputError) and second.ids == (2, 5, 3)
     capfd.readouterr()  # Rust's own report

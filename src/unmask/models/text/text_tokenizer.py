@@ -17,8 +17,7 @@ from __future__ import annotations
 import json
 import re
 import warnings
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -27,8 +26,7 @@ from torch import Tensor
 
 from unmask import checks
 from unmask.errors import InputError, UnmaskWarning
-from unmask.models.source import first_line
-from unmask.models.text.vocabulary import are_letters, core_of
+from unmask.models.text.vocabulary import are_letters, core_of, read_by_tokenizer
 
 BLANK = "[MASK]"
 SHOWN = 5
@@ -106,7 +104,7 @@ class TextTokenizer:
     def encode(self, text: str) -> list[int]:
         """Ids of the whole text, the model's start and end tokens included; warns of words that the model does not know."""
         prepared = self.prepared(text)
-        with _reading(text):
+        with read_by_tokenizer(shortened(text)):
             ids = list(self.tokenizer(prepared, verbose=False)["input_ids"])
         self.warn_of_unknown(prepared, ids)
         return ids
@@ -145,7 +143,7 @@ class TextTokenizer:
             every = [self._in_python(text) for text in texts]
         else:
             prepared = [self.prepared(text) for text in texts]
-            with _reading(prepared[0] if prepared else ""):
+            with read_by_tokenizer(shortened(prepared[0] if prepared else "")):
                 every = [self._tokens(encoding) for encoding in self.core.encode_batch(prepared)]
         return [self._by_letter(*both) for both in zip(texts, every, strict=True)] if self.by_character else every
 
@@ -181,7 +179,7 @@ class TextTokenizer:
             )
 
     def prepared(self, text: str) -> str:
-        """The text as the tokenizer needs it: checked, with the model's mask tokens, and what single characters need between them."""
+        """The text as the tokenizer needs it: checked, with the model's mask tokens, single characters apart."""
         refuse_unreadable(text)
         if self.by_character:
             return self._spread(text)
@@ -282,7 +280,8 @@ class TextTokenizer:
         return any(str(token).startswith(mark) for token in self.tokenizer.convert_ids_to_tokens(self._ids("a a")))
 
     def _ids(self, text: str) -> list[int]:
-        return list(self.tokenizer(text, add_special_tokens=False, verbose=False)["input_ids"])
+        with read_by_tokenizer(shortened(text)):
+            return list(self.tokenizer(text, add_special_tokens=False, verbose=False)["input_ids"])
 
     @cached_property
     def _letters(self) -> re.Pattern[str]:
@@ -292,9 +291,9 @@ class TextTokenizer:
 
     @cached_property
     def _between(self) -> str:
-        """A space, which most tokenizers of letters need between two; nothing for one that cuts letters itself and reads spaces."""
-        letter = next(token for token in self.regular_tokens if len(token) == 1)
-        return " " if len(self._ids(f"{letter} {letter}")) == 2 else ""
+        """What stands between two letters: a space, or nothing for a tokenizer that cuts letters itself and reads spaces."""
+        letter, i = next((token, i) for token, i in self.regular_tokens.items() if len(token) == 1)
+        return "" if self._ids(f"{letter} {letter}") != [i, i] == self._ids(letter * 2) else " "
 
     def _spread(self, text: str) -> str:
         """The text with what the tokenizer needs between characters and special tokens."""
@@ -313,19 +312,6 @@ class TextTokenizer:
         places = (match.span() for match in self._letters.finditer(text))
         words = [None if word is None else t for t, word in enumerate(tokens.words)]
         return tokens._replace(source=Placed(words, [(0, 0) if word is None else next(places) for word in words]))
-
-
-@contextmanager
-def _reading(text: str) -> Iterator[None]:
-    """Turns a tokenizer's error into one line; a regular expression that panics in Rust raises a BaseException."""
-    try:
-        yield
-    except (KeyboardInterrupt, SystemExit, GeneratorExit, MemoryError):
-        raise
-    except BaseException as error:
-        raise InputError(
-            f"the model's tokenizer cannot read {shortened(text)} ({first_line(error)}): write it in the model's own tokens"
-        ) from None
 
 
 def shortened(text: str) -> str:
