@@ -124,8 +124,10 @@ def records(path: Path, kind: str | None = None) -> Iterator[tuple[str, dict[str
                 raise InputError(f"{where} has {cells}: put a text with a separator in quotes")
             yield where, dict(zip(columns, row, strict=True))
     except csv.Error as error:
-        use = f"double the quotes inside a text in quotes, close every quote, or use .jsonl ({error})"
-        raise InputError(f"{name} line {rows.line_num} is not {kind[1:]}: {use}") from None
+        where, use = f"{name} line {rows.line_num}", "double the quotes inside a text in quotes, close every quote, or use .jsonl"
+        if "limit" in str(error):
+            raise InputError(f"{where} has a cell of over {csv.field_size_limit():,} characters: shorten it, or {use}") from None
+        raise InputError(f"{where} is not {kind[1:]}: {use} ({error})") from None
     if columns and empty:
         raise InputError(f"{name} has one line, {', '.join(columns)[:80]!r}, read as its header: give a header and rows")
 
@@ -155,17 +157,26 @@ def rows_of_frame(source: Any, name: str) -> Any:
 def refuse_column_twice(names: Iterable[str], source: str) -> None:
     """Each column has its own name."""
     listed = list(names)
-    if twice := next((name for name in listed if listed.count(name) > 1), None):
-        raise InputError(f"{source} names column {twice!r} twice: rename one")
+    for name in listed:
+        if listed.count(name) > 1:
+            raise InputError(f"{source} names column {name!r} twice: rename one")
 
 
 def column(record: Mapping[str, Any], *names: str) -> str | None:
-    """The first of these columns that a record has; case does not matter where none is written exactly so."""
+    """The first of these columns that a record has; case does not matter where none is written exactly so.
+
+    Raises if two columns differ from it in case alone.
+    """
     for name in names:
         if name in record:
             return name
-    folded = {str(key).casefold(): key for key in record}
-    return next((folded[name.casefold()] for name in names if name.casefold() in folded), None)
+    for name in names:
+        alike = [key for key in record if str(key).casefold() == name.casefold()]
+        if len(alike) > 1:
+            raise InputError(f"columns {alike[0]!r} and {alike[1]!r} can both be {name!r}: rename one")
+        if alike:
+            return alike[0]
+    return None
 
 
 def string(record: Mapping[str, Any], key: str | None, where: str, wanted: str = TEXT[0]) -> str:
