@@ -333,3 +333,9 @@ def test_left_to_right_with_a_fixed_right_does_not_know_the_length(pieces):
     plain = [row["left_to_right_surprisal"] for row in unmask.score(texts, "left_to_right", model=pieces, rows="tokens")]
     assert plain[1] != pytest.approx(plain[5], abs=1e-3)
     assert "how long the text is" in unmask.score(texts, "left_to_right", model=pieces).scores["left_to_right"]["definition"]
+
+
+@pytest.mark.parametrize("blank", ["[MASK]", "[WORD]", "[GAP:2-3]", "[GAP]"])
+def test_a_text_with_a_blank_has_no_score(pieces, blank):
+    (row,) = unmask.score([f"a {blank} dog"], model=pieces).rows
+    assert row["pll"] is None and row["reason"] == "the text has a blank: fill it, or use fill"

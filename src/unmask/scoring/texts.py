@@ -26,6 +26,7 @@ from typing import Any, NamedTuple
 
 from unmask.checks import shown
 from unmask.errors import InputError
+from unmask.models.text.blanks import has_several_lengths
 from unmask.models.text.text_tokenizer import BLANK, TextTokenizer, Tokens
 from unmask.runs.files import user_path
 from unmask.runs.lines import (
@@ -262,7 +263,7 @@ def encode_each(words: TextTokenizer, items: Sequence[Item]) -> list[Encoded | I
 def _refusal(words: TextTokenizer, text: str) -> InputError | None:
     if not text.strip():
         return InputError(EMPTY)
-    if BLANK in text or words.mask_token in text:
+    if BLANK in text or words.mask_token in text or has_several_lengths(text):
         return InputError("the text has a blank: fill it, or use fill")
     return None
 
