@@ -274,6 +274,8 @@ def dependences(
     where = figure_path(figure, len(texts), (model, alphabet))
     lm = as_model(model)
     allowed = allowed_tokens(lm, alphabet)
+    if len(allowed) < 2:
+        raise InputError("one token lets nothing vary, and every dependence would be 0: give two or more (alphabet)")
     clozes = for_each(texts, lambda one: _cloze(lm, one, positions, others))
     sizes = [_size(len(allowed), len(c.block), candidates, alphabet is not None) for c in clozes]
     for cloze, size in zip(clozes, sizes, strict=True):
