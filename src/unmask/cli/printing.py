@@ -382,8 +382,11 @@ def score(options: dict[str, Any]) -> int:
     json, words, file = options.pop("json", False), options.pop("texts", []), options.pop("file", None)
     pairs, out, rows, format = (options.get(name) for name in ("minimal_pairs", "out", "rows", "format"))
     texts = _texts(words, file, pairs)
-    lines = isinstance(texts, Path) and out is None and not json and not (terminal.is_terminal() and format is None)
-    if isinstance(texts, list) and rows in (None, "texts") and format in (None, "jsonl"):
+    if json and format and out is None:
+        raise InputError("--json and --format were both given: give one of them, or --out for a file in this format")
+    as_lines = format is not None or (isinstance(texts, Path) and not terminal.is_terminal())
+    lines = as_lines and not pairs and out is None and not json
+    if isinstance(texts, list) and rows in (None, "texts") and (format is None or (format == "jsonl" and out)):
         options["rows"] = "nested"
     reasons: dict[int, str] = {}
     scored: set[bool] = set()
