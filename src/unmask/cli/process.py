@@ -29,6 +29,8 @@ AGAIN, RESUME = "give the same command again to continue", "add --resume to the 
 RUN_FILES = ("settings.json", "training/settings.json")
 FULL = re.compile("not enough memory|can't allocate memory|out of memory", re.IGNORECASE)
 """In the message of a plain RuntimeError of torch, where the memory of a CPU ends."""
+LOST = re.compile("gloo|NCCL|connection (reset|closed|refused)", re.IGNORECASE)
+"""In the message of an error of torch.distributed, where another process of the run has ended."""
 SHOW_CURSOR = "\x1b[?25h"
 
 
@@ -112,6 +114,8 @@ def end() -> None:
 
 def _interrupted(number: int, frame: FrameType | None) -> None:
     now = time.monotonic()
+    if _State.code is not None:  # the command has ended, and Python is on its way out
+        os._exit(_State.code)
     if _State.heard is None:
         _State.heard = now
         if number == signal.SIGTERM and os.environ.get("WORLD_SIZE", "1") != "1":
@@ -214,6 +218,8 @@ def explained(error: BaseException) -> str | None:
         UnicodeError: f"text that cannot be read or written in its encoding ({first}): use UTF-8",
         EOFError: f"a file ends too early ({first}): it is damaged, make or copy it again",
     }
+    if isinstance(error, RuntimeError) and LOST.search(str(error)) and os.environ.get("WORLD_SIZE", "1") != "1":
+        return f"process {rank()} lost another process of the run, which has ended: see what it printed; {RESUME}"
     if type(error).__name__ == "PanicException":
         return f"a library in Rust, such as the model's tokenizer, failed ({first}): give other texts, or another model"
     if isinstance(error, RuntimeError) and FULL.search(str(error)):
