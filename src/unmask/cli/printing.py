@@ -235,10 +235,11 @@ def check(options: dict[str, Any]) -> None:
 
 def evaluate(options: dict[str, Any]) -> int:
     """Print the table, and what was left out; 1 if pairs failed."""
+    from unmask.evaluation.pairs import is_pairs_file
     from unmask.evaluation.table import HEADINGS, cell, written
 
     out = options.get("out")
-    if options.get("paper") and options.get("scheme") is None:
+    if options.get("paper") and options.get("scheme") is None and not is_pairs_file(options["data"]):
         places = {scheme: {} if out is None else {"out": Path(out) / scheme} for scheme in ("random", "contiguous")}
         return max(evaluate({**options, "scheme": scheme, **place}) for scheme, place in places.items())
 

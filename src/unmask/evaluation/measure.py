@@ -292,6 +292,10 @@ def evaluated(
     settings   constructions, arnold_gokhale_steps, support, alphabet
     choice     scheme, number (None: `usual_pairs`) and seed of the pairs
     """
+    scheme, pairs, seed = choice
+    if isinstance(data, str | os.PathLike) and is_pairs_file(data) and (pairs is not None or scheme != "random"):
+        option = "pairs" if pairs is not None else "scheme"
+        raise InputError(f"{option} was given, and the pairs are those of {str(data)!r}: leave {option} out")
     lm, workers, load = shared_model(model, engine)
     alphabet = settings["alphabet"]
     regular = lm.regular_ids if alphabet is None else tuple(sorted(alphabet_ids(lm.words, alphabet)))
@@ -300,7 +304,6 @@ def evaluated(
     measurer = Measurer(lm, *measured)
     if workers is None:
         measurer.rehearse()
-    scheme, pairs, seed = choice
     plan = make_plan(data, lm, regular, scheme, pairs or usual_pairs(lm, measurer.tokens, workers is not None), seed)
     seconds = len(plan.pairs) * seconds_per_pair(lm, measurer.tokens)
     if pairs is None and len(plan.pairs) < MOST_USUAL and workers is None and "scheme" in plan.settings:
