@@ -8,11 +8,13 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from math import inf
 from pathlib import Path
 from unittest.mock import patch
 
 import unmask
-from unmask.cli import app
+from unmask.cli import app, terminal
+from unmask.runs import progress
 
 
 @dataclass(frozen=True)
@@ -32,12 +34,16 @@ class Done:
 def invoke(
     words: Sequence[str], input: str | bytes | None = None, env: Mapping[str, str] | None = None, catch_exceptions: bool = True
 ) -> Done:
-    """`unmask WORDS`; a defect of ours is raised, or (by default) returned as `exception` with exit code 1."""
+    """`unmask WORDS`; a defect of ours is raised, or (by default) returned as `exception` with exit code 1.
+
+    How long work takes is not printed: what a test reads does not depend on how busy the machine is.
+    """
     given = input.encode() if isinstance(input, str) else input or b""
     streams = {name: io.TextIOWrapper(io.BytesIO(), "utf-8", write_through=True) for name in ("stdout", "stderr")}
     streams["stdin"] = io.TextIOWrapper(io.BytesIO(given), "utf-8")
     error = None
-    with patch.multiple(sys, **streams), patch.dict(os.environ, dict(env or {})):
+    clocks = patch.object(progress, "LONG", inf), patch.object(terminal, "LINE_SECONDS", inf)
+    with patch.multiple(sys, **streams), patch.dict(os.environ, dict(env or {})), clocks[0], clocks[1]:
         try:
             code = app.run([str(word) for word in words])
         except Exception as raised:

@@ -1,9 +1,10 @@
 """How all tests run, and what many of them need.
 
 Without a GPU, Triton interprets its kernels; it must be told so before anything imports it. In CI, Hypothesis draws
-the same cases every time. No test has a deadline: a busy machine is no failure. A shell that runs the tests in the background has
-interrupts ignored, in every process that they start too; here they are heard again. Ray waits longer for its own processes than
-it does by default, and its start is tried three times: on a busy machine they take minutes to appear.
+the same cases every time. No test has a deadline, and cases may be drawn slowly: a busy machine is no failure. A shell that
+runs the tests in the background has interrupts ignored, in every process that they start too; here they are heard again. Ray
+waits longer for its own processes than it does by default, and its start is tried three times: on a busy machine they take
+minutes to appear.
 """
 
 import os
@@ -12,12 +13,13 @@ import signal
 
 import jaxtyping
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 import shape_checks
 
-settings.register_profile("here", deadline=None)
-settings.register_profile("ci", deadline=None, derandomize=True)
+BUSY = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
+settings.register_profile("here", **BUSY)
+settings.register_profile("ci", **BUSY, derandomize=True)
 settings.load_profile("ci" if os.environ.get("CI") else "here")
 
 for name in ("gcs_server_port_wait_time_s", "gcs_server_request_timeout_seconds", "worker_register_timeout_seconds"):

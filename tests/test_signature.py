@@ -118,6 +118,7 @@ def test_values_of_other_libraries_become_plain_ones():
         ({"kind": "rad"}, "kind 'rad' is unknown: did you mean red? Use one of red, green"),
         ({"flag": 1}, "flag 1 is not valid: give True or False"),
         ({"positions": "34"}, "positions '34' is not valid: give a list"),
+        ({"positions": b"34"}, "positions b'34' is not valid: give a list"),
         ({"positions": [3, 4, "x"]}, "positions [3, 4, 'x'] is not valid: give a whole number as item 3"),
         ({"array": object}, "array <class 'object'> is not valid: give "),
         ({"method": "slaw"}, "method 'slaw' is unknown: did you mean slow?"),
@@ -132,6 +133,11 @@ def test_a_wrong_argument_is_one_line(wrong, words):
     with pytest.raises(InputError) as error:
         work("a", **wrong)
     assert str(error.value).startswith(words) and "\n" not in str(error.value)
+
+
+def test_of_a_list_the_first_wrong_item_is_named_and_nothing_else():
+    with pytest.raises(InputError, match=r"text \['a', 1, 2\] is not valid: give a text as item 2$"):
+        unmask.fill(["a", 1, 2])
 
 
 def test_settings_are_checked_when_they_are_made():

@@ -54,6 +54,7 @@ IN_WORDS = {
     "a valid string": "a text",
     "a valid ": "a ",
     "'str' instances are not allowed as a Sequence value": "a list",
+    "'bytes' instances are not allowed as a Sequence value": "a list",
     "an instance of Sequence": "a list",
     "an instance of PathLike": "a path",
 }
@@ -394,6 +395,7 @@ def fitted(name: str, value: Any, annotation: Any) -> Any:
     if choices and not isinstance(value, int | float):
         one_of(name, value, choices)
     bounds = [error for error in errors if "than" in error["type"] or error["type"] == "finite_number"]
+    errors = [error for error in errors if any(isinstance(part, int) for part in error["loc"])][:1] or errors  # of a list
     problem = "out of range" if bounds else "not valid"
     raise InputError(f"{name} {shown(value)} is {problem}: give {' or '.join(dict.fromkeys(map(_wanted, bounds or errors)))}")
 

@@ -138,7 +138,7 @@ def test_data_that_are_no_texts(tiny, tmp_path):
         ([" "], "^data holds no text"),
         (tmp_path / "none.txt", "does not exist"),
         (tmp_path / "empty.txt", "holds no text"),
-        (["Ω"], "none of the 1 texts has a token that the model knows"),
+        (["Ω"], "none of the 1 texts has a token that the model knows: give texts of its own kind$"),
     ):
         with pytest.raises(InputError, match=told):
             unmask.check(tiny, data=data)

@@ -47,13 +47,14 @@ def warned(call) -> list[str]:
         lambda model: unmask.sample(
             model=model, start=unmask.Start(init=[TEXT.replace("[MASK]", "dog")]), chains=1, sweeps=1, kernel="gibbs"
         ),
+        lambda model: unmask.sample(TEXT, model=model, chains=1, sweeps=1),
         lambda model: unmask.evaluate([TEXT.replace("[MASK]", "dog")] * 2, model=model, pairs=1, alphabet=["man", "dog", "old"]),
         lambda model: unmask.dependence(TEXT.replace("[MASK]", "dog"), model=model, positions=[2, 3], candidates=8),
         lambda model: unmask.mutants(
             TEXT.replace("[MASK]", "dog"), model=model, positions=[3], alphabet=["man", "dog", "cat"], force=True
         ),
     ],
-    ids=["fill", "score", "sample", "evaluate", "dependence", "mutants"],
+    ids=["fill", "score", "sample", "template", "evaluate", "dependence", "mutants"],
 )
 def test_another_models_tokenizer_is_reported_once(shuffled, ask):
     model = MaskedLM.load(shuffled)

@@ -121,7 +121,9 @@ def test_what_is_refused(texts, tmp_path):
         "sentences and save are about a profile": {"text": "A [MASK] [MASK].", "sentences": 3},
         "has no text of two known tokens": {"profile": ["  ", "a"]},
         "fewer than 20 pairs of hidden neighbours": {"profile": texts[:2]},
-        "candidates 1 lets no token vary": {"profile": texts, "candidates": 1},
+        "candidates 1 is out of range: .* equal to 2": {"profile": texts, "candidates": 1},
+        "one token lets nothing vary": {"text": "A [MASK] [MASK].", "alphabet": ["dog"]},
+        "candidates 1 is out of range: give .* equal to 2": {"text": "A [MASK] [MASK].", "candidates": 1},
     }.items():
         with pytest.raises(InputError, match=message) as caught:
             unmask.dependence(**given)

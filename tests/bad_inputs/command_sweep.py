@@ -20,7 +20,7 @@ from unmask.verbs import VERBS, verb
 
 WORDS = ["", " ", "-1", "0", "1.5", "nan", "-inf", "1e999", "1" * 5000, "²", "x", ",", "1,,2", "9=cat", "[MASK]", "{", "café",
          "/nowhere/x", "/dev/null", ".", "\n", "--json", "-"]  # fmt: skip
-SECONDS = 60
+SECONDS = 600
 
 
 def bases(model: str, folder: Path) -> dict[str, list[str]]:

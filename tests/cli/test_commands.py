@@ -124,9 +124,23 @@ def test_fill_answers_and_constraints(tiny, model):
     assert "odds" in shown and "1 : 1" in shown and "dog ran" in shown
 
 
-def test_one_word_is_a_text_and_what_is_written_like_a_path_a_file(model):
-    assert run("score", "cat", *model).exit_code == 0
-    assert "does not exist" in refused(["score", "cat.txt", *model])
+@pytest.mark.parametrize("text", ["cat", "cat/dog", "cat.", "cat.s"])
+def test_a_text_is_a_text_whatever_it_looks_like(model, tmp_path, monkeypatch, text):
+    monkeypatch.chdir(tmp_path)
+    done = run("score", text, *model, "--json")
+    assert done.exit_code == 0 and [row["text"] for row in json.loads(done.stdout)["rows"]] == [text]
+    done = run("score", text, "the dog sat .", *model, "--json")
+    assert [row["text"] for row in json.loads(done.stdout)["rows"]] == [text, "the dog sat ."]
+
+
+def test_a_file_exists_or_is_given_as_one(model, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "cat.s").write_text("the dog sat .\n")
+    assert json.loads(run("score", "cat.s", *model).stdout)["text"] == "the dog sat ."
+    assert "does not exist" in refused(["score", "--file", "cat.txt", *model])
+    for verb in ("score", "dependence"):
+        assert "warning: there is no file 'cat.txt': it is read as a text\n" in run(verb, "cat.txt", *model).stderr
+    assert "is a folder" in refused(["score", tmp_path, *model])
 
 
 def test_scores_of_a_file_are_rows_and_those_of_sentences_tables_without_a_format(model, tmp_path):

@@ -78,7 +78,7 @@ def test_a_working_directory_that_is_gone(tmp_path):
 def test_signals_end_with_130_and_no_traceback(numbers):
     with signals_heard():
         begun = start("fill", "-", stdin=subprocess.PIPE)
-    wait_until_signals_are_heard(begun)
+    wait_until_heard(begun, signal.SIGHUP)  # the last of them
     for number in numbers:
         begun.send_signal(number)
     out, err = begun.communicate()
@@ -97,18 +97,18 @@ def test_a_signal_that_the_parent_ignores_stays_ignored():
         begun = start("fill", "-", stdin=subprocess.PIPE)
     finally:
         signal.signal(signal.SIGHUP, before)
-    wait_until_signals_are_heard(begun)
+    wait_until_heard(begun, signal.SIGTERM)
     begun.send_signal(signal.SIGHUP)
     out, err = begun.communicate("")
     assert begun.returncode == 2 and err.startswith("error: ")
 
 
-def wait_until_signals_are_heard(begun: subprocess.Popen[str]) -> None:
-    """Until the process has come past Python's own start, during which no program can hear one."""
+def wait_until_heard(begun: subprocess.Popen[str], number: int) -> None:
+    """Until the process hears this signal, which it cannot during Python's own start."""
     while True:
         status = Path(f"/proc/{begun.pid}/status").read_text()
         caught = int(next(line for line in status.splitlines() if line.startswith("SigCgt")).split()[1], 16)
-        if caught >> (signal.SIGTERM - 1) & 1:
+        if caught >> (number - 1) & 1:
             return
         assert begun.poll() is None
         time.sleep(0.01)
@@ -125,6 +125,7 @@ def wait_until_signals_are_heard(begun: subprocess.Popen[str]) -> None:
         (OverflowError("int too large to convert to float"), "a number is too large (int too large"),
         (UnicodeDecodeError("utf-8", b"\xff", 0, 1, "invalid start byte"), "use UTF-8"),
         (EOFError("Ran out of input"), "a file ends too early (Ran out of input)"),
+        (type("PanicException", (BaseException,), {})("retry limit"), "a library in Rust, such as the model's tokenizer, failed"),
     ],
 )
 def test_errors_of_the_machine_are_one_line(monkeypatch, tiny_folder, error, said):

@@ -155,6 +155,9 @@ def test_pairs_of_a_file_are_measured(tiny, tmp_path):
     assert (first["first_token"], first["second_token"], "id" in first) == ("the", "cat", False)
     assert (second["first"], second["second"], second["first_token"], second["second_token"]) == (5, 2, "a", "dog")
     assert second["token_distance"] == 2 and (tmp_path / "run" / "figures" / "syntactic_distance.png").exists()
+    for choice, option in (({"pairs": 1}, "pairs"), ({"scheme": "contiguous"}, "scheme")):
+        with pytest.raises(InputError, match=f"{option} was given, and the pairs are those of .*: leave {option} out"):
+            unmask.evaluate(tmp_path / "pairs.jsonl", **asked, **choice)
     again = unmask.evaluate(tmp_path / "run" / "pairs.jsonl", **asked).rows
     pd.testing.assert_frame_equal(again.drop(columns="seconds"), rows.drop(columns="seconds"))
 

@@ -65,13 +65,13 @@ def test_keys_are_enough(page):
 
 
 def test_run_pause_and_scrub_a_chain(page):
-    page.open("#/sample?text=The+old+man+walked+his+dog.&blanks=1,2,3,4,5,6&chains=2&sweeps=6&speed=30")
+    page.open("#/sample?text=The+old+man+walked+his+dog.&blanks=1,2,3,4,5,6&chains=2&sweeps=6&speed=2")
     page.until("document.querySelectorAll('.chain').length === 2")
-    page.until("Number(document.querySelector('input[type=range]').value) > 5")
+    page.until("Number(document.querySelector('input[type=range]').value) > 2")  # of 36 steps, two a second
     page.tab.get_by_role("button", name="Pause").click()
     scrub = page.tab.get_by_label("step of the chain")
     at = int(scrub.input_value())
-    page.tab.wait_for_timeout(400)
+    page.tab.wait_for_timeout(1200)
     assert int(scrub.input_value()) == at, "a paused chain stands still"
     page.tab.get_by_role("button", name="Back one step").click()
     assert int(scrub.input_value()) == at - 1

@@ -210,6 +210,11 @@ def test_command_compares_two_sentences(unmask_score):
     assert code == 0 and "dogs / dog" in printed and "exact" in printed
     code, printed, _ = unmask_score("The dogs sat.", "--json")
     assert code == 0 and json.loads(printed)["rows"][0]["text"] == "The dogs sat."
+    for format, read in (("csv", lambda text: list(csv.DictReader(text.splitlines()))), ("jsonl", lines)):
+        code, printed, _ = unmask_score("The dogs sat.", "--format", format)
+        assert code == 0 and [(row["text"], str(row["length"])) for row in read(printed)] == [("The dogs sat.", "4")]
+    code, _, message = unmask_score("The dogs sat.", "--format", "csv", "--json")
+    assert code == 2 and "--json and --format were both given: give one of them" in message
 
 
 def test_command_prints_accuracies(unmask_score, tmp_path):

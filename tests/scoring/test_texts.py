@@ -268,12 +268,39 @@ def test_columns_that_cannot_be_told_apart_are_refused(pieces, tmp_path):
         (pandas.DataFrame([["a dog", "a cat"]], columns=["text", "text"]), "the frame of texts names column 'text' twice"),
         (pandas.DataFrame({1: ["a dog"]}), "column 1 of the frame of texts is a int: name"),
         (pandas.DataFrame([["a dog", "a cat"]], columns=levels), "of the frame of texts is a tuple: name"),
+        ([{"Text": "a dog", "TEXT": "a cat"}], "columns 'Text' and 'TEXT' can both be 'text': rename one"),
     ):
         with pytest.raises(InputError, match=message):
             unmask.score(texts, model=pieces)
+    file.write_text("text,,\na dog,1,2\n")
+    with pytest.raises(InputError, match="names column '' twice"):
+        unmask.score(file, model=pieces)
     file.write_text("good,bad,bad\na dog,a cat,a cat\n")
     with pytest.raises(InputError, match="names column 'bad' twice"):
         unmask.score(minimal_pairs=file, model=pieces)
+    file = tmp_path / "a.jsonl"
+    for line in ('{"text": "a dog", "text": "a cat"}', '{"text": "a dog", "more": {"text": 1, "text": 2}}'):
+        file.write_text(line)
+        with pytest.raises(InputError, match="a.jsonl line 1 is an object with the key 'text' twice: give one JSON object"):
+            unmask.score(file, model=pieces)
+
+
+def test_columns_that_are_left_out_are_named(pieces):
+    texts = [{"text": "a dog", "pll": 1, "length": 2, "n": 3}, {"text": "a cat", "n": 4, "later": 5}]
+    with pytest.warns(UnmaskWarning) as raised:
+        rows = unmask.score(texts, model=pieces).rows
+    assert [row["n"] for row in rows] == [3, 4] and rows[0]["pll"] < 0
+    assert [str(one.message) for one in raised] == [
+        "columns length, pll of the texts are named like columns of the scores and left out: rename them",
+        "column later of the texts is not of the first text and left out: give every text the same columns",
+    ]
+    pair = {"good": "a dog", "bad": "dog a", "set": "mine", "pll": 1}
+    with pytest.warns(UnmaskWarning) as raised:
+        (row,) = unmask.score(minimal_pairs=[pair], model=pieces).rows
+    assert [str(one.message) for one in raised] == [
+        "column set of the texts is named like columns of the scores and left out: rename them"
+    ]
+    assert row["pll"] == 1
 
 
 def test_what_would_be_lost_in_a_file_is_refused(pieces, tmp_path):
@@ -281,7 +308,7 @@ def test_what_would_be_lost_in_a_file_is_refused(pieces, tmp_path):
     (tmp_path / "long.csv").write_text("text\n" + '"' + "dog " * 40_000 + '"\n')
     for texts, message in (
         (tmp_path / "a.fasta", "record 'b' has no sequence: add it, or remove the record"),
-        (tmp_path / "long.csv", "line 2 is not csv: double the quotes inside a text in quotes, close every quote"),
+        (tmp_path / "long.csv", "line 2 has a cell of over 131,072 characters: shorten it, or double the quotes"),
         ([{"before": "The", "target": " ", "after": "ran."}], "text 1: 'target' is empty"),
     ):
         with pytest.raises(InputError, match=message):
@@ -306,3 +333,9 @@ def test_left_to_right_with_a_fixed_right_does_not_know_the_length(pieces):
     plain = [row["left_to_right_surprisal"] for row in unmask.score(texts, "left_to_right", model=pieces, rows="tokens")]
     assert plain[1] != pytest.approx(plain[5], abs=1e-3)
     assert "how long the text is" in unmask.score(texts, "left_to_right", model=pieces).scores["left_to_right"]["definition"]
+
+
+@pytest.mark.parametrize("blank", ["[MASK]", "[WORD]", "[GAP:2-3]", "[GAP]"])
+def test_a_text_with_a_blank_has_no_score(pieces, blank):
+    (row,) = unmask.score([f"a {blank} dog"], model=pieces).rows
+    assert row["pll"] is None and row["reason"] == "the text has a blank: fill it, or use fill"

@@ -193,6 +193,18 @@ def test_an_interrupt_of_one_process_stops_all_with_a_model(shared, tmp_path):
     assert (out / "model.safetensors").exists()
 
 
+def test_a_process_whose_partner_is_killed_says_one_line(shared, tmp_path):
+    out = tmp_path / "model"
+    with started([command(shared, out, steps=ENDLESS)] * 2, tmp_path / "files") as run:
+        wait_for((out / "training" / "log.jsonl").exists, run)
+        run.processes[1].kill()
+        ended = run.end()
+    lost = "error: process 0 lost another process of the run, which has ended: see what it printed; add --resume"
+    assert ended.codes == [2, -signal.SIGKILL] and not ended.told[1]
+    (line,) = [line for line in ended.told[0].splitlines() if "steps of" not in line]
+    assert line.startswith(lost)
+
+
 @pytest.mark.parametrize("rank", ["0", "1"])
 def test_a_process_that_torchrun_stops_says_one_line(monkeypatch, capfd, tmp_path, rank):
     """Also if an error of a lost connection was on its way: nothing after the signal would print."""

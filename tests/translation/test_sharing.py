@@ -42,7 +42,7 @@ def test_shares_have_the_rows_of_one_process(
     local, seen = flat.translate(sources(12), **given), []
     found = flat.translate(sources(12), **given, engine="ray:2", progress=lambda *report: seen.append(report))
     assert found.rows == local.rows and found.moves == local.moves
-    assert seen[-1] == (12, 12, "translated") and len(seen) > 2
+    assert seen[-1] == (12, 12, "translations") and len(seen) > 2
 
 
 def test_sources_of_one_search_go_together_and_others_to_all_workers() -> None:

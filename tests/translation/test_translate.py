@@ -324,3 +324,10 @@ def test_a_run_that_was_stopped_goes_on_from_its_folder(
     assert (tmp_path / "run" / "translations.jsonl").read_text() == whole.lines()
     with pytest.raises(InputError, match="holds a run with .* not "):
         translated(model, out=tmp_path / "run", **({"kernel": "beam", "beam": 2} if model == causal else {"kernel": "gibbs"}))
+
+
+def test_the_lines_do_not_replace_a_file_of_the_run(tmp_path: Path) -> None:
+    (tmp_path / "run").mkdir()
+    for name in ("settings.json", "translations.jsonl"):
+        with pytest.raises(InputError, match="is in the folder out, whose translations.jsonl has the lines: leave save out"):
+            unmask.translate(["a"], model=tmp_path / "model", save=tmp_path / "run" / name, out=tmp_path / "run")

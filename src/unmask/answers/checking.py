@@ -306,7 +306,10 @@ def measure(model: MaskedLM, texts: Sequence[str], progress: Progress | None = N
             rows.append(ids[: model.max_length])
     places = [(row, place) for row, ids in enumerate(rows) for place, i in enumerate(ids) if i not in special]
     if not places:
-        raise InputError(f"none of the {len(texts):,} texts has a token that the model knows ({why}): give texts of its own kind")
+        because = "" if why is None else f" ({why})"
+        raise InputError(
+            f"none of the {len(texts):,} texts has a token that the model knows{because}: give texts of its own kind"
+        )
     common = Counter(rows[row][place] for row, place in places).most_common(1)[0][0]
     masked = places[:: ceil(len(places) / MOST_POSITIONS)]
     right, mass, surprises = 0, 0.0, list[float]()

@@ -274,6 +274,8 @@ def dependences(
     figure_file = figure_path(figure, len(texts), (model, alphabet))
     lm = as_model(model)
     allowed = allowed_tokens(lm, alphabet)
+    if len(allowed) < 2:
+        raise InputError("one token lets nothing vary, and every dependence would be 0: give two or more (alphabet)")
     clozes = for_each(texts, lambda text: _cloze(lm, text, positions, others))
     sizes = [_size(len(allowed), len(cloze.block), candidates, alphabet is not None, force) for cloze in clozes]
     look_at_first(lm, (cloze.ids if cloze.gold is None else cloze.filled(cloze.gold) for cloze in clozes))
@@ -388,8 +390,6 @@ def profile_of(
     skipped: int = 0,
 ) -> Profile:
     """The profile of a model on texts whose sites are given; other tokens are never hidden. `name`: of the texts."""
-    if candidates == 1:
-        raise InputError("candidates 1 lets no token vary, so that a profile would be 0 everywhere: give 2 or more")
     tried = min(candidates or USUAL_CANDIDATES, len(model.regular_ids))
     sums = Sums(torch.zeros((3, max(len(ids) for ids, _ in rows)), dtype=torch.float64))
     draw = torch.Generator().manual_seed(seed)

@@ -75,7 +75,7 @@ def run(words: Sequence[str]) -> int:
         typed = [hidden(word) for word in words]
         return parsed(words)(typed, exit_on_error=False, print_error=False, result_action="return_value")
 
-    def line_of(error: Exception) -> str | None:
+    def line_of(error: BaseException) -> str | None:
         _, function = called(words)
         line = _misread(error, words, function) if isinstance(error, CycloptsError) else process.explained(error)
         return in_options(line, function) if line and function else line

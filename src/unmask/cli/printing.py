@@ -23,7 +23,7 @@ from unmask.errors import InputError
 from unmask.formats import count_at_most, percent_at_least
 from unmask.joints.registry import named
 from unmask.runs.files import output_file, user_path
-from unmask.runs.lines import plain_texts, refuse_file_name, source_name
+from unmask.runs.lines import plain_texts, refuse_file_name, source_name, warn_of_missing_file
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -245,10 +245,11 @@ def check(options: dict[str, Any]) -> None:
 
 def evaluate(options: dict[str, Any]) -> int:
     """Print the table, and what was left out; 1 if pairs failed."""
+    from unmask.evaluation.pairs import is_pairs_file
     from unmask.evaluation.table import HEADINGS, cell, written
 
     out = options.get("out")
-    if options.get("paper") and options.get("scheme") is None:
+    if options.get("paper") and options.get("scheme") is None and not is_pairs_file(options["data"]):
         places = {scheme: {} if out is None else {"out": Path(out) / scheme} for scheme in ("random", "contiguous")}
         return max(evaluate({**options, "scheme": scheme, **place}) for scheme, place in places.items())
 
@@ -393,6 +394,8 @@ def score(options: dict[str, Any]) -> int:
 
     json, words, file = options.pop("json", False), options.pop("texts", []), options.pop("file", None)
     pairs, out, format = (options.get(name) for name in ("minimal_pairs", "out", "format"))
+    if json and format and out is None:
+        raise InputError("--json and --format were both given: give one of them, or --out for a file in this format")
     if pairs and (words or file):
         raise InputError(f"{(words or [file])[0]!r} and --minimal-pairs were both given: give one of the two")
     texts = None if pairs else _scored(words, file)
@@ -435,19 +438,18 @@ def score(options: dict[str, Any]) -> int:
 
 
 def _scored(words: Sequence[str], file: str | None) -> Path | list[str]:
-    """Sentences, or the file that holds them.
-
-    A word is a file if it exists, or is written like a path: without a space, with a folder or an ending.
-    """
+    """Sentences, or the file that holds them: a word is a file if one of this name exists, or a pipe or folder of this path."""
     texts = _source(words, file)
     if isinstance(texts, Path):
         return texts
     if not all(text.strip() for text in texts):
         raise InputError("a text is empty: give a sentence, or --file with one text per line")
-    paths = [text for text in texts if len(text.split()) == 1 and len(text) < 256 and ("/" in text or Path(text).suffix)]
-    files = [text for text in texts if text == "-" or text in paths or os.path.isfile(os.path.expanduser(text))]
+    paths = {text: os.path.expanduser(text) for text in texts}
+    files = [t for t, path in paths.items() if t == "-" or os.path.isfile(path) or ("/" in t and os.path.exists(path))]
     if files and len(texts) > 1:
         raise InputError(f"{files[0]!r} is a file among {len(texts)} texts: give one file, or sentences")
+    for text in () if files else texts:
+        warn_of_missing_file(text)
     return user_path(files[0], "file") if files else texts
 
 

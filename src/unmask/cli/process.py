@@ -30,15 +30,18 @@ AGAIN, RESUME = "give the same command again to continue", "add --resume to the 
 RUN_FILES = ("settings.json", "training/settings.json")
 FULL = re.compile("not enough memory|can't allocate memory|out of memory", re.IGNORECASE)
 """In the message of a plain RuntimeError of torch, where the memory of a CPU ends."""
+LOST = re.compile("gloo|NCCL|connection (reset|closed|refused)", re.IGNORECASE)
+"""In the message of an error of torch.distributed, where another process of the run has ended."""
 SHOW_CURSOR = "\x1b[?25h"
 
 
 class _State:
-    """When an interrupt came and whether a line has said it; the command that runs, with its --out."""
+    """When an interrupt came and whether a line has said it; the command that runs, with its --out; its exit code at the end."""
 
     interrupted_at: float | None = None
     reported = False
     command: tuple[str, object] = ("", None)
+    code: int | None = None
 
 
 def listen() -> None:
@@ -84,6 +87,7 @@ def leave(code: int = INTERRUPTED) -> NoReturn:
 
     Threads and exit functions are waited for, except after an interrupt; files are written whole or not at all.
     """
+    _State.code = code
     if not interrupted():
         threading._shutdown()  # type: ignore[attr-defined]
         atexit._run_exitfuncs()
@@ -98,6 +102,8 @@ def leave(code: int = INTERRUPTED) -> NoReturn:
 
 def _interrupted(number: int, frame: FrameType | None) -> None:
     now = time.monotonic()
+    if _State.code is not None:  # the command has ended, and Python is on its way out
+        os._exit(_State.code)
     if _State.interrupted_at is None:
         _State.interrupted_at = now
         if number == signal.SIGTERM and os.environ.get("WORLD_SIZE", "1") != "1":
@@ -107,7 +113,7 @@ def _interrupted(number: int, frame: FrameType | None) -> None:
         leave()
 
 
-def guarded(work: Callable[[], Any], line_of: Callable[[Exception], str | None]) -> int:
+def guarded(work: Callable[[], Any], line_of: Callable[[BaseException], str | None]) -> int:
     """Do the work and return its exit code; an error for which `line_of` has a line is printed as that line."""
     try:
         prepare()
@@ -117,7 +123,7 @@ def guarded(work: Callable[[], Any], line_of: Callable[[Exception], str | None])
     except (BrokenPipeError, SystemExit):  # rich leaves by SystemExit where it meets a broken pipe itself
         abandon_output()
         return NO_READER
-    except (Exception, KeyboardInterrupt) as error:
+    except BaseException as error:  # a panic in Rust is not an Exception
         if isinstance(error, KeyboardInterrupt) or interrupted():  # which a library turned into another error
             report_interrupt()
             return INTERRUPTED
@@ -199,7 +205,7 @@ def one_line(text: str) -> str:
     return " ".join(word if len(word) <= LONGEST_WORD else f"{word[:200]}...{word[-60:]}" for word in words)
 
 
-def explained(error: Exception) -> str | None:
+def explained(error: BaseException) -> str | None:
     """The line for an error that the user can correct; None for a defect of ours, whose traceback is needed."""
     if isinstance(error, UnmaskError):
         return str(error)
@@ -214,6 +220,10 @@ def explained(error: Exception) -> str | None:
         UnicodeError: f"text that cannot be read or written in its encoding ({first}): use UTF-8",
         EOFError: f"a file ends too early ({first}): it is damaged, make or copy it again",
     }
+    if isinstance(error, RuntimeError) and LOST.search(str(error)) and os.environ.get("WORLD_SIZE", "1") != "1":
+        return f"process {rank()} lost another process of the run, which has ended: see what it printed; {RESUME}"
+    if type(error).__name__ == "PanicException":
+        return f"a library in Rust, such as the model's tokenizer, failed ({first}): give other texts, or another model"
     if isinstance(error, RuntimeError) and FULL.search(str(error)):
         return lines[MemoryError]
     return next((line for kind, line in lines.items() if isinstance(error, kind)), None)

@@ -38,7 +38,7 @@ import torch
 from unmask.answers.checking import look_at_first
 from unmask.cloze import Cloze
 from unmask.errors import InputError, UnmaskError, UnmaskWarning
-from unmask.evaluation.pairs import Parse, PositionPair, choose_pairs, pairs_as_lines, read_pairs, read_texts
+from unmask.evaluation.pairs import Parse, PositionPair, choose_pairs, is_pairs_file, pairs_as_lines, read_pairs, read_texts
 from unmask.evaluation.table import Evaluation
 from unmask.joints.deriving import derive_blocks
 from unmask.joints.metrics import metrics_of_blocks
@@ -51,10 +51,9 @@ from unmask.models.load import Model, model_name, shared_model
 from unmask.models.masked_lm import MaskedLM
 from unmask.models.text.blanks import alphabet_ids
 from unmask.runs.engine import Workers, each
-from unmask.runs.files import first_line, read_bytes, user_path, write_atomically
+from unmask.runs.files import first_line, read_bytes, write_atomically
 from unmask.runs.fingerprint import content_hash
 from unmask.runs.folder import RunFolder, read_parts, read_rows
-from unmask.runs.lines import kind_of
 from unmask.runs.progress import Progress, in_words
 from unmask.tables.candidates import SPEED
 from unmask.tables.unary import tables_of
@@ -293,6 +292,10 @@ def evaluated(
     settings   constructions, arnold_gokhale_steps, support, alphabet
     choice     scheme, number (None: `usual_pairs`) and seed of the pairs
     """
+    scheme, pairs, seed = choice
+    if is_pairs_file(data) and (pairs is not None or scheme != "random"):
+        option = "pairs" if pairs is not None else "scheme"
+        raise InputError(f"{option} was given, and the pairs are those of {str(data)!r}: leave {option} out")
     lm, workers, load = shared_model(model, engine)
     alphabet = settings["alphabet"]
     regular = lm.regular_ids if alphabet is None else tuple(sorted(alphabet_ids(lm.words, alphabet)))
@@ -301,7 +304,6 @@ def evaluated(
     measurer = Measurer(lm, *measured)
     if workers is None:
         measurer.precompile()
-    scheme, pairs, seed = choice
     plan = make_plan(data, lm, regular, scheme, pairs or usual_pairs(lm, measurer.tokens, workers is not None), seed)
     seconds = len(plan.pairs) * seconds_per_pair(lm, measurer.tokens)
     if pairs is None and len(plan.pairs) < MOST_USUAL and workers is None and "scheme" in plan.settings:
@@ -347,7 +349,7 @@ def make_plan(data: Data, model: MaskedLM, regular: Sequence[int], scheme: str, 
     """Pairs of `data` for `model`, whose tokens are among `regular`: those of a .jsonl file, or `count` chosen by `scheme`."""
     special = sorted(set(range(model.vocab_size)) - set(regular))
     skipped = Counter[str]()
-    if isinstance(data, str | os.PathLike) and kind_of(user_path(data, "data")) == ".jsonl":
+    if is_pairs_file(data):
         settings: dict[str, Any] = {"data": str(data)}
         pairs = read_pairs(data, model.words.encode, special, model.max_length)
     else:

@@ -23,7 +23,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
-from typing import Any
+from typing import Any, TypeGuard
 
 import numpy as np
 
@@ -307,6 +307,11 @@ def _blocks(places: Sequence[int], total: int, scheme: str, rng: np.random.Gener
         while rank >= later:
             rank, later = rank - later, later + 1
         yield places[rank], places[later]
+
+
+def is_pairs_file(data: object) -> TypeGuard[str | os.PathLike[str]]:
+    """Whether the data are a file of pairs, by its name, and not texts."""
+    return isinstance(data, str | os.PathLike) and kind_of(user_path(data, "data")) == ".jsonl"
 
 
 def read_pairs(

@@ -228,14 +228,25 @@ def read_object(path: Path, keys: Sequence[str] = (), remedy: str = AGAIN) -> di
 def parse_json(text: str) -> Any:
     """The value that JSON `text` states, if it can be written again; a `ValueError` says in a few words what is wrong."""
     try:
-        value = json.loads(text)
+        value = json.loads(text, object_pairs_hook=_object)
         json.dumps(value, ensure_ascii=False).encode()
     except RecursionError:
         raise ValueError("nested too deeply") from None
+    except KeyError as error:
+        raise ValueError(f"an object with the key {error.args[0]!r} twice") from None
     except UnicodeEncodeError:
         raise ValueError("half of a surrogate pair, which is not a character") from None
     except ValueError as error:
         raise ValueError(f"not JSON: {first_line(error)}") from None
+    return value
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """The object of these keys and values; raises for a key that comes twice, where the last would win without a word."""
+    value = dict(pairs)
+    if len(value) < len(pairs):
+        names = [name for name, _ in pairs]
+        raise KeyError(next(name for name in names if names.count(name) > 1))
     return value
 
 

@@ -11,6 +11,7 @@ import gzip
 import lzma
 import os
 import sys
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from itertools import chain
@@ -18,7 +19,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from unmask.checks import shown
-from unmask.errors import InputError
+from unmask.errors import InputError, UnmaskWarning
 from unmask.runs.files import parse_json, reading
 
 FASTA = (".fasta", ".fa", ".faa")
@@ -58,6 +59,13 @@ def refuse_file_name(text: str, instead: str) -> None:
     """Raise if a text is the name of a file that exists, with an ending."""
     if Path(text).suffix and os.path.isfile(os.path.expanduser(text)):
         raise InputError(f"the text {text!r} is the name of a file: {instead}")
+    warn_of_missing_file(text)
+
+
+def warn_of_missing_file(text: str) -> None:
+    """Warn of a text that is written like the name of a file of texts, and may be a mistyped one."""
+    if len(text.split()) == 1 and kind_of(Path(text)) in (".txt", *FASTA, *RECORDS):
+        warnings.warn(f"there is no file {text!r}: it is read as a text", UnmaskWarning, stacklevel=4)
 
 
 def text_lines(path: Path) -> Iterator[tuple[int, str]]:
@@ -115,8 +123,10 @@ def records(path: Path, kind: str | None = None) -> Iterator[tuple[str, dict[str
                 raise InputError(f"{where} has {cells}: put a text with a separator in quotes")
             yield where, dict(zip(columns, row, strict=True))
     except csv.Error as error:
-        use = f"double the quotes inside a text in quotes, close every quote, or use .jsonl ({error})"
-        raise InputError(f"{name} line {rows.line_num} is not {kind[1:]}: {use}") from None
+        where, use = f"{name} line {rows.line_num}", "double the quotes inside a text in quotes, close every quote, or use .jsonl"
+        if "limit" in str(error):
+            raise InputError(f"{where} has a cell of over {csv.field_size_limit():,} characters: shorten it, or {use}") from None
+        raise InputError(f"{where} is not {kind[1:]}: {use} ({error})") from None
     if columns and empty:
         raise InputError(f"{name} has one line, {', '.join(columns)[:80]!r}, read as its header: give a header and rows")
 
@@ -146,17 +156,26 @@ def rows_of_frame(source: Any, name: str) -> Any:
 def refuse_column_twice(names: Iterable[str], source: str) -> None:
     """Each column has its own name."""
     listed = list(names)
-    if twice := next((name for name in listed if listed.count(name) > 1), None):
-        raise InputError(f"{source} names column {twice!r} twice: rename one")
+    for name in listed:
+        if listed.count(name) > 1:
+            raise InputError(f"{source} names column {name!r} twice: rename one")
 
 
 def column(record: Mapping[str, Any], *names: str) -> str | None:
-    """The first of these columns that a record has; case does not matter where none is written exactly so."""
+    """The first of these columns that a record has; case does not matter where none is written exactly so.
+
+    Raises if two columns differ from it in case alone.
+    """
     for name in names:
         if name in record:
             return name
-    folded = {str(key).casefold(): key for key in record}
-    return next((folded[name.casefold()] for name in names if name.casefold() in folded), None)
+    for name in names:
+        alike = [key for key in record if str(key).casefold() == name.casefold()]
+        if len(alike) > 1:
+            raise InputError(f"columns {alike[0]!r} and {alike[1]!r} can both be {name!r}: rename one")
+        if alike:
+            return alike[0]
+    return None
 
 
 def string(record: Mapping[str, Any], key: str | None, where: str, wanted: str = TEXT[0]) -> str:

@@ -28,7 +28,7 @@ from __future__ import annotations
 import csv
 import hashlib
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from difflib import SequenceMatcher
 from functools import cache, cached_property, partial
@@ -36,12 +36,13 @@ from itertools import chain, islice, zip_longest
 from math import isnan, log, nan, sqrt
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from warnings import warn
 
 import numpy as np
 
 from unmask.answers.checking import look_at_first
 from unmask.checks import whole
-from unmask.errors import InputError
+from unmask.errors import InputError, UnmaskWarning
 from unmask.models.load import Model, model_name, shared_model
 from unmask.models.masked_lm import MaskedLM
 from unmask.models.text.text_tokenizer import TextTokenizer
@@ -239,13 +240,19 @@ class RowShape:
     carried: tuple[tuple[str, str], ...] = ()
 
     def with_columns(self, first: Item) -> RowShape:
-        """The same with the other columns of the first text's record; a name that is one of ours is left out."""
+        """The same with the other columns of the first text's record; a name that is one of ours is left out, with a warning."""
         if not first.columns:
             return self
-        reserved = {*replace(self, carried=()).columns.names, *columns_of(self.scores), "text", "length", "unknown"}
         types = {bool: "bool", int: "int64", float: "double"}
-        others = {name: types.get(type(value), "string") for name, value in first.columns.items() if name not in reserved}
+        others = {name: types.get(type(value), "string") for name, value in first.columns.items() if name not in self.reserved}
+        if "pair_number" not in first.columns:  # of pairs, `compare_pairs` knows what is lost
+            _warn_of_lost(first.columns.keys() & self.reserved)
         return replace(self, carried=tuple(others.items()))
+
+    @cached_property
+    def reserved(self) -> set[str]:
+        """Names of columns that are not the user's."""
+        return {*replace(self, carried=()).columns.names, *columns_of(self.scores), "text", "length", "unknown"}
 
     @cached_property
     def columns(self) -> pyarrow.Schema:
@@ -299,6 +306,9 @@ class RowShape:
 
     def _cells(self, chunk: Sequence[Prepared], scored: TextScores) -> dict[str, list[Any]]:
         """The columns of rows per text."""
+        others = {name for text in chunk for name in text.item.columns or ()} - self.reserved - dict(self.carried).keys()
+        if others:
+            warn(f"{_listed(others)} not of the first text and left out: give every text the same columns", UnmaskWarning, 2)
         cells: dict[str, list[Any]] = {
             "item": [text.number for text in chunk],
             "id": [text.item.id for text in chunk],
@@ -325,6 +335,17 @@ class RowShape:
             for score in self.scores
             if score.name in scored.shares and not isnan(scored.values[score.name][place])
         }
+
+
+def _warn_of_lost(names: Collection[str]) -> None:
+    """Warn of the user's columns whose names the rows have for something else."""
+    if names:
+        warn(f"{_listed(names)} named like columns of the scores and left out: rename them", UnmaskWarning, stacklevel=4)
+
+
+def _listed(names: Collection[str]) -> str:
+    columns, are = ("columns", "are") if len(names) > 1 else ("column", "is")
+    return f"{columns} {', '.join(sorted(names))} of the texts {are}"
 
 
 def _as_column(value: Any, kind: str) -> Any:
@@ -570,6 +591,7 @@ class PairScores(_OfScores):
 def compare_pairs(pairs: Sequence[SentencePair], scores: Scores) -> PairScores:
     """Pairs and the scores of their sentences: good, bad, good, bad, ...; a run folder gets their accuracy."""
     compared = []
+    lost: set[str] = set()
     for pair, good, bad in zip(pairs, scores.rows[::2], scores.rows[1::2], strict=True):
         row: dict[str, Any] = {"set": pair.set, "phenomenon": pair.phenomenon}
         row |= {"sentence_good": pair.good.text, "sentence_bad": pair.bad.text}
@@ -577,7 +599,10 @@ def compare_pairs(pairs: Sequence[SentencePair], scores: Scores) -> PairScores:
             name = score.name
             row |= {f"good_{name}": good[name], f"bad_{name}": bad[name]}
             row[f"{name}_correct"] = _correct(good[name], bad[name], score.better, pair.good == pair.bad)
-        compared.append({**pair.columns, **row, "reason": good["reason"] or bad["reason"]})
+        row["reason"] = good["reason"] or bad["reason"]
+        lost |= pair.columns.keys() & row.keys()
+        compared.append({**pair.columns, **row})
+    _warn_of_lost(lost)
     result = PairScores(scores.shape, compared)
     if scores.folder is not None:
         write_json(scores.folder / "accuracy.json", {"unit": result.unit, "accuracy": result.accuracy})

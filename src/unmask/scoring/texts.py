@@ -26,6 +26,7 @@ from typing import Any, NamedTuple
 
 from unmask.checks import shown
 from unmask.errors import InputError
+from unmask.models.text.blanks import has_several_lengths
 from unmask.models.text.text_tokenizer import BLANK, TextTokenizer, Tokens
 from unmask.runs.files import user_path
 from unmask.runs.lines import (
@@ -245,7 +246,7 @@ def encode(words: TextTokenizer, item: Item) -> Encoded:
 
 def prepare(words: TextTokenizer, numbered: Sequence[tuple[int, Item]]) -> list[Prepared]:
     """Every text as tokens, or with the reason why it cannot be scored."""
-    whole = [bool(item.text.strip()) and BLANK not in item.text and words.mask_token not in item.text for _, item in numbered]
+    whole = [bool(item.text.strip()) and not _has_blank(words, item.text) for _, item in numbered]
     read = iter(words.tokens_of_each([item.text for (_, item), is_whole in zip(numbered, whole, strict=True) if is_whole]))
     foreign = set(words.special_ids) - {words.unknown_id}
     texts = []
@@ -259,6 +260,10 @@ def prepare(words: TextTokenizer, numbered: Sequence[tuple[int, Item]]) -> list[
         except InputError as error:
             texts.append(Prepared(number, item, None, str(error)))
     return texts
+
+
+def _has_blank(words: TextTokenizer, text: str) -> bool:
+    return BLANK in text or words.mask_token in text or has_several_lengths(text)
 
 
 def _encoded(words: TextTokenizer, item: Item, tokens: Tokens | InputError, foreign: set[int]) -> Encoded:

@@ -31,7 +31,7 @@ import numpy as np
 from tokenizers import Tokenizer
 
 from unmask.errors import InputError, UnmaskWarning
-from unmask.models.text.vocabulary import CONTINUES, load_word_pieces, special_id, train_tokenizer
+from unmask.models.text.vocabulary import CONTINUES, load_word_pieces, read_by_tokenizer, special_id, train_tokenizer
 from unmask.runs.files import parse_json, user_path, write_atomically, writing
 from unmask.runs.fingerprint import content_hash, file_hash, fingerprint
 from unmask.runs.lines import numbered_lines, text_lines
@@ -150,7 +150,8 @@ def segments(tokenizer: Tokenizer, cut: Segmentation, lines: Sequence[str]) -> l
     """Token ids of the segments of all lines, in order, each with its start and end token."""
     start, end = special_id(tokenizer, "[CLS]"), special_id(tokenizer, "[SEP]")
     split = [sentences(line) for line in lines]
-    encoded = iter(tokenizer.encode_batch_fast([s for parts in split for s in parts], add_special_tokens=False))
+    with read_by_tokenizer("a text of the corpus"):
+        encoded = iter(tokenizer.encode_batch_fast([s for parts in split for s in parts], add_special_tokens=False))
     every: list[list[int]] = []
     for line, parts in zip(lines, split, strict=True):
         room, of_line = cut.length_for(line) - 2, list[list[int]]()
@@ -428,7 +429,8 @@ def _side(side: Side, name: str) -> TextSource:
 
 def _fitting(tokenizer: Tokenizer, texts: Sequence[tuple[str, str]], layout: PairLayout) -> list[tuple[str, Pair]]:
     """The source's text and both sides' tokens of every pair that has room."""
-    sides = [tokenizer.encode_batch_fast([pair[i] for pair in texts], add_special_tokens=False) for i in (0, 1)]
+    with read_by_tokenizer("a text of a pair"):
+        sides = [tokenizer.encode_batch_fast([pair[i] for pair in texts], add_special_tokens=False) for i in (0, 1)]
     pairs = [(text, (s.ids, t.ids)) for (text, _), s, t in zip(texts, *sides, strict=True)]
     longest = layout.longest_source, layout.longest_target
     fitting = [(text, pair) for text, pair in pairs if all(0 < len(side) <= n for side, n in zip(pair, longest, strict=True))]

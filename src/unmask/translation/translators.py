@@ -444,7 +444,7 @@ def translations(
             folder.store(new, columns)
         rows |= {row["source"]: row for row in new}
         if progress:
-            progress(len(rows), len(sources), "translated")
+            progress(len(rows), len(sources), "translations")
     return [rows[place] for place in range(len(sources))]
 
 

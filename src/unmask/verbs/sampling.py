@@ -176,6 +176,8 @@ def translate(
 
     file = None if save is None else output_file("save", save, (data, reference), translators.BEGINNING)
     folder = None if out is None else output_folder(out, translators.KIND)
+    if file is not None and folder is not None and folder.resolve() in file.resolve().parents:
+        raise InputError(f"save {str(file)!r} is in the folder out, whose translations.jsonl has the lines: leave save out")
     sources = translators.read_lines(data, "data")
     references = None if reference is None else translators.read_lines(reference, "reference")
     if references is not None and len(references) != len(sources):

@@ -123,7 +123,7 @@ def dependence(
     positions: Positions = None,
     joint: Joint = "pseudo_gibbs",
     others: Literal["masked", "text"] | None = None,
-    candidates: Annotated[Count | None, Written(short="-n")] = None,
+    candidates: Annotated[Annotated[int, Interval(ge=2, le=10**7)] | None, Written(short="-n")] = None,
     alphabet: Alphabet = None,
     figure: PathLike | None = None,
     force: Force = False,
@@ -142,7 +142,7 @@ def dependence(
         positions: Which tokens of a whole text, such as 2,3,6; the first, usually [CLS], is 0 [default: all but special ones].
         others: What stands at the other positions while a pair is measured: masked, or the text itself (text) [default: masked
             for blanks, text for a whole text].
-        candidates: Tokens to consider at each position [default: 32 to 256, by how many positions; 16 of a profile].
+        candidates: Tokens to consider at each position, two or more [default: 32 to 256, by how many positions; 16 of a profile].
         figure: Draw the matrix as a heat map to this file (png, pdf, svg).
         profile: Measure how blanks depend on each other by distance, on the texts of this file, one per line; or a list of
             texts.

@@ -2,13 +2,15 @@
 
 import pytest
 import torch
+from tokenizers import pre_tokenizers
 from transformers import BertTokenizer, EsmTokenizer
 
-from small_models import SPECIAL, random_bert
+from small_models import SPECIAL, random_bert, tokenizer_of
 from unmask.errors import InputError
 from unmask.models.masked_lm import MaskedLM
 from unmask.models.text.text_tokenizer import TextTokenizer
-from unmask.models.text.vocabulary import tokenizer_from_vocabulary
+from unmask.models.text.vocabulary import tokenizer_from_vocabulary, with_mask
+from unmask.training.corpus import Segmentation, segments
 
 
 @pytest.fixture(scope="module")
@@ -207,6 +209,10 @@ def test_a_regular_expression_that_panics_is_one_line_and_the_other_texts_are_re
     ) as error:
         words.encode(bad)
     assert "\n" not in str(error.value)
+    with pytest.raises(InputError, match="the model's tokenizer cannot read 'aaaa"):
+        words.encode_word(bad, at_start=True, after_space=False)
+    with pytest.raises(InputError, match="the model's tokenizer cannot read a text of the corpus"):
+        segments(words.core, Segmentation(), [bad])
     first, second = words.tokens_of_each([bad, "a"])
     assert isinstance(first, InputError) and second.ids == (2, 5, 3)
     capfd.readouterr()  # Rust's own report
@@ -216,3 +222,20 @@ def test_unused_places_of_a_vocabulary_are_not_regular():
     tokens = ["[PAD]", "[unused1]", "[unused99]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "unused", "[used]", "the"]
     words = TextTokenizer(tokenizer_from_vocabulary(tokens), len(tokens))
     assert list(words.regular_tokens) == ["unused", "[used]", "the"] and words.special_ids == tuple(range(7))
+
+
+def test_tokens_that_the_tokenizer_marks_as_special_are_not_regular():
+    """Also without a name, and a mask that another token has replaced."""
+    tokenizer = tokenizer_of(["the", "cat", "sat"], pre_tokenizers.Whitespace())
+    tokenizer.backend_tokenizer.add_special_tokens(["<|user|>"])
+    words = TextTokenizer(tokenizer, len(tokenizer))
+    assert "<|user|>" not in tokenizer.all_special_tokens and list(words.regular_tokens) == ["the", "cat", "sat"]
+    words = TextTokenizer(with_mask(tokenizer, words.regular_tokens["cat"]), len(tokenizer))
+    assert list(words.regular_tokens) == ["the", "sat"]
+
+
+def test_a_tokenizer_that_cuts_letters_itself_gets_no_spaces():
+    words = TextTokenizer(tokenizer_of("ACDE", pre_tokenizers.Split("", "isolated")), 9)
+    assert words.by_character and words.encode("CA[MASK] DE") == [2, 6, 5, 4, 7, 8, 3]
+    read = words.tokens_of("CA DE")
+    assert read.ids == (2, 6, 5, 7, 8, 3) and list(read.spans) == [(0, 0), (0, 1), (1, 2), (3, 4), (4, 5), (0, 0)]

@@ -17,8 +17,7 @@ from __future__ import annotations
 import json
 import re
 import warnings
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -27,8 +26,7 @@ from torch import Tensor
 
 from unmask import checks
 from unmask.errors import InputError, UnmaskWarning
-from unmask.models.text.vocabulary import are_letters, core_of
-from unmask.runs.files import first_line
+from unmask.models.text.vocabulary import are_letters, core_of, read_by_tokenizer
 
 BLANK = "[MASK]"
 SHOWN = 5
@@ -92,7 +90,9 @@ class TextTokenizer:
         vocabulary: dict[str, int] = dict(sorted(tokenizer.get_vocab().items(), key=lambda item: item[1]))
         self.size = len(vocabulary)
         unused = {i for token, i in vocabulary.items() if UNUSED.fullmatch(token)}
-        self._named_special = special = set(tokenizer.all_special_ids) | unused
+        added = {} if self.core is None else self.core.get_added_tokens_decoder()
+        marked = {i for i, token in added.items() if token.special}  # also by tokenizer.json alone, without a name
+        self._named_special = special = set(tokenizer.all_special_ids) | marked | unused
         self.special_tokens = tuple(str(token) for token in tokenizer.all_special_tokens)
         self.nameless = set(range(vocab_size)) - set(vocabulary.values())
         self.special_ids: tuple[int, ...] = tuple(sorted(i for i in special | self.nameless if i < vocab_size))
@@ -104,7 +104,7 @@ class TextTokenizer:
     def encode(self, text: str) -> list[int]:
         """Ids of the whole text, the model's start and end tokens included; warns of words that the model does not know."""
         prepared = self.prepared(text)
-        with _reading(text):
+        with read_by_tokenizer(shortened(text)):
             ids = list(self.tokenizer(prepared, verbose=False)["input_ids"])
         self.warn_of_unknown(prepared, ids)
         return ids
@@ -143,7 +143,7 @@ class TextTokenizer:
             tokens = [self._in_python(text) for text in texts]
         else:
             prepared = [self.prepared(text) for text in texts]
-            with _reading(prepared[0] if prepared else ""):
+            with read_by_tokenizer(shortened(prepared[0] if prepared else "")):
                 tokens = [self._tokens(encoding) for encoding in self.core.encode_batch(prepared)]
         return [self._by_letter(*both) for both in zip(texts, tokens, strict=True)] if self.by_character else tokens
 
@@ -179,7 +179,7 @@ class TextTokenizer:
             )
 
     def prepared(self, text: str) -> str:
-        """The text as the tokenizer needs it: checked, with the model's mask tokens, and spaces between single characters."""
+        """The text as the tokenizer needs it: checked, with the model's mask tokens, single characters apart."""
         refuse_unreadable(text)
         if self.by_character:
             return self._spread(text)
@@ -280,7 +280,8 @@ class TextTokenizer:
         return any(str(token).startswith(mark) for token in self.tokenizer.convert_ids_to_tokens(self._ids("a a")))
 
     def _ids(self, text: str) -> list[int]:
-        return list(self.tokenizer(text, add_special_tokens=False, verbose=False)["input_ids"])
+        with read_by_tokenizer(shortened(text)):
+            return list(self.tokenizer(text, add_special_tokens=False, verbose=False)["input_ids"])
 
     @cached_property
     def _letters(self) -> re.Pattern[str]:
@@ -288,8 +289,14 @@ class TextTokenizer:
         special = sorted({BLANK, *self.special_tokens}, key=len, reverse=True)
         return re.compile("|".join([*map(re.escape, special), r"\S"]))
 
+    @cached_property
+    def _between(self) -> str:
+        """What stands between two letters: a space, or nothing for a tokenizer that cuts letters itself and reads spaces."""
+        letter, i = next((token, i) for token, i in self.regular_tokens.items() if len(token) == 1)
+        return "" if self._ids(f"{letter} {letter}") != [i, i] == self._ids(letter * 2) else " "
+
     def _spread(self, text: str) -> str:
-        """The text with a space between its characters and special tokens."""
+        """The text with what the tokenizer needs between characters and special tokens."""
         known = {BLANK, *self.special_tokens, *self.regular_tokens}
         for letter in self._letters.finditer(text):
             if letter[0] not in known:
@@ -298,26 +305,13 @@ class TextTokenizer:
                     f"character {letter[0]!r} at place {letter.start() + 1} is not in the model's alphabet {alphabet}: "
                     "write the text in it (upper and lower case differ)"
                 )
-        return " ".join(self._letters.findall(text)).replace(BLANK, self.mask_token)
+        return self._between.join(self._letters.findall(text)).replace(BLANK, self.mask_token)
 
     def _by_letter(self, text: str, tokens: Tokens) -> Tokens:
         """Tokens of single letters, each of which is a word, with their places in the text."""
         places = (match.span() for match in self._letters.finditer(text))
         words = [None if word is None else t for t, word in enumerate(tokens.words)]
         return tokens._replace(source=Placed(words, [(0, 0) if word is None else next(places) for word in words]))
-
-
-@contextmanager
-def _reading(text: str) -> Iterator[None]:
-    """Turns a tokenizer's error into one line; a regular expression that panics in Rust raises a BaseException."""
-    try:
-        yield
-    except (KeyboardInterrupt, SystemExit, GeneratorExit, MemoryError):
-        raise
-    except BaseException as error:
-        raise InputError(
-            f"the model's tokenizer cannot read {shortened(text)} ({first_line(error)}): write it in the model's own tokens"
-        ) from None
 
 
 def shortened(text: str) -> str:

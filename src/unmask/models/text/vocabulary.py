@@ -22,7 +22,8 @@ import json
 import re
 import warnings
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from copy import deepcopy
 from functools import cached_property
 from itertools import chain
@@ -528,6 +529,19 @@ def config_to_save(max_length: int, causal: bool) -> dict[str, object]:
     return {"tokenizer_class": "PreTrainedTokenizerFast", "model_max_length": max_length, **names, **ends}
 
 
+@contextmanager
+def read_by_tokenizer(what: str) -> Iterator[None]:
+    """Turns a tokenizer's error into one line; a regular expression that panics in Rust raises a BaseException."""
+    try:
+        yield
+    except (KeyboardInterrupt, SystemExit, GeneratorExit, MemoryError):
+        raise
+    except BaseException as error:
+        raise InputError(
+            f"the model's tokenizer cannot read {what} ({first_line(error)}): write it in the model's own tokens"
+        ) from None
+
+
 class Spelling:
     """The tokenizer of a folder of a model of pairs, used without special tokens."""
 
@@ -544,7 +558,8 @@ class Spelling:
 
     def encode(self, texts: Sequence[str]) -> list[list[int]]:
         """Token ids of each text."""
-        return [encoding.ids for encoding in self.core.encode_batch(list(texts), add_special_tokens=False)]
+        with read_by_tokenizer("one of the texts"):
+            return [encoding.ids for encoding in self.core.encode_batch(list(texts), add_special_tokens=False)]
 
     def text(self, ids: Sequence[int]) -> str:
         """The sentence that the ids spell, without spaces inside words and quotation marks."""

@@ -89,14 +89,14 @@ def group_runs(
     """
     texts = settings.start.init
     starts = [torch.tensor(model.words.encode(text)) for text in texts]
-    if form is None:
-        look_at_first(model, (ids.tolist() for ids in starts))
     if settings.template is not None:
         templates = [tuple(model.cloze(settings.template).ids)]
     elif starts:
         templates = [_blanked(ids, model, text) for ids, text in zip(starts, texts, strict=True)]
     else:
         templates = [blank_template(model, length) for length in settings.length]
+    if form is None:
+        look_at_first(model, [ids.tolist() for ids in starts] or templates)
     by_template: dict[tuple[int, ...], list[int]] = {}
     for chain in range(settings.chains):
         by_template.setdefault(templates[chain % len(templates)], []).append(chain)
