@@ -14,7 +14,6 @@ from unittest.mock import patch
 
 import unmask
 from unmask.cli import app, terminal
-from unmask.runs import progress
 
 
 @dataclass(frozen=True)
@@ -42,8 +41,8 @@ def invoke(
     streams = {name: io.TextIOWrapper(io.BytesIO(), "utf-8", write_through=True) for name in ("stdout", "stderr")}
     streams["stdin"] = io.TextIOWrapper(io.BytesIO(given), "utf-8")
     error = None
-    clocks = patch.object(progress, "LONG", inf), patch.object(terminal, "LINE_SECONDS", inf)
-    with patch.multiple(sys, **streams), patch.dict(os.environ, dict(env or {})), clocks[0], clocks[1]:
+    no_lines = patch.object(terminal, "LINE_SECONDS", inf)
+    with patch.multiple(sys, **streams), patch.dict(os.environ, dict(env or {})), no_lines:
         try:
             code = app.run([str(word) for word in words])
         except Exception as raised:

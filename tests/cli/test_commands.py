@@ -10,6 +10,7 @@ import pytest
 
 import unmask
 from command_runner import invoke, refused
+from unmask.cli import terminal
 
 TWO = "the [MASK] sat on the [MASK] ."
 
@@ -143,12 +144,18 @@ def test_a_file_exists_or_is_given_as_one(model, tmp_path, monkeypatch):
     assert "is a folder" in refused(["score", tmp_path, *model])
 
 
-def test_scores_of_a_file_are_rows_and_those_of_sentences_tables_without_a_format(model, tmp_path):
+def test_scores_of_a_file_are_a_table_on_a_terminal_and_rows_in_a_pipe_and_of_sentences_tables(model, tmp_path, monkeypatch):
     (tmp_path / "texts.txt").write_text("the cat sat .\na dog ran .\n")
     piped = run("score", tmp_path / "texts.txt", *model)
     assert run("score", "--file", tmp_path / "texts.txt", *model).stdout == piped.stdout
     assert run("score", "the cat sat .", "a dog ran .", *model, "--format", "jsonl").stdout == piped.stdout
-    assert [json.loads(line)["text"] for line in piped.stdout.splitlines()] == ["the cat sat .", "a dog ran ."]
+    rows = [json.loads(line) for line in piped.stdout.splitlines()]
+    assert [row["text"] for row in rows] == ["the cat sat .", "a dog ran ."]
+    with monkeypatch.context() as patch:
+        patch.setattr(terminal, "is_terminal", lambda: True)
+        table = run("score", tmp_path / "texts.txt", *model).stdout.splitlines()
+    assert table[0].split() == ["item", "text", "length", "unknown", "pll"]
+    assert [line.split()[-1] for line in table[2:]] == [f"{row['pll']:.3f}" for row in rows]
     assert "first minus second" in run("score", "the cat sat .", "a dog ran .", *model).stdout
 
 
@@ -157,14 +164,15 @@ def test_scores_of_a_file_are_rows_and_those_of_sentences_tables_without_a_forma
     [
         ("evaluate --data {file} --support all --alphabet cat,dog", "--alphabet and support all exclude each other"),
         ("score 'a cat' --file {file}", "a text and --file were both given"),
-        ("mutants EVQ V2A", "['V2A']: see unmask mutants --help"),
+        ("mutants EVQ V2A", "'V2A' has no place here: give it with its option, see unmask mutants --help"),
         ("mutants EVQ --out run", "did you mean --save?"),
         ("sample --prompt=The", "--prompt is not an option: give TEMPLATE without a name"),
         ("score 'a cat' --engine ray", "workers need an out folder"),
         ("score --minimal-pairs {file} --rows words", "leave out --rows"),
         ("score --pairs {file}", "did you mean --minimal-pairs?"),
         ("sample --decoding-steps 3", "did you mean --passes?"),
-        ("evaluate", "--data requires an argument: see unmask evaluate --help"),
+        ("evaluate", "--data is missing: give --data, see unmask evaluate --help"),
+        ("evaluate {file}", "--data is missing: give --data {file}"),
         ("score 'a cat' --score surprisal", "use left_to_right"),
         ("mutants ACD --positions 1 --model {file} --device cpu,cpu", "use one here"),
         ("score {file} --out scores.csv", "named like a file"),

@@ -306,8 +306,8 @@ class RowShape:
 
     def _cells(self, chunk: Sequence[Prepared], scored: TextScores) -> dict[str, list[Any]]:
         """The columns of rows per text."""
-        others = {name for text in chunk for name in text.item.columns or ()} - self.reserved - dict(self.carried).keys()
-        if others:
+        names = {name for text in chunk for name in text.item.columns or ()}
+        if names and (others := names - self.reserved - dict(self.carried).keys()):
             warn(f"{_listed(others)} not of the first text and left out: give every text the same columns", UnmaskWarning, 2)
         cells: dict[str, list[Any]] = {
             "item": [text.number for text in chunk],
