@@ -10,7 +10,6 @@ import copy
 import warnings
 from collections.abc import Callable
 from functools import partial
-from math import inf
 from typing import Any
 
 import pytest
@@ -161,7 +160,6 @@ def test_check(both):
         warnings.simplefilter("error", RuntimeWarning)
         found = unmask.check(partial(unmask.load, folder, dtype="float64", device="cpu"), data=TEXTS)
     expected = unmask.check(reference, data=TEXTS)
-    assert 0 < found.passes_per_second < inf
     assert_same([found.on_texts.nats, found.on_texts.special_mass], [expected.on_texts.nats, expected.on_texts.special_mass])
     assert any("and is given none" in line for line in found.concerns) == ("warning" in OUTCOME_OF[kind])
 

@@ -17,7 +17,6 @@ A mean above log V by more than ERRORS standard errors is reported.
 
 from __future__ import annotations
 
-import time
 import warnings
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
@@ -47,7 +46,6 @@ from unmask.tables.unary import of_one_key
 if TYPE_CHECKING:
     import pandas
 
-TIMED_ROWS, TIMED_TOKENS = 64, 16
 MUCH_SPECIAL, MUCH_UNKNOWN, NEARLY_UNIFORM = 0.1, 0.02, 0.98
 MOSTLY = 0.5
 """A model that is right more often is read right, even where one token is as frequent."""
@@ -71,7 +69,6 @@ class Check(Result):
     mask, mask_id, around          the mask token; its number; the tokens put before and after a text
     outputs, unused                logits per position; those that are not tokens
     longest                        the most tokens of a text, those around it included; None if there is no limit
-    passes_per_second              speed for texts of 16 tokens
     left_out                       tensors of other heads in the folder, which logits do not need
     on_texts, concerns             figures on the user's texts, if any were given; what looks wrong
 
@@ -98,7 +95,6 @@ class Check(Result):
     outputs: int
     unused: int
     longest: int | None
-    passes_per_second: float
     left_out: tuple[str, ...]
     on_texts: OnTexts | None
     concerns: tuple[str, ...]
@@ -117,7 +113,6 @@ class Check(Result):
             ("outputs", f"{self.outputs:,}" + (f", {self.unused:,} of them not tokens" if self.unused else ", all tokens")),
             ("around a text", f"{before} before, {after} after"),
             ("longest text", "no limit" if self.longest is None else f"{self.longest:,} tokens, those around it included"),
-            ("speed", f"{self.passes_per_second:,.0f} passes of {TIMED_TOKENS} tokens per second"),
             *(("left out", reason) for reason in self.left_out),
         ]
         figures = self.on_texts
@@ -182,7 +177,6 @@ def checked_model(model: Model, data: str | PathLike[str] | Sequence[str] | None
         outputs=lm.vocab_size,
         unused=len(words.nameless),
         longest=lm.max_length,
-        passes_per_second=_speed(lm),
         left_out=tuple(message for kind, message in messages if issubclass(kind, LeftOut)),
         on_texts=figures,
         concerns=tuple(dict.fromkeys([*(m for kind, m in messages if not issubclass(kind, LeftOut)), *concerns(lm, figures)])),
@@ -231,20 +225,6 @@ def _masked_entropy(model: MaskedLM) -> float:
     ids = [*before, *[model.mask_id] * 4, *(after if before or after else model.regular_ids[:1])]
     log_q = model.logits(torch.tensor([ids]), torch.tensor([[len(before) + 1]]))[0, 0].double().log_softmax(-1)
     return -float((log_q.exp() * log_q).sum())
-
-
-def _speed(model: MaskedLM) -> float:
-    """Passes per second of rows that look like texts: one blank among regular tokens."""
-    tokens, regular = min(TIMED_TOKENS, model.max_length or TIMED_TOKENS), torch.tensor(model.regular_ids)
-    ids = regular[torch.arange(TIMED_ROWS * tokens) % len(regular)].reshape(TIMED_ROWS, tokens)
-    where = torch.ones((TIMED_ROWS, 1), dtype=torch.long)
-    ids.scatter_(1, where, model.mask_id)
-    fastest = float("inf")
-    for _ in range(3):
-        start = time.perf_counter()
-        model.logits(ids, where).sum().item()
-        fastest = min(fastest, time.perf_counter() - start)
-    return TIMED_ROWS / fastest
 
 
 @dataclass(frozen=True)
