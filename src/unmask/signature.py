@@ -53,6 +53,7 @@ IN_WORDS = {
     "a valid boolean": "True or False",
     "a valid string": "a text",
     "a valid ": "a ",
+    "callable": "a function",
     "'str' instances are not allowed as a Sequence value": "a list",
     "'bytes' instances are not allowed as a Sequence value": "a list",
     "an instance of Sequence": "a list",

@@ -134,7 +134,7 @@ def test_data_that_are_no_texts(tiny, tmp_path):
     (tmp_path / "empty.txt").write_text("\n\n")
     for data, told in (
         ([], "^data holds no text: give a list of texts, or a file"),
-        (["the", 3], "^data .'the', 3. is not valid: give a text or a path"),
+        (["the", 3], "^data .'the', 3. is not valid: give a text as item 2"),
         ([" "], "^data holds no text"),
         (tmp_path / "none.txt", "does not exist"),
         (tmp_path / "empty.txt", "holds no text"),

@@ -210,9 +210,8 @@ def test_texts_of_a_table_are_filled(tiny, tiny_folder, tmp_path):
     assert [row["text"] for row in rows] == ["the [MASK] sat .", "a [MASK] sat ."]
 
 
-def test_a_table_of_many_constructions_is_wider_than_the_terminal_and_not_cut(tiny_folder):
+def test_many_constructions_are_compared_in_eighty_columns(tiny_folder):
     joints = "product,mrf_logit,mrf,hcb,arnold_gokhale,balanced,pseudo_gibbs,restarted,chain,family:0.5,0.25,family:0.1,0.2"
     typed = ["compare", "the [MASK] sat on the [MASK] .", "--model", str(tiny_folder), "--joints", joints, "--top", "2"]
     lines = invoke(typed, env={"COLUMNS": "80"}).stdout.splitlines()
-    assert sum("completion" in line for line in lines) == 2 and max(map(len, lines)) > 80
-    assert any("family:0.5,0.25" in line and "family:0.1,0.2" in line for line in lines) and "…" not in "".join(lines)
+    assert sum("completion" in line for line in lines) == 3 and max(map(len, lines)) <= 80

@@ -23,7 +23,7 @@ def test_a_list_is_a_dataset_too(monkeypatch, tmp_path):
     assert [t.text for t in read_texts(["One.", "Two."])] == ["One.", "Two."]
     for bad, said in (
         ([], "empty list"),
-        (["a", 3], "is not valid: give a text or a path"),
+        (["a", 3], "is not valid: give a text as item 2"),
         (["\ud800"], "1 texts skipped: the tokenizer refuses it"),
     ):
         with pytest.raises(InputError, match=said):

@@ -1,6 +1,5 @@
 """The studies as functions: tables, figures, numbers, the report, and the folders that they may write to."""
 
-import inspect
 import json
 import os
 
@@ -10,6 +9,7 @@ from unmask import lab
 from unmask.errors import InputError
 from unmask.lab import SpinModel
 from unmask.lab.studies import show
+from unmask.signature import options
 
 THREE = SpinModel(sites=3)
 SMALL = {
@@ -37,8 +37,7 @@ def test_each_study_has_tables_and_writes_its_files(name, tmp_path):
 def test_the_package_lists_the_studies():
     assert set(SMALL) | {"STUDIES", "SpinModel", "all"} == set(dir(lab))
     for study in (*lab.STUDIES.values(), lab.all):
-        assert "Parameters:\n" in study.__doc__
-        assert all(f"\n        {name}: " in study.__doc__ for name in inspect.signature(study).parameters)
+        assert all(option.help for option in options(study))
 
 
 def test_nothing_is_written_without_out(tmp_path, monkeypatch):

@@ -139,7 +139,7 @@ def edited(path, **arrays):
         ({"done": np.array(99)}, "99 of 4 sweeps"),
         ({"done": np.array(-1)}, "-1 of 4 sweeps"),
         ({"done": np.array([1, 2])}, "do not fit"),
-        ({"done": None}, "lacks 'done'"),
+        ({"done": None}, "done is not a file in the archive"),
         ({"ids": None}, "ids"),
         ({"ids": np.zeros((3, 2), dtype=np.int64)}, "shape"),
         ({"chains": np.arange(2)}, "do not fit"),

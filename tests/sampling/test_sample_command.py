@@ -52,7 +52,7 @@ def test_the_same_command_again_changes_nothing_and_another_is_refused(run_folde
     assert unmask(*common, "--sweeps", 8).exit_code == 0
     assert (out / "samples.parquet").read_bytes() == before
     refused = unmask(*common, "--sweeps", 8, "--energy", "raw")
-    assert refused.exit_code == 2 and "energy norm, not raw" in refused.output and refused.output.count("\n") == 1
+    assert refused.exit_code == 2 and "energy 'norm', not 'raw'" in refused.output and refused.output.count("\n") == 1
 
 
 def test_json_and_no_folder(tiny_folder, tmp_path):
