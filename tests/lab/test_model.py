@@ -101,6 +101,7 @@ def test_bad_mask_laws_are_refused():
         ([0.5, float("nan")], "the least is nan"),
         ([1.5, -0.5], "the least is -0.5"),
         ([0.5, 0.4], "the sum 0.9"),
+        ([], "the sum 0, and 0 are not 0"),
         ([0.0, 1.0], "1 are not 0: give probabilities of two or more states"),
         ([1 - 1e-300, 1e-300], "raise the smallest probabilities"),
     ],

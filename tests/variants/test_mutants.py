@@ -17,7 +17,7 @@ from unmask.errors import InputError
 from unmask.joints.deriving import derive
 from unmask.models.tabular import TabularMLM
 from unmask.tables.unary import unary_tables
-from unmask.variants.mutants import effects
+from unmask.variants.mutants import Mutants, effects
 
 SEQUENCE = "ACDEGACD"
 COMPATIBLE = ["hcb", "arnold_gokhale", "balanced", "pseudo_gibbs", "restarted"]
@@ -112,6 +112,13 @@ def test_figures_and_tables_are_left(letters, tmp_path, options):
     found = unmask.mutants(SEQUENCE, model=letters, save=tmp_path / "m.parquet", figure=tmp_path / "m.png", **options)
     assert pandas.read_parquet(tmp_path / "m.parquet").equals(found.to_frame())
     assert (tmp_path / "m.png").stat().st_size > 5_000
+
+
+def test_residues_with_one_label_have_a_column_each():
+    wild = tuple("x" if place == 12 else "x1" for place in range(1, 13))  # x1 at 2 and x at 12 are both written x12
+    changes = [((2, "y"),), ((12, "y"),)]
+    found = Mutants(" ".join(wild), wild, ("x", "x1", "y"), "balanced", changes, {"effect": [1.0, -2.0]})
+    assert found.figure().axes[0].images[0].get_array()[2].tolist() == [1.0, -2.0]
 
 
 @pytest.mark.parametrize(

@@ -27,6 +27,14 @@ def test_one_variant_in_many_spellings(parent, text, name):
     assert "+".join(f"{SEQUENCE[place - 1]}{place}{parent.tokens[token]}" for place, token in made) == name
 
 
+def test_residues_that_spell_a_missing_value_are_residues(parent):
+    with pytest.raises(InputError, match="variant 'NAN', residue 2: 'N' is not in the alphabet"):
+        read_variant("NAN", parent, [2, 3, 4])
+    for missing in (None, float("nan"), pandas.NA, pandas.NaT, ""):
+        with pytest.raises(InputError, match="no variant in this row"):
+            read_variant(str(missing), parent, [2, 3, 4])
+
+
 def test_residues_of_the_positions_alone(parent):
     assert read_variant("GG", parent, [2, 4]) == ((2, parent.index["G"]), (4, parent.index["G"]))
     assert read_variant("A1C", parent, [1, 4]) == ((1, parent.index["C"]),)

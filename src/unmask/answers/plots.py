@@ -37,9 +37,9 @@ NEARLY = 0.5
 """Root mean square log-ratio, in nats, up to which conditionals are said to nearly agree with one joint."""
 
 
-def figure_path(path: str | PathLike[str] | None, texts: int, reads: Sequence[object], name: str = "figure") -> Path | None:
+def figure_path(path: str | PathLike[str] | None, texts: int, reads: Sequence[object]) -> Path | None:
     """The file that a figure goes to, if one is wanted; refused before any work if it cannot be written, or is read."""
-    return None if path is None else output_file(name, path, reads, FORMATS, texts)
+    return None if path is None else output_file("figure", path, reads, FORMATS, texts)
 
 
 def save_figure(draw: Callable[[], Figure], path: Path | None) -> None:

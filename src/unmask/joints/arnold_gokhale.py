@@ -257,9 +257,8 @@ def _checked(rows: Members, solutions: Sequence[FixedPoint]) -> list[_Answer]:
     """Rules, readings and checks of all rows; the members of a block share one read of its tables."""
     marginals = [unflat(solution.log_p, rows.blocks[0].shape) for solution in solutions]
     rules, readings = _read(rows, marginals)
-    return [
-        _Answer(*parts) for parts in zip(solutions, rules, readings, check_fixed_points(rows, marginals, readings), strict=True)
-    ]
+    checks = check_fixed_points(rows, marginals, readings)
+    return [_Answer(*parts) for parts in zip(solutions, rules, readings, checks, strict=True)]
 
 
 def _read(rows: Members, marginals: Sequence[Marginals]) -> tuple[list[FamilyRule], list[JointReading]]:

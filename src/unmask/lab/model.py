@@ -137,11 +137,12 @@ class LabModel:
 def table_model(joint: ArrayLike, name: str = "table") -> LabModel:
     """A model given by its probabilities p[x_1, ..., x_N], with one free log-weight per possible state but the last."""
     cells = np.asarray(joint, dtype=np.float64)
-    if not (cells >= 0).all() or not np.isclose(cells.sum(), 1, atol=1e-6) or np.count_nonzero(cells) < 2:
-        least = f"the least is {cells.min():.6g}, the sum {cells.sum():.6g}, and {np.count_nonzero(cells)} are not 0"
+    total, states = cells.sum(), np.count_nonzero(cells)
+    if not (cells >= 0).all() or not np.isclose(total, 1, atol=1e-6) or states < 2:
+        least = f"the least is {cells.min(initial=np.inf):.6g}, the sum {total:.6g}, and {states} are not 0"
         raise InputError(f"{name}: {least}: give probabilities of two or more states, at least 0, that sum to 1")
     space = Space(cells.shape)
-    p = cells.ravel() / cells.sum()
+    p = cells.ravel() / total
     free = np.flatnonzero(p)[:-1]
     features = np.zeros((space.states, len(free)))
     features[free, np.arange(len(free))] = 1.0

@@ -18,7 +18,7 @@ from unmask.models import checkpoint_files as files
 from unmask.models.checkpoint_files import LOADING, Source, quiet_transformers
 from unmask.models.encoder.bert import BertMaskedLM, BertShape
 from unmask.models.heads import refuse_causal, refuse_type
-from unmask.models.text.vocabulary import load_tokenizer, refuse_foreign_tokenizer, refuse_other_vocabulary, warn_of_few_tokens
+from unmask.models.text.vocabulary import refuse_foreign_tokenizer, refuse_other_vocabulary, warn_of_few_tokens
 from unmask.runs.files import first_line
 
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16, "float64": torch.float64}
@@ -59,13 +59,6 @@ def resolve_dtype(dtype: str | torch.dtype) -> torch.dtype:
 def is_pair_model(folder: Path) -> bool:
     """Whether a folder holds a model that was trained to translate."""
     return (folder / PAIR_FILE).is_file()
-
-
-def load_checkpoint(name_or_path: str | Path, device: torch.device, dtype: torch.dtype) -> tuple[nn.Module, Any]:
-    """The network in evaluation mode on `device`, and its tokenizer; see `load_network` and `load_tokenizer`."""
-    source = Source(str(name_or_path))
-    with LOADING:
-        return load_network(source, device, dtype), load_tokenizer(source)
 
 
 def load_network(source: Source, device: torch.device, dtype: torch.dtype) -> nn.Module:

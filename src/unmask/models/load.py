@@ -65,17 +65,19 @@ def _loaded(state: object, name: str | None, device: object, dtype: object) -> M
 
 def load_uncached(name: Any = None, device: Any = "auto", dtype: Any = "auto") -> MaskedLM:
     """`load` without its cache; device and dtype may be torch's own objects."""
-    from unmask.models.checkpoint import is_pair_model, load_checkpoint, resolve_device, resolve_dtype
-    from unmask.models.checkpoint_files import english_model_path
+    from unmask.models.checkpoint import is_pair_model, load_network, resolve_device, resolve_dtype
+    from unmask.models.checkpoint_files import LOADING, Source, english_model_path
     from unmask.models.heads import widen_output
     from unmask.models.masked_lm import MaskedLM
-    from unmask.models.text.vocabulary import warn_of_few_tokens
+    from unmask.models.text.vocabulary import load_tokenizer, warn_of_few_tokens
 
     where = english_model_path() if name is None else name
     if is_pair_model(Path(where)):
         alone = "was trained to translate and never saw a text without its source: use it with unmask translate"
         warnings.warn(f"model {str(where)!r} {alone}", UnmaskWarning, stacklevel=3)
-    network, tokenizer = load_checkpoint(where, resolve_device(device), resolve_dtype(dtype))
+    source = Source(str(where))
+    with LOADING:
+        network, tokenizer = load_network(source, resolve_device(device), resolve_dtype(dtype)), load_tokenizer(source)
     widen_output(network)
     model = MaskedLM(network, tokenizer, str(name or "the bundled model"))
     model.folder = Path(where) if Path(where).is_dir() else None

@@ -234,6 +234,7 @@ def begin(
     by_word = any(score.by_word for score in scores)
     columns: dict[str, list[Tensor]] = {}
     in_order: list[int] = []
+    done = 0
     by_site: list[tuple[str, list[int], Tensor]] = []
     reasons: dict[int, str] = {}
     for _, members in sorted(shapes.items()):
@@ -243,12 +244,13 @@ def begin(
                 columns.setdefault(column, []).append(numbers)
             if shares and score.by_site is not None:
                 by_site.append((name, members, score.by_site))
-        for row, index in enumerate(members):
-            if why := dict.fromkeys(score.reasons[row] for score in scored.values() if row in score.reasons):
-                reasons[index] = "; ".join(why)
+        for row in {row for score in scored.values() for row in score.reasons}:
+            why = dict.fromkeys(score.reasons[row] for score in scored.values() if row in score.reasons)
+            reasons[members[row]] = "; ".join(why)
         in_order += members
+        done += int(count[members].sum())
         if progress:
-            progress(int(count[in_order].sum()), len(texts), TEXTS)
+            progress(done, len(texts), TEXTS)
     # Copies come after all passes were asked for: one that waits for a GPU would hold back the next batch.
     doubles = {name: [part.to(model.device, torch.float64) for part in parts] for name, parts in columns.items()}
     values = {name: torch.cat(parts).to("cpu", non_blocking=True) for name, parts in doubles.items()}

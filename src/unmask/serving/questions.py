@@ -228,7 +228,7 @@ class Answers:
         return None if request["exact"] else plan.size
 
     def measured(self, request: Values) -> Answer:
-        """A request of `dependence` as the verb takes it: chosen words are positions, the others of which are masked."""
+        """A request of `dependence` as the verb takes it: the tokens of chosen words as positions, the others of them masked."""
         values = {name: value for name, value in request.items() if name != "chosen"}
         if request["chosen"]:
             words = dict(enumerate(_by_word(self.model.words.tokens_of(request["text"]))))

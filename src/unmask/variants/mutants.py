@@ -203,15 +203,13 @@ class Scan(Parent):
             if changes > len(scanned):
                 raise InputError(f"{changes} changes together and {len(scanned)} positions: give more positions")
             rows = sum(comb(len(scanned), m) * (len(allowed) - 1) ** m for m in range(1, changes + 1))
-            if not force:
-                what = f"{changes} changes among {len(scanned)} positions are {{}} mutants"
-                refuse_more(rows, MOST_ROWS, what, "scan fewer positions, change fewer together")
+            what = f"{changes} changes among {len(scanned)} positions are {{}} mutants"
+            refuse_more(rows, MOST_ROWS, what, "scan fewer positions, change fewer together", force)
             self.sets = {places: None for m in range(1, changes + 1) for places in combinations(scanned, m)}
         self.refuse_foreign({place for places in self.sets for place in places})
         self.passes = sum(map(self._passes, self.sets))
-        if not force:
-            what = "these mutants need {} passes of the model"
-            refuse_more(self.passes, MAX_PASSES, what, "scan fewer positions, use a smaller alphabet")
+        what = "these mutants need {} passes of the model"
+        refuse_more(self.passes, MAX_PASSES, what, "scan fewer positions, use a smaller alphabet", force)
 
     def _named(self, names: Sequence[str]) -> dict[tuple[int, ...], list[tuple[int, ...]] | None]:
         sets: dict[tuple[int, ...], list[tuple[int, ...]] | None] = {}
@@ -274,9 +272,9 @@ def _all_changed(wild: Sequence[int], size: int) -> Tensor:
     return torch.cartesian_prod(*others).reshape(-1, len(wild))
 
 
-def refuse_more(count: int, most: int, what: str, advice: str) -> None:
-    """Raise if there are more than `most`; `what` has the place of the number."""
-    if count > most:
+def refuse_more(count: int, most: int, what: str, advice: str, force: bool = False) -> None:
+    """Raise if there are more than `most`, unless `force`; `what` has the place of the number."""
+    if count > most and not force:
         raise InputError(f"{what.format(f'{count:,}')} (limit {most:,}): {advice}, or use --force")
 
 
@@ -286,25 +284,26 @@ def mutant_map(mutants: Mutants) -> Figure:
     measure, size = ("epistasis", 2) if pairs else ("effect", 1)
     shown = [(made, value) for made, value in zip(mutants.changes, mutants.numbers[measure], strict=True) if len(made) == size]
     residue = {place: f"{mutants.wild_type[place - 1]}{place}" for place in sorted({p for made, _ in shown for p, _ in made})}
+    places, tokens = list(residue), list(mutants.alphabet)
     rows = columns = list(residue.values())
     title = f"largest epistasis of each pair of residues ({mutants.joint} joint)"
     if not pairs:
-        rows = list(mutants.alphabet)
+        rows = tokens
         title = "effect of each change alone: log-probability beside the sequence's own residue (nats)"
     elif len(pairs) == 1:
-        rows, columns = ([f"{old}{new}" for new in mutants.alphabet] for old in residue.values())
-        title = f"epistasis of residues {' and '.join(map(str, residue))} ({mutants.joint} joint)"
+        rows, columns = ([f"{old}{new}" for new in tokens] for old in residue.values())
+        title = f"epistasis of residues {' and '.join(map(str, places))} ({mutants.joint} joint)"
     values = np.full((len(rows), len(columns)), np.nan)
     for made, value in shown:
         (first, new), (second, other) = made[0], made[-1]
         if not pairs:
-            values[rows.index(new), columns.index(residue[first])] = value
+            values[tokens.index(new), places.index(first)] = value
         elif len(pairs) == 1:
-            values[rows.index(f"{residue[first]}{new}"), columns.index(f"{residue[second]}{other}")] = value
+            values[tokens.index(new), tokens.index(other)] = value
         else:
-            i, j = rows.index(residue[first]), rows.index(residue[second])
+            i, j = places.index(first), places.index(second)
             values[i, j] = values[j, i] = max(np.nan_to_num(values[i, j]), value, key=abs)
     largest = float(np.nanmax(np.abs(values))) or 1e-12
-    size_drawn = (min(24.0, max(5.0, 2.4 + 0.3 * len(columns))), min(24.0, max(3.6, 1.8 + 0.24 * len(rows))))
-    label = f"{measure} (nats)"
-    return heat_map(values, rows, columns, title, label, size_drawn, cmap="RdBu_r", vmin=-largest, vmax=largest)
+    inches = (min(24.0, max(5.0, 2.4 + 0.3 * len(columns))), min(24.0, max(3.6, 1.8 + 0.24 * len(rows))))
+    colours = {"cmap": "RdBu_r", "vmin": -largest, "vmax": largest}
+    return heat_map(values, rows, columns, title, f"{measure} (nats)", inches, **colours)

@@ -260,7 +260,7 @@ def read_variants(
 def read_variant(text: str, parent: Parent, places: Sequence[int] | None = None) -> tuple[Change, ...]:
     """The changes of a variant, as places and indices into the alphabet, in order; none for the parent itself."""
     text, name = text.strip(), f"variant {shown(text)}"
-    if text.lower() in ("", "none", "nan", "<na>"):
+    if text in ("", "None", "nan", "NaT", "<NA>"):  # as a frame's missing values are written; NAN is three residues
         raise InputError("there is no variant in this row: name its changes, or WT")
     if text.lower() in WILD and not (places is not None and len(text) == len(places) and text.isupper()):
         return ()

@@ -98,7 +98,7 @@ class Encoder:
         turns: Turns,
         seen: Bool[Tensor, "n T"] | None = None,
     ) -> Float[Tensor, "n p d"]:
-        """Last hidden states at `positions`, from a stream that these layers are still to change.
+        """Last hidden states at `positions` after the remaining `layers`.
 
         The last layer runs at those positions only. At one position its values are never formed, nor, without rotary positions,
         its keys (`Layer.at_one`), which leaves about L - 1 of the L layers.

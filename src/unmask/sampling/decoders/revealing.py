@@ -206,12 +206,9 @@ class EntropyBound(RevealingDecoder):
 
     def choose(self, observed: Observed) -> Bool[Tensor, "n F"]:
         entropy = torch.where(observed.blank, observed.entropy, torch.inf)
-        gamma = (
-            torch.full_like(observed.entropy[:, :1], self.options.limit)
-            if observed.passes_left is None
-            else least_bound(entropy, observed.passes_left)
-        )
-        return under_bound(entropy, gamma)
+        if observed.passes_left is None:
+            return under_bound(entropy, torch.full_like(entropy[:, :1], self.options.limit))
+        return under_bound(entropy, least_bound(entropy, observed.passes_left))
 
 
 @dataclass(frozen=True)

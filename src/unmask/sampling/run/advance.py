@@ -414,7 +414,7 @@ def draw_samples(
     if out is None:
         keepers = advance()
         rows = table_of([row for keeper in keepers for row in keeper.rows], model)
-        return assemble(settings, rows, [keeper.snapshot for keeper in keepers], model.text)
+        return assemble(settings, rows, [on_host(keeper.mark) for keeper in keepers], model.text)
     about = {
         "user_terms": energy.names if energy else [],
         "model": name,
@@ -426,7 +426,7 @@ def draw_samples(
     with SampleFolder(out, settings, model.fingerprint, about) as folder:
         with on_a_thread() as call:
             keepers = advance(folder, partial(call, folder.keep, model))
-        run = assemble(settings, folder.rows(sample_columns()), [keeper.snapshot for keeper in keepers], model.text, folder.path)
+        run = assemble(settings, folder.rows(sample_columns()), [on_host(k.mark) for k in keepers], model.text, folder.path)
         for file, frame in (("starts", run.starts), ("rates", run.rates), ("samples", run.samples)):
             write_table(folder.path / f"{file}.parquet", frame)
     return run
@@ -450,11 +450,6 @@ class Keeper:
     def done(self) -> int:
         """Sweeps of the mark."""
         return int(self.mark["done"]) if self.mark else 0
-
-    @property
-    def snapshot(self) -> dict[str, np.ndarray]:
-        """The mark in this process's memory."""
-        return on_host(self.mark)
 
     def add(self, rows: Sequence[SweepRows], mark: Mark) -> None:
         """Samples of further sweeps, and the mark after them."""
@@ -513,8 +508,7 @@ class SharedChains:
     def advance(self, sizes: Sequence[int], keepers: Sequence[Keeper], report: Callable[[int, int], None]) -> None:
         """All sweeps of all groups, each from the mark of its keeper, if it has one. `report`: a group, and its sweeps done."""
         pending = [keeper for keeper in keepers if keeper.done < self.settings.sweeps]
-        snapshots = [keeper.snapshot if keeper.mark else None for keeper in pending]
-        shares = [Share(sizes, k.number, self._upto(k.done), saved) for k, saved in zip(pending, snapshots, strict=True)]
+        shares = [Share(sizes, k.number, self._upto(k.done), on_host(k.mark) if k.mark else None) for k in pending]
         setup = partial(ChainWorker, self.load, self.settings, self.energy)
         try:
             with closing(each(ChainWorker.__call__, shares, self.workers, setup, self._rest)) as results:
