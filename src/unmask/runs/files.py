@@ -64,7 +64,7 @@ def reading(path: Path, remedy: str = AGAIN) -> Iterator[None]:
     """Turns an error of reading, and any error of a format's reader, into one line."""
     try:
         yield
-    except InputError:
+    except (InputError, MemoryError):
         raise
     except IsADirectoryError:
         raise InputError(f"{str(path)!r} is a folder: give a file") from None
