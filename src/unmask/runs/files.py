@@ -82,7 +82,7 @@ def refuse_unmakeable(path: Path) -> None:
             path.lstat()  # a name that is too long, for example
         nearest = next(folder for folder in (path, *path.absolute().parents) if os.path.lexists(folder))
         if not nearest.is_dir():
-            raise NotADirectoryError("a parent of this path is a file")
+            raise NotADirectoryError(f"{str(nearest)!r} is a file")
         if not os.access(nearest, os.W_OK | os.X_OK):
             raise PermissionError("Permission denied")
 
