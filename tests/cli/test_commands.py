@@ -154,9 +154,11 @@ def test_scores_of_a_file_are_a_table_on_a_terminal_and_rows_in_a_pipe_and_of_se
     with monkeypatch.context() as patch:
         patch.setattr(terminal, "is_terminal", lambda: True)
         table = run("score", tmp_path / "texts.txt", *model).stdout.splitlines()
-    assert table[0].split() == ["item", "text", "length", "unknown", "pll"]
+    assert table[0].split() == ["text", "item", "length", "unknown", "pll"]
     assert [line.split()[-1] for line in table[2:]] == [f"{row['pll']:.3f}" for row in rows]
     assert "first minus second" in run("score", "the cat sat .", "a dog ran .", *model).stdout
+    long = run("score", f"the {'cat' * 40} sat .", *model, "--rows", "texts").stdout
+    assert long.split()[:5] == ["text", "item", "length", "unknown", "pll"] and "\N{HORIZONTAL ELLIPSIS}" not in long
 
 
 @pytest.mark.parametrize(
@@ -167,7 +169,9 @@ def test_scores_of_a_file_are_a_table_on_a_terminal_and_rows_in_a_pipe_and_of_se
         ("mutants EVQ V2A", "'V2A' has no place here: give it with its option, see unmask mutants --help"),
         ("mutants EVQ --out run", "did you mean --save?"),
         ("sample --prompt=The", "--prompt is not an option: give TEMPLATE without a name"),
+        ("diagnose", "missing a required argument: 'run'"),
         ("score 'a cat' --engine ray", "workers need an out folder"),
+        ("score 'a cat' --engine ray:0", "is not understood: give local, ray, or ray:4 with the number of workers"),
         ("score --minimal-pairs {file} --rows words", "leave out --rows"),
         ("score --pairs {file}", "did you mean --minimal-pairs?"),
         ("sample --decoding-steps 3", "did you mean --passes?"),

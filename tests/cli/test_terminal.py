@@ -37,15 +37,15 @@ def test_a_log_has_a_line_per_minute_that_says_how_long_the_rest_takes(monkeypat
     with terminal.progress() as report:
         for seconds, done in ((0, 400), (30, 450), (61, 500), (100, 600), (160, 900), (230, 1000)):
             clock[0] = float(seconds)
-            report(done, 1000, "pairs")  # those before 400 were done by an earlier run
+            report(done, 1000, f"steps, loss {done}")  # those before 400 were done by an earlier run
         clock[0] = 240.0
         report(0, 10, "texts")
         clock[0] = 310.0
         report(0, 10, "texts")
     assert shown.getvalue().splitlines() == [
-        "500/1,000 pairs, about 5 minutes left",
-        "900/1,000 pairs, about 32 seconds left",
-        "1,000/1,000 pairs",
+        "500/1,000 steps, loss 500, about 5 minutes left",
+        "900/1,000 steps, loss 900, about 32 seconds left",
+        "1,000/1,000 steps, loss 1000",
         "0/10 texts",
     ]
 

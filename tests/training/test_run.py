@@ -331,12 +331,18 @@ def test_a_run_goes_on_from_a_model_folder(shared, tmp_path):
     with pytest.raises(InputError, match="max_length 64 is more than the 32 positions"):
         go(shared, tmp_path / "third", init=first, max_length=64, **shape)
     strange = ["Ω ψ ж щ."] * 400
-    with pytest.warns(UnmaskWarning, match=r"57% of the corpus is \[UNK\]"):
+    with pytest.warns(UnmaskWarning, match=r"57% of the corpus is \[UNK\].*: .* or leave out --tokenizer and --init"):
         options = {**SMALL, **shape, "steps": 1, "init": first}
         flat.train(strange, out=tmp_path / "strange", valid=strange, **options)
     go(shared, tmp_path / "on", init=first, max_minutes=0.0, steps=3, **shape)
     with pytest.raises(InputError, match="holds a run with init "):
         go(shared, tmp_path / "on", init=second, steps=3, resume=True, **shape)
+
+
+def test_a_trained_tokenizer_that_cannot_spell_the_corpus_asks_for_a_larger_vocab(tmp_path):
+    texts = ["".join(map(chr, range(first, first + 6))) for first in range(0x4E00, 0x5200, 6)]
+    with pytest.warns(UnmaskWarning, match=r"% of the corpus is \[UNK\].*: give a larger --vocab than 64$"):
+        flat.train(texts, out=tmp_path, valid=texts, **{**SMALL, "steps": 1, "vocab": 64})
 
 
 def test_a_model_of_few_tokens_is_one_to_start_from(tmp_path):

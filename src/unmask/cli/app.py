@@ -86,7 +86,7 @@ def run(words: Sequence[str]) -> int:
 
 def _misread(error: CycloptsError, words: Sequence[str], function: Callable[..., Any] | None) -> str:
     """The line of an error of the parser: the option that was meant, or where to look."""
-    line, use = process.one_line(str(error).strip()).rstrip("."), "see unmask --help"
+    line, use = process.one_line(str(error)).rstrip(",. "), "see unmask --help"
     if function is None:
         return f"{line}: {use}"
     use, known = f"see unmask {words[0]} --help", {option.name: option for option in options(function)}

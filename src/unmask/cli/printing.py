@@ -336,10 +336,10 @@ def sample(options: dict[str, Any]) -> None:
 
 def diagnose(options: dict[str, Any]) -> None:
     """Print the diagnosis of a run."""
-    json, folder = "json" in options, Path(options["run"])
+    json = "json" in options
     answered("diagnose", options, _show_diagnosis)
     if not json:
-        _message(f"figures are in {folder / 'figures'}")
+        _message(f"figures are in {Path(options['run']) / 'figures'}")
 
 
 def _show_run(run: unmask.SampleRun) -> None:
@@ -459,6 +459,7 @@ def _show_sentences(scores: unmask.Scores) -> None:
         import pandas
 
         columns = [column for column in scores.shape.columns.names if column not in ("id", "reason", "position")]
+        columns.sort(key=lambda column: column != "text")  # a long text is folded in the first column alone
         return print_frame(console, pandas.DataFrame(list(scores), columns=columns, dtype=object))  # counts stay whole numbers
     for place, row in enumerate(scores):
         console.print(end="\n" if place else "")

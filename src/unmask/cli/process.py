@@ -32,7 +32,6 @@ FULL = re.compile("not enough memory|can't allocate memory|out of memory", re.IG
 """In the message of a plain RuntimeError of torch, where the memory of a CPU ends."""
 LOST = re.compile("gloo|NCCL|connection (reset|closed|refused)", re.IGNORECASE)
 """In the message of an error of torch.distributed, where another process of the run has ended."""
-SHOW_CURSOR = "\x1b[?25h"
 
 
 class _State:
@@ -94,9 +93,9 @@ def leave(code: int = INTERRUPTED) -> NoReturn:
         for stream in (sys.stdout, sys.stderr):
             with suppress(AttributeError, ValueError, OSError):
                 stream.flush()
-    elif sys.__stderr__ is not None and sys.__stderr__.isatty():
-        sys.__stderr__.write(SHOW_CURSOR)
-        sys.__stderr__.flush()
+    elif os.isatty(2):
+        with suppress(OSError):
+            os.write(2, b"\x1b[?25h")  # shows the cursor; sys.stderr may be in the middle of another write
     os._exit(code)
 
 

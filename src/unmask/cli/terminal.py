@@ -68,15 +68,14 @@ def progress(quiet: bool = False) -> Iterator[Report | None]:
 
 def _lines(screen: Console) -> Report:
     """Lines for a log, one per LINE_SECONDS of work: how much is done, and how long the rest takes at this speed."""
-    work: tuple[int, str] | None = None
-    began, before, last = 0.0, 0, 0.0
+    work, began, before, last = 0, 0.0, 0, time.monotonic()
 
     def report(done: int, total: int, what: str = "") -> None:
         nonlocal work, began, before, last
         now = time.monotonic()
-        if (total, what) != work:  # other work than before, or the first: its speed is measured from here on
-            work, began, before, last = (total, what), now, done, now
-        elif now - last > LINE_SECONDS:
+        if total != work or done <= before:  # other work than before, or the first: its speed is measured from here on
+            work, began, before = total, now, done
+        if now - last > LINE_SECONDS:
             last = now
             left = f", about {in_words((now - began) / (done - before) * (total - done))} left" if before < done < total else ""
             screen.print(f"{done:,}/{total:,} {what}{left}" if total else what)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import inspect
 import os
+import re
 import warnings
 from collections.abc import Callable
 from functools import lru_cache, partial
@@ -136,6 +137,8 @@ def devices_of(model: Any) -> tuple[str, ...]:
 
 def is_shared(model: Any, engine: str) -> bool:
     """Whether workers share the work: those of engine ray, or a process for each of several devices of this machine."""
+    if re.fullmatch("local|ray(:[1-9][0-9]{0,3})?", engine) is None:
+        raise InputError(f"engine {engine!r} is not understood: give local, ray, or ray:4 with the number of workers")
     return engine != "local" or len(devices_of(model)) > 1
 
 

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import os
 import pickle
-import re
 import socket
 import subprocess
 import sys
@@ -128,16 +127,13 @@ Workers = Processes | RayWorkers
 
 def ray_workers(engine: str, device: str = "auto", most: int | None = None) -> RayWorkers:
     """Joins or starts Ray. "ray:4" has four workers, "ray" one per GPU, or per two CPUs; at most `most`, the number of items."""
-    name = re.fullmatch("ray(?::([1-9][0-9]{0,3}))?", engine)
-    if name is None:
-        raise InputError(f"engine {engine!r} is not understood: give local, ray, or ray:4 with the number of workers")
     join_ray()
     ray = import_module("ray")
     gpus, cpus = (int(ray.cluster_resources().get(kind, least)) for kind, least in (("GPU", 0), ("CPU", 1)))
     if device not in ("auto", "cpu") and not (gpus and device.startswith("cuda")):
         raise InputError(f"device {device!r} is not known, or the Ray cluster has no GPU: use device cpu")
     on_gpu = gpus > 0 and device != "cpu"
-    count = int(name[1] or (gpus if on_gpu else max(1, cpus // 2)))
+    count = int(engine.partition(":")[2] or (gpus if on_gpu else max(1, cpus // 2)))
     count = min(count, most or count)
     on_one_machine = max((int(node["Resources"].get("CPU", 1)) for node in ray.nodes() if node["Alive"]), default=1)
     return RayWorkers(count, "cuda" if on_gpu else "cpu", 1 if on_gpu else max(1, min(cpus // count, on_one_machine)))

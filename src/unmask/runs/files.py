@@ -64,7 +64,7 @@ def reading(path: Path, remedy: str = AGAIN) -> Iterator[None]:
     """Turns an error of reading, and any error of a format's reader, into one line."""
     try:
         yield
-    except InputError:
+    except (InputError, MemoryError):
         raise
     except IsADirectoryError:
         raise InputError(f"{str(path)!r} is a folder: give a file") from None
@@ -82,7 +82,7 @@ def refuse_unmakeable(path: Path) -> None:
             path.lstat()  # a name that is too long, for example
         nearest = next(folder for folder in (path, *path.absolute().parents) if os.path.lexists(folder))
         if not nearest.is_dir():
-            raise NotADirectoryError("a parent of this path is a file")
+            raise NotADirectoryError(f"{str(nearest)!r} is a file")
         if not os.access(nearest, os.W_OK | os.X_OK):
             raise PermissionError("Permission denied")
 
