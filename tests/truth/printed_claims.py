@@ -96,7 +96,7 @@ class Enumerated:
             for n, reading in enumerate(readings)
             for tokens, value in every_filling(model, reading.cloze, support).items()
         }
-        self.kinds = [blank.kind for blank in question.blanks]
+        self.kinds = [blank.kind for blank in question.constraints.blanks]
         self.allowed = {state for state in self.log_p if self._passes(state)}
 
     def parts(self, state):
@@ -224,8 +224,8 @@ def state_of(completion, answer):
     """The filling of a completion, as (reading, tokens)."""
     ids = tuple(answer.question.model.tokenizer.convert_tokens_to_ids(list(completion.tokens)))
     fitting = [n for n, reading in enumerate(answer.question.readings) if _filled(reading, ids, completion.text, answer)]
-    filled, readings = answer.question.filled, answer.question.readings
-    (number,) = [n for n in fitting if tuple(map(filled.spelled, range(9), readings[n].parts(ids))) == completion.parts]
+    constraints, readings = answer.question.constraints, answer.question.readings
+    (number,) = [n for n in fitting if tuple(map(constraints.spelled, range(9), readings[n].parts(ids))) == completion.parts]
     return (number, *ids)
 
 

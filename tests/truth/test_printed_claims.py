@@ -164,7 +164,7 @@ def test_an_answer_outside_the_constraints_is_refused_and_was_listed():
     model = drawn(FEW, Law(seed=3, scale=1.0))
     with pytest.raises(InputError, match=r"the answer 'ab / ab' has 'ab' at blank 1, which allow does not name: leave it out"):
         answered("[MASK] . [MASK]", model, **ALLOWED)
-    with mock.patch.object(Constraints, "outside", lambda self, parts: None):
+    with mock.patch.object(Constraints, "broken", lambda self, parts: None):
         answer = answered("[MASK] . [MASK]", model, top=40, **ALLOWED)
     truth = Enumerated(answer.question, allow=ALLOWED["allow"])
     assert any("breaks a constraint" in fault for fault in false_claims(read_back(as_printed(answer.filling)), answer, truth))
