@@ -336,10 +336,10 @@ def sample(options: dict[str, Any]) -> None:
 
 def diagnose(options: dict[str, Any]) -> None:
     """Print the diagnosis of a run."""
-    json, folder = "json" in options, Path(options["run"])
+    json = "json" in options
     answered("diagnose", options, _show_diagnosis)
     if not json:
-        _message(f"figures are in {folder / 'figures'}")
+        _message(f"figures are in {Path(options['run']) / 'figures'}")
 
 
 def _show_run(run: unmask.SampleRun) -> None:
