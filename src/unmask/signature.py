@@ -37,7 +37,7 @@ FAMILIAR = {
     **dict.fromkeys(("model_name", "checkpoint"), "model"),
     **dict.fromkeys(("output", "output_dir"), "out"),
     **{"prompt": "template", "out": "save"},
-    **{"steps": "sweeps", "batch_size": "memory", "pairs": "minimal_pairs", "decoding_steps": "passes"},
+    **{"steps": "sweeps", "batch_size": "memory", "pairs": "minimal_pairs", "decoding_steps": "passes", "decoder": "kernel"},
 }
 """Names that other tools have for arguments of ours; used only where the function has ours and not theirs."""
 HIDDEN = ("progress", "ready", "sink")
@@ -330,7 +330,7 @@ def checked(function: Function, declared: Callable[..., Any] | None = None) -> F
                 if name not in signature.parameters:
                     raise unknown_argument(declared or function, name) from None
             use = ", ".join(name for name in signature.parameters if name not in ("self", "cls"))
-            raise InputError(f"{(declared or function).__name__} has {error}: give {use}") from None
+            raise InputError(f"{(declared or function).__name__}: {error}: give {use}") from None
         annotations = hints(declared or function)
         for name, parameter in signature.parameters.items():
             annotation, value = annotations.get(name), bound.arguments.get(name, parameter.default)

@@ -166,7 +166,7 @@ def test_scores_of_a_file_are_a_table_on_a_terminal_and_rows_in_a_pipe_and_of_se
     [
         ("evaluate --data {file} --support all --alphabet cat,dog", "--alphabet and support all exclude each other"),
         ("score 'a cat' --file {file}", "a text and --file were both given"),
-        ("mutants EVQ V2A", "'V2A' has no place here: give it with its option, see unmask mutants --help"),
+        ("mutants EVQ V2A", "no place for 'V2A': put a text in quotes, a value after its option, see unmask mutants --help"),
         ("mutants EVQ --out run", "did you mean --save?"),
         ("sample --prompt=The", "--prompt is not an option: give TEMPLATE without a name"),
         ("diagnose", "missing a required argument: 'run'"),
@@ -175,6 +175,8 @@ def test_scores_of_a_file_are_a_table_on_a_terminal_and_rows_in_a_pipe_and_of_se
         ("score --minimal-pairs {file} --rows words", "leave out --rows"),
         ("score --pairs {file}", "did you mean --minimal-pairs?"),
         ("sample --decoding-steps 3", "did you mean --passes?"),
+        ("sample --decoder verified", "did you mean --kernel?"),
+        ("diagnose", "diagnose: missing a required argument: 'run': give run"),
         ("evaluate", "--data is missing: give --data, see unmask evaluate --help"),
         ("evaluate {file}", "--data is missing: give --data {file}"),
         ("score 'a cat' --score surprisal", "use left_to_right"),

@@ -114,6 +114,7 @@ def test_tables_are_read_by_column(pieces, tmp_path, kind, mark):
     [
         ("item,stimulus\n1,a dog\n", "line 2 has no field 'text' (its fields are item, stimulus)"),
         ("a dog\na cat\n", "line 2 has no field 'text' (its fields are a dog)"),
+        ("good,bad\na dog,dog a\n", "--minimal-pairs reads columns good and bad"),
         ("id;stimulus\n1;a dog\n", "its fields are id, stimulus"),
         ("id,text\n1,a dog, ran\n", "line 2 has 3 cells and the header 2: put a text with a separator in quotes"),
         ('id,text\n1,"a dog" ran\n', "line 2 is not csv"),

@@ -128,7 +128,7 @@ def sizes(shape: Sequence[int]) -> str:
 def mass_in_words(mass: float, sites: int) -> str:
     """How much of the product joint, or of the model's own distribution of one blank, the candidates hold, in words."""
     share = f"tokens hold {percent_at_least(mass)} of {'its mass' if sites == 1 else 'the product joint'}"
-    return share + (", less than half: given that the blanks lie among them; raise --candidates" if mass < FEW else "")
+    return share + (", less than half: probabilities are conditional on them; raise --candidates" if mass < FEW else "")
 
 
 @dataclass(frozen=True)

@@ -93,7 +93,7 @@ def _misread(error: CycloptsError, words: Sequence[str], function: Callable[...,
     if isinstance(error, exceptions.RepeatArgumentError):
         line, use = f"{error.token.keyword} was given twice", "give it once, several values with commas between them"
     elif isinstance(error, exceptions.UnusedCliTokensError):
-        line, use = f"{', '.join(map(repr, error.unused_tokens or ()))} has no place here", f"give it with its option, {use}"
+        line, use = f"no place for {str(error.unused_tokens)[1:-1]}", f"put a text in quotes, a value after its option, {use}"
     elif isinstance(error, exceptions.UnknownOptionError):
         word = (error.token.keyword or error.token.value).partition("=")[0]
         line = f"{word} is not an option"

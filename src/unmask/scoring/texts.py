@@ -162,7 +162,7 @@ def _item(record: Mapping[str, Any], where: str, field: str | None = None) -> It
         if text is None and field is None:
             raise InputError(
                 f"{where} has no field 'text' (its fields are {', '.join(map(str, list(record)[:6])) or 'none'}): give text, or "
-                "before, target and after; field (--field) names another"
+                "before, target and after; field (--field) names another, and minimal_pairs reads columns good and bad"
             )
         return Item(string(record, text, where, field or TEXT[0]), None, name, _others(record, key, text))
     keys = column(record, "before"), target, column(record, "after")

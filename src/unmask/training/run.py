@@ -94,7 +94,7 @@ class TrainingRun(Result):
     @property
     def headline(self) -> str:
         """The line that the command prints."""
-        figures = f"validation {self.validation.loss:.3f} nats, {self.validation.accuracy:.1%}"
+        figures = f"validation {self.validation.loss:.3f} nats, {self.validation.accuracy:.1%} right"
         frequencies = f"(the tokens' frequencies alone: {self.validation.unigram:.3f})"
         return f"{self.out}: {self.status} at step {self.step:,} of {self.steps:,}, {figures} {frequencies}"
 

@@ -69,8 +69,8 @@ class TrainSettings(Result):
     loss: Literal["factorised", "block"] = "factorised"
     optimiser: Literal["muon", "adamw"] = "muon"
     lr: float = 4e-3
-    warmup: int = 500
     steps: int = 0
+    warmup: int = 500
     batch_tokens: int = 65536
     seed: int = 0
     dropout: float = 0.0

@@ -205,7 +205,7 @@ def check(
     data: Annotated[PathLike | Sequence[str] | None, Written(metavar="PATH")] = None,
     progress: Progress | None = None,
 ) -> unmask.Check:
-    """Say what was understood of a model (tokenizer, mask, longest text, speed) and what looks wrong.
+    """Say what was understood of a model (tokenizer, mask, longest text) and what looks wrong.
 
     With data, one token at a time is masked in those texts: a model that is read wrong shows in the accuracy.
 
