@@ -31,7 +31,7 @@ def test_a_first_try_is_short_and_says_so(options, monkeypatch):
     monkeypatch.setattr("unmask.evaluation.measure.seconds_per_pair", lambda model, tokens: 20.0)
     done = unmask(*options)
     assert done.exit_code == 0 and "3 random pairs" in done.stdout, done.output
-    assert "3 pairs, about 60 seconds on two cores, are a first try" in done.stderr and "--pairs 1000" in done.stderr
+    assert "3 pairs are a first try" in done.stderr and "--pairs 1000" in done.stderr
 
 
 def test_the_bundled_model_measures_two_pairs_in_a_first_try(tiny):

@@ -54,7 +54,7 @@ from unmask.runs.engine import Workers, each
 from unmask.runs.files import first_line, read_bytes, write_atomically
 from unmask.runs.fingerprint import content_hash
 from unmask.runs.folder import RunFolder, read_parts, read_rows
-from unmask.runs.progress import Progress, in_words
+from unmask.runs.progress import Progress
 from unmask.tables.candidates import SPEED
 from unmask.tables.unary import tables_of
 
@@ -305,14 +305,9 @@ def evaluated(
     if workers is None:
         measurer.precompile()
     plan = make_plan(data, lm, regular, scheme, pairs or usual_pairs(lm, measurer.tokens, workers is not None), seed)
-    seconds = len(plan.pairs) * seconds_per_pair(lm, measurer.tokens)
     if pairs is None and len(plan.pairs) < MOST_USUAL and workers is None and "scheme" in plan.settings:
-        warnings.warn(
-            f"{len(plan.pairs)} pairs, about {in_words(seconds)} on two cores, are a first try: numbers to report take "
-            f"{MOST_USUAL:,} (--pairs {MOST_USUAL}), best on a GPU",
-            UnmaskWarning,
-            stacklevel=3,
-        )
+        few = f"{len(plan.pairs)} pairs are a first try: numbers to report take --pairs {MOST_USUAL}, best on a GPU"
+        warnings.warn(few, UnmaskWarning, stacklevel=3)
     about = {
         "dtype": str(lm.dtype).removeprefix("torch."),
         "device": lm.device.type if workers is None else workers.device,
