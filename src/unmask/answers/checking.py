@@ -133,7 +133,7 @@ class Check(Result):
 
     @property
     def headline(self) -> str:
-        """What looks wrong."""
+        """The concerns in one line."""
         return f"What looks wrong: {'; '.join(self.concerns)}." if self.concerns else "Nothing looks wrong."
 
     def __repr__(self) -> str:

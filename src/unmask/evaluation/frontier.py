@@ -269,7 +269,7 @@ class Frontier(Result):
         return frame_of(self.points, ("decoder", "asked", *COUNTED), ("nats", "difference"))
 
     def to_dict(self) -> dict[str, Any]:
-        """What `--json` prints and frontier.json holds."""
+        """The content of frontier.json, which `--json` prints."""
         return {**super().to_dict(), **self.about}
 
     def to_markdown(self) -> str:

@@ -1,4 +1,4 @@
-"""What a user chooses about a run: shape, objective, optimisation, held-out texts. Loads nothing heavy.
+"""The choices of a user about a run: shape, objective, optimisation, held-out texts. Loads nothing heavy.
 
 What is left out is chosen for the data and the device (`settings`).
 """

@@ -87,7 +87,7 @@ def in_worker(model: Translator, device: str) -> Callable[[], PairModel | Causal
 
 @dataclass(frozen=True)
 class TranslateSettings:
-    """What decides the translations.
+    """The settings that decide the translations.
 
     kernel    a decoder, or a Markov kernel, which moves what `start` begins with; of a causal model beam search
     start     of a Markov kernel: the decoder that fills the blanks first; None: tokens drawn uniformly

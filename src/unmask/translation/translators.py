@@ -530,7 +530,7 @@ class Translations(Result):
 
     @property
     def headline(self) -> str:
-        """What was done, and its figures."""
+        """The number of translations, and their figures."""
         return f"{self!r} {self.figures or ''}".strip()
 
     def __repr__(self) -> str:

@@ -291,7 +291,7 @@ class TextTokenizer:
 
     @cached_property
     def _between(self) -> str:
-        """What stands between two letters: a space, or nothing for a tokenizer that cuts letters itself and reads spaces."""
+        """The separator of two letters: a space, or nothing for a tokenizer that cuts letters itself and reads spaces."""
         letter, i = next((token, i) for token, i in self.regular_tokens.items() if len(token) == 1)
         return "" if self._ids(f"{letter} {letter}") != [i, i] == self._ids(letter * 2) else " "
 
