@@ -4,9 +4,9 @@
     for index, result in each(score, chunks, ray_workers("ray:4"), partial(load, "name")):   # on Ray, in any order
 
 computes `function(setup(), item)`. Workers get both as functions of a module or `functools.partial` of one, and call the setup
-once. `rest(item, result)` is the item that follows on the same worker, which may hold its state; None at the end. A dead worker
-is replaced, and its item goes to another. An error of the function ends the loop, as do LOST workers that die in a row over one
-item; the results before it are the caller's.
+once. Of workers alone: `rest(item, result)` is the item that follows on the same worker, which may hold its state; None at the
+end. A dead worker is replaced, and its item goes to another. An error of the function ends the loop, as do LOST workers that die
+in a row over one item; the results before it are the caller's.
 """
 
 from __future__ import annotations
