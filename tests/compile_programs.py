@@ -45,6 +45,7 @@ def launches() -> list[Callable[[], object]]:
 
     half = {"dtype": torch.float16}
     states, norm, inner = torch.zeros(2, 16, 64, **half), nn.LayerNorm(64, **half), nn.Linear(64, 256, **half)
+    in_float32, stored_in_half = nn.Linear(64, 256), nn.Linear(64, 256).half().float()
     sites, logits = torch.zeros(3, dtype=torch.long), torch.zeros(3, 50)
     allowed, uniform = torch.ones(1, 50, dtype=torch.bool), torch.zeros(3, dtype=torch.float64)
     of_pairs = precompile.launches(37, CPU)
@@ -57,6 +58,10 @@ def launches() -> list[Callable[[], object]]:
         lambda: turned(states, Turn(states[0, :, :32], states[0, :, :32])),
         lambda: linear_activated(inner, "gelu", states),
         lambda: linear_activated(inner, "swish", states, gates=True),
+        lambda: linear_activated(in_float32, "none", states.float()),
+        lambda: linear_activated(stored_in_half, "gelu", states.float()),
+        lambda: linear_activated(in_float32, "swish", states.float(), gates=True),
+        lambda: short_attention(states.float(), states.float(), states.float(), 1),
         lambda: triton_cells.precompile(100, 100, CPU),
         lambda: drawing.uniform_on_gpu((1, 2, 3, 4, 5), sites, sites[None]),
         lambda: drawing.draw_on_gpu(TokenDraw(logits, allowed, sites, sites, 1.0, uniform)),

@@ -66,6 +66,39 @@ def test_gelu_within_the_product_is_the_product_and_then_gelu(width, dtype):
     assert not torch.equal(found, by_two), "control: one rounding less shows"
 
 
+@pytest.mark.parametrize("stored", [torch.float32, torch.float16])
+@pytest.mark.parametrize("inputs, outputs", [(320, 1280), (3072, 768)])
+def test_products_in_float32_on_tensor_cores_are_as_near_to_the_exact_ones_as_plain_ones(inputs, outputs, stored):
+    from unmask.models.encoder.layers import MANY, linear_plus
+
+    torch.manual_seed(0)
+    module = torch.nn.Linear(inputs, outputs, device="cuda", dtype=stored).float().requires_grad_(False)
+    x = torch.randn(MANY + 1, inputs, device="cuda")
+    exact = functional.linear(x.double(), module.weight.double(), module.bias.double())
+    plain, ours = ((product - exact).abs() for product in (module(x), linear_plus(module, x)))
+    assert ours.mean() <= 2 * plain.mean() and ours.max() <= plain.max()
+    assert not torch.equal(ours, plain), "control: they are not the same operation"
+    in_half = functional.linear(x.half(), module.weight.half(), module.bias.half())
+    assert (in_half - exact).abs().mean() > 100 * plain.mean(), "control: factors of 11 bits are seen"
+
+
+def test_a_batch_in_float32_on_a_gpu_is_as_near_to_float64_as_the_forward_pass():
+    import unmask
+
+    model, exact = MaskedLM.load(), MaskedLM.load(dtype="float64")
+    cloze = model.cloze("A young woman is playing the [MASK] in the [MASK].")
+    tables = {}
+    for name, lm, fast in (("float64", exact, True), ("ours", model, True), ("forward", model, False)):
+        if not fast:
+            lm.encoder = None
+        tables[name] = unmask.unary_tables(lm, cloze, dtype=torch.float64).log_q
+    ours, forward = (
+        [(table - reference).abs().max() for table, reference in zip(tables[name], tables["float64"], strict=True)]
+        for name in ("ours", "forward")
+    )
+    assert max(ours) < 2 * max(forward) and max(forward) < 1e-3
+
+
 @pytest.mark.parametrize("activation", [functional.gelu, torch.nn.SiLU()])
 def test_gates_within_the_product_are_the_product_and_then_the_gates(activation):
     from unmask.models.encoder.layers import MANY, activated

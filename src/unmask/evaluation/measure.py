@@ -2,7 +2,7 @@
 
 The joints are over the model's regular tokens, or over every output column, as in Torroba Hennigen & Kim (2023): `support`.
 
-On a GPU several pairs are measured at once, as many as fit into half of its free memory (`Measurer`). A pair of a small
+On a GPU several pairs are measured at once, as many as fit into most of its free memory (`Measurer`). A pair of a small
 vocabulary is bound by launches, not by arithmetic, so pairs go through the solver side by side, a row each
 (`unmask.joints.solver`), and share the launches of sweeps, Newton steps and sums; the passes of one pair fill the card.
 
@@ -77,8 +77,8 @@ METRICS = ("unary_nll_first", "unary_nll_second", "pair_nll", "a_kl", "g_kl", "c
 """The numbers of a row that are always there and finite."""
 
 logger = logging.getLogger(__name__)
-SHARE = 0.5  # Of a GPU's free memory
-MOST, ON_A_CPU = 64, 1  # Pairs at once: more gain little, and are lost together when a run is killed
+SHARE = 0.7  # Of a GPU's free memory
+MOST, ON_A_CPU = 128, 1  # Pairs at once: more gain little, and are lost together when a run is killed
 SHARES = 4  # Of each worker, at least: so that none waits long for the last one
 Row = dict[str, Any]
 Batch = list[tuple[int, list[Row] | str]]

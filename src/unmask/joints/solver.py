@@ -12,7 +12,9 @@ variation of f is the estimated error on which the iteration stops. A slow direc
 shows when the others have converged, for then f consists of it: the estimate must hold at several reads in a row.
 
 Total variation does not see coordinates with next to no mass. So an iteration also goes on while the map raises some coordinate
-of its logarithms by `grows` or more, however little mass it has.
+of its logarithms by `grows` or more, however little mass it has. When only that is left, f consists of rounding wherever there is
+mass; combinations that cancel it would move the small coordinates at random. From then on the least squares count every
+coordinate as if it had a probability of SMALL at least.
 
 Several iterations run side by side, a row each: they share every operation, and no row's numbers depend on the others.
 
@@ -34,6 +36,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from math import log
 
 import torch
 from jaxtyping import Float
@@ -54,6 +57,7 @@ FORGET = 0.9  # A slow direction that the memory no longer shows is multiplied b
 SLOWEST_AT_LEAST = 10.0
 """Lower bound of the estimated 1 / (1 - lambda), for when the memory has not yet met the slow directions."""
 RESOLUTION = 1e-12  # A change below this is rounding, from which nothing can be learnt about slow directions
+SMALL = 1e-6  # Between 1e-8 and 1e-4 it makes no difference of more than a few steps
 IN_A_ROW = 3  # Reads at which the estimated error must be under the tolerance
 
 
@@ -65,6 +69,7 @@ class FixedPoint:
     steps        iterations
     change       total variation of the last plain step
     error        estimated distance from the fixed point, in total variation
+    small_counts whether the least squares count small coordinates
     reads_below  reads in a row, up to the last, with an error below the tolerance
     restarts     steps that were taken back
     reads        cells read over cells of the tables
@@ -77,6 +82,7 @@ class FixedPoint:
     change: float = torch.inf
     error: float = torch.inf
     reads_below: int = 0
+    small_counts: bool = False
     restarts: int = 0
     reads: float = 0
     shortest: float = torch.inf
@@ -113,8 +119,11 @@ class Acceleration:
     def receive(self, g: Float[Tensor, "rows n"]) -> None:
         """Take G(z) of the running rows and choose their next points."""
         self.memory.add(self.z, g)
-        products = self.memory.read()
+        products = self.memory.read(g)
         slowness = products.slowness()
+        if any(counts := [self.ends[row].small_counts for row in self.running]):
+            lowest = [[log(SMALL) if count else -torch.inf] for count in counts]
+            products = self.memory.read(g.clamp_min(on_device(lowest, g.device, g.dtype)))
         taken_back, ended = [], []
         for place, row in enumerate(self.running):
             p = self.ends[row]
@@ -128,7 +137,10 @@ class Acceleration:
                 met = slowness[place] if p.change > RESOLUTION else 0.0
                 p.slowness = max(SLOWEST_AT_LEAST, FORGET * p.slowness, met)
                 p.error = p.slowness * p.change
-                p.reads_below = p.reads_below + 1 if p.error < self.tolerance and products.growth[place] < self.grows else 0
+                near, grows = p.error < self.tolerance, products.growth[place] >= self.grows
+                p.reads_below = p.reads_below + 1 if near and not grows else 0
+                if near and grows and not p.small_counts:
+                    p.small_counts, p.shortest = True, torch.inf
             if p.steps >= self.max_reads or p.converged:
                 ended.append(place)
         after = self.memory.extrapolated(products.combination())
@@ -179,10 +191,10 @@ class _Memory:
         self.z, self.f, self.g = z, f, g
         self.fresh = torch.zeros_like(self.fresh)
 
-    def read(self) -> _Products:
-        """Inner products, changes and growths of all rows, from the device in one transfer."""
+    def read(self, log_weight: Tensor) -> _Products:
+        """Inner products with these weights, changes and growths of all rows, from the device in one transfer."""
         change, growth = 0.5 * (self.g.exp() - self.z.exp()).abs().sum(1), self.f.amax(1)
-        columns = torch.cat([self.df, self.dz, self.f[:, None]], 1) * (0.5 * self.g).exp()[:, None]
+        columns = torch.cat([self.df, self.dz, self.f[:, None]], 1) * (0.5 * log_weight).exp()[:, None]
         width = columns.shape[1]
         numbers = torch.cat([(columns @ columns.mT).flatten(1), change[:, None], growth[:, None]], 1).cpu()
         return _Products(numbers[:, :-2].reshape(-1, width, width), numbers[:, -2].tolist(), numbers[:, -1].tolist())

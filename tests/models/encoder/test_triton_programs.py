@@ -98,7 +98,8 @@ def test_add_norm_is_the_norm_of_the_sum(bias: bool) -> None:
 @pytest.fixture
 def linear(monkeypatch: pytest.MonkeyPatch) -> nn.Linear:
     """A product whose sizes fill no program evenly, with results far out on both sides."""
-    monkeypatch.setattr(triton_programs, "PROGRAM", {**triton_programs.PROGRAM, "TALL": 16, "WIDE": 16, "DEEP": 16})
+    for name in ("PROGRAM", "IN_PARTS"):
+        monkeypatch.setattr(triton_programs, name, {**triton_programs.PROGRAM, "TALL": 16, "WIDE": 16, "DEEP": 16})
     torch.manual_seed(0)
     module = nn.Linear(24, 40).requires_grad_(False)
     module.weight.mul_(6)
@@ -122,6 +123,27 @@ def test_half_precision_is_rounded_once(linear: nn.Linear) -> None:
     torch.testing.assert_close(linear_activated(linear, "gelu", x).float(), expected.half().float(), rtol=2e-3, atol=1e-6)
 
 
+def test_products_in_float32_take_all_bits_of_both_factors(linear: nn.Linear, monkeypatch: pytest.MonkeyPatch) -> None:
+    x = torch.randn(50, 24)
+    exact = functional.linear(x.double(), linear.weight.double(), linear.bias.double())
+    assert (linear_activated(linear, "none", x) - exact).abs().max() < 5e-6
+    assert not triton_programs.is_exact(linear.weight)
+    monkeypatch.setattr(triton_programs, "is_exact", lambda weight: True)
+    assert (linear_activated(linear, "none", x) - exact).abs().max() > 2e-4, "control: without the second part of the weights"
+    monkeypatch.undo()
+    first, second = triton_programs.parts(x)
+    assert torch.equal(first + second, x) and not bool((first.view(torch.int32) & 8191).any()) and second.abs().max() < 2**-8
+
+
+def test_weights_stored_in_half_precision_are_exact_until_they_change(linear: nn.Linear) -> None:
+    linear.half().float()
+    assert triton_programs.is_exact(linear.weight) and triton_programs.is_exact(linear.weight)
+    linear.weight[3, 5] += 1e-4
+    assert not triton_programs.is_exact(linear.weight) and not triton_programs.is_exact(linear.half().float().weight[:8]), (
+        "slices are not looked at"
+    )
+
+
 @pytest.mark.parametrize("name, activation", [("gelu", functional.gelu), ("swish", functional.silu), ("relu", functional.relu)])
 def test_gates_are_within_the_product(linear: nn.Linear, name: str, activation: Callable[[Tensor], Tensor]) -> None:
     x = torch.randn(3, 13, 24)
@@ -140,7 +162,8 @@ def counted(patch: pytest.MonkeyPatch, name: str) -> list[None]:
     return calls
 
 
-def test_a_network_runs_by_programs(make_network, make_word_tokenizer, fast_architecture, linear, monkeypatch) -> None:
+@pytest.mark.parametrize("dtype, near", [(torch.float16, 0.02), (torch.float32, 1e-5)])
+def test_a_network_runs_by_programs(make_network, make_word_tokenizer, fast_architecture, linear, monkeypatch, dtype, near):
     heads = {"n_heads": 2} if fast_architecture == "distilbert" else {"num_attention_heads": 2}
     network = make_network(fast_architecture, **heads)
     model = MaskedLM(network, make_word_tokenizer())
@@ -150,10 +173,10 @@ def test_a_network_runs_by_programs(make_network, make_word_tokenizer, fast_arch
         monkeypatch.setattr(batching, "TRITON_DEVICES", {"cuda", "cpu"})
         monkeypatch.setattr(layers, "MANY", 1)
         monkeypatch.setattr(triton_programs, "serves", lambda *_: True)
-        network.half()
+        network.to(dtype)
         launched = [counted(monkeypatch, name) for name in ("short_attention", "add_norm", "linear_activated")]
         both = model.logits_of(model.states(rows, torch.tensor([[5, 6]] * 2)).flatten(0, 1)).float().unflatten(0, (2, 2))
         one = model.logits_of(model.states(rows, torch.tensor([[5]] * 2))[:, 0]).float()
     assert all(launched)
     for found, expected in ((both, exact), (one, exact[:, 0])):
-        assert 0 < (expected.exp() * (expected - found.log_softmax(-1))).sum(-1).max() < 0.02
+        assert 0 < (expected.exp() * (expected - found.log_softmax(-1)).abs()).sum(-1).max() < near

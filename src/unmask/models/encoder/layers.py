@@ -10,7 +10,7 @@ of the half that makes its argument, so N' is the next layer's, or the network's
 A layer runs at every token, at some of them, at one of each text, or at new tokens that attend to a cache of keys and values, by
 torch's plain operations (the reference) or by fused ones. On a CPU the plain `linear` writes the bias, then the product, then
 reads all of it again for the activation, which costs as much as the product itself. torch carries oneDNN's fused products for
-its compiler; they are called here directly, on the module's own weights. On a GPU, Triton programs do the same in half precision.
+its compiler; they are called here directly, on the module's own weights. On a GPU, Triton programs do the same.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ MANY = 2**14  # Rows from which a program of ours is faster on a GPU than two op
 KINDS = (16, 32, 64)
 SHORT = KINDS[-1]
 """Texts of at most SHORT tokens have their own attention on a GPU; KINDS: the lengths that it is compiled for."""
-HEAD_WIDTHS = (16, 32, 64, 128)  # The widths of a head for which it works
+HEAD_WIDTHS = {torch.float32: (16, 32, 64), **dict.fromkeys(HALF_TYPES, (16, 32, 64, 128))}  # Of a head, for which it works
 
 
 class Rows(NamedTuple):
@@ -57,8 +57,7 @@ def activated(
 ) -> Tensor:
     """activation(W x); or with gates activation(G x) * (U x), the two maps halves of one."""
     name = _fused_name(activation) if fused else None
-    many = x.numel() >= MANY * x.shape[-1] and half_precision_on_gpu(x)
-    if name is not None and many and programs().serves(module, x):
+    if name is not None and _by_program(module, x):
         return programs().linear_activated(module, name, x, gates)
     if name is None or not _fusible(module.weight, x):
         first, *second = module(x).chunk(2 if gates else 1, -1)
@@ -70,6 +69,8 @@ def activated(
 
 def linear_plus(module: nn.Linear | Rows, x: Tensor, residual: Tensor | None = None, fused: bool = True) -> Tensor:
     """module(x) + residual."""
+    if fused and residual is None and x.dtype == torch.float32 and _by_program(module, x):
+        return programs().linear_activated(module, "none", x)
     if not fused or not _fusible(module.weight, x):
         product = functional.linear(x, module.weight, module.bias)
         return product if residual is None else product.add_(residual)
@@ -91,9 +92,14 @@ def _fused_name(activation: Callable[[Tensor], Tensor]) -> str | None:
     return None
 
 
-def half_precision_on_gpu(x: Tensor) -> bool:
+def on_gpu(x: Tensor) -> bool:
     """Whether the programs of `triton_programs` work on this tensor."""
-    return x.dtype in HALF_TYPES and triton_wanted(x)
+    return x.dtype != torch.float64 and triton_wanted(x)
+
+
+def _by_program(module: nn.Linear | Rows, x: Tensor) -> bool:
+    """Whether a linear map of so many rows is faster by a program of ours."""
+    return x.numel() >= MANY * x.shape[-1] and on_gpu(x) and programs().serves(module, x)
 
 
 def programs() -> Any:
@@ -192,14 +198,14 @@ class Layer:
         """softmax(Q K^T / sqrt(e)) V per head, over the keys that are `seen` and within the window."""
         length, window = keys.shape[1], self.window if self.window is not None and self.window < keys.shape[1] - 1 else None
         width, scale = queries.shape[2] // self.heads, None
-        on_gpu = self.fused and seen is None and half_precision_on_gpu(queries) and width in HEAD_WIDTHS
-        if on_gpu and length <= SHORT:
+        by_program = self.fused and seen is None and on_gpu(queries) and width in HEAD_WIDTHS[queries.dtype]
+        if by_program and length <= SHORT:
             return programs().short_attention(queries, keys, values, self.heads, turn, window)
         if turn is not None:
             if self._early(queries):
                 queries, scale = queries * width**-0.5, 1.0
             queries, keys = self._turned(queries, turn), self._turned(keys, turn)
-        if on_gpu and window is not None:
+        if by_program and window is not None and queries.dtype in HALF_TYPES:
             return programs().long_attention(queries, keys, values, self.heads, window)
         query, key, value = (x.unflatten(-1, (-1, width)).transpose(1, 2) for x in (queries, keys, values))
         mask = None if seen is None else seen[:, None, None, :]
@@ -293,7 +299,7 @@ class Layer:
 
     def _turned(self, x: Float[Tensor, "n t d"], turn: Turn) -> Float[Tensor, "n t d"]:
         """Each head (x_1, x_2) of each token turned: (x_1 cos - x_2 sin, x_2 cos + x_1 sin)."""
-        if self.fused and half_precision_on_gpu(x):
+        if self.fused and on_gpu(x):
             return programs().turned(x, turn)
         cos, sin = turn.cos.unsqueeze(-2), turn.sin.unsqueeze(-2)
         half, dtype = cos.shape[-1] // 2, x.dtype
@@ -314,8 +320,8 @@ class Layer:
 
     def _added(self, norm: nn.Module, linear: nn.Linear, x: Tensor, residual: Tensor) -> Stream:
         """residual + linear(x), and norm of it."""
-        if self.fused and half_precision_on_gpu(x):
-            return Stream(*programs().add_norm(norm, linear(x), residual, self.before))
+        if self.fused and on_gpu(x):
+            return Stream(*programs().add_norm(norm, linear_plus(linear, x), residual, self.before))
         total = linear_plus(linear, x, residual, self.fused)
         normed = norm(total)
         return Stream(total if self.before else normed, normed)

@@ -13,6 +13,15 @@ and writes the widest states of an encoder again. cuBLAS has only the GELU with 
 P of degree 6, closest to log2 Phi(-z) in the GELU that it makes: within 1e-7, a thousandth of what half precision rounds off.
 From z = 6 on GELU is max(x, 0) to 1e-8. A processor of the GPU computes one tile of it after the other, and loads its next
 factors while a tile is activated. Tiles are as large as registers hold.
+
+Products in float32 run on tensor cores, too, which read only the first 11 bits of a factor. Of x = x1 + x2 and w = w1 + w2, where
+x1 and w1 have 11 bits,
+
+    x w = x1 w1 + x1 w2 + x2 w1        up to 2^-22 of it.
+
+Tensor cores do not round where they add, they cut off. So only DEEP terms are added there, and such sums by plain additions.
+The result is nearer to the exact one than that of a plain product, in half the time or less. Weights that were stored in half
+precision have w2 = 0, and its product is left out.
 """
 
 from __future__ import annotations
@@ -22,13 +31,16 @@ import triton
 import triton.language as tl
 from jaxtyping import Float
 from torch import Tensor, nn
+from torch.utils.weak import WeakTensorKeyDictionary
 from triton.tools.tensor_descriptor import TensorDescriptor
 
-from unmask.models.encoder.layers import SHORT, Turn
+from unmask.models.encoder.layers import SHORT, Rows, Turn
 
 PROGRAM = {"TALL": 128, "WIDE": 256, "DEEP": 64, "TOGETHER": 8, "num_warps": 8, "num_stages": 3}
 """A tile has TALL x WIDE numbers, computed with DEEP terms of each at a time; TOGETHER lines of tiles go column by column, so
 that they find both factors near."""
+IN_PARTS = {**PROGRAM, "WIDE": 128, "DEEP": 32}  # The same in float32
+LEADING = tl.constexpr(-(1 << 13))  # The bits of a float32 that are its sign, its exponent and the first bits of its fraction
 TILE = 64  # Queries of a program of attention in long texts, and keys that it takes at a time
 LOG2_E = 1.4426950408889634
 DIVISOR = 8  # Widths must be multiples of it, for lines to be loaded by their address
@@ -86,11 +98,11 @@ def _attend(
         q = (q.to(tl.float32) * c + q_other.to(tl.float32) * s).to(v.dtype)
         k = (k.to(tl.float32) * c + k_other.to(tl.float32) * s).to(v.dtype)
     seen = inside[None, :] & (tl.abs(token[:, None] - token[None, :]) <= window)
-    score = tl.dot(q, tl.trans(k))
+    score = tl.dot(q, tl.trans(k), input_precision="tf32x3")  # of float32: in two parts each, see above
     score = tl.where(seen, score * scale, float("-inf"))
     weight = tl.exp(score - tl.max(score, 1)[:, None])
     weight = weight / tl.sum(weight, 1)[:, None]
-    mixed = tl.dot(weight.to(v.dtype), v)
+    mixed = tl.dot(weight.to(v.dtype), v, input_precision="tf32x3")
     place = text * out_text_stride + token[:, None] * out_token_stride + head * WIDTH + feature[None, :]
     tl.store(out + place, mixed.to(v.dtype), inside[:, None])
 
@@ -214,31 +226,60 @@ def _add_norm(
 
 
 def linear_activated(
-    module: nn.Linear, activation: str, x: Float[Tensor, "... d"], gates: bool = False
+    module: nn.Linear | Rows, activation: str, x: Float[Tensor, "... d"], gates: bool = False
 ) -> Float[Tensor, "... inner"]:
-    """activation(module(x)), or activation of its first half times the second; accumulated and activated in float32."""
-    rows = x.reshape(-1, module.in_features).contiguous()
-    halves = 2 if gates else 1
-    width = module.out_features // halves
+    """activation(module(x)), or activation of its first half times the second; accumulated and activated in float32.
+
+    activation   gelu, swish or relu; none: the product itself
+    """
+    (outputs, inner), halves, in_parts = module.weight.shape, 2 if gates else 1, x.dtype == torch.float32
+    rows, width = x.reshape(-1, inner).contiguous(), outputs // halves
     out = torch.empty((len(rows), width), dtype=x.dtype, device=x.device)
-    program = {**PROGRAM, "WIDE": PROGRAM["WIDE"] // halves}
+    program = IN_PARTS if in_parts else PROGRAM
+    program = {**program, "WIDE": program["WIDE"] // halves}
     tall, wide, deep = (program[name] for name in ("TALL", "WIDE", "DEEP"))
     down, across = triton.cdiv(len(rows), tall), triton.cdiv(width, wide)
-    weight = module.weight.detach().unflatten(0, (halves, -1))
+    weight, rest = parts(module.weight.detach()) if in_parts else (module.weight.detach(), None)
+    exact = rest is None or is_exact(module.weight)
+    of_weight = [
+        TensorDescriptor.from_tensor(part.unflatten(0, (halves, -1)), [halves, wide, deep])
+        for part in (weight, weight if rest is None else rest)
+    ]
     _product[(min(_processors(x.device), down * across),)](
-        TensorDescriptor.from_tensor(rows, [tall, deep]), TensorDescriptor.from_tensor(weight, [halves, wide, deep]),
+        TensorDescriptor.from_tensor(rows, [tall, deep]), *of_weight,
         module.weight if module.bias is None else module.bias, TensorDescriptor.from_tensor(out, [tall, wide]),
-        module.in_features, width, down, across,
-        ACTIVATION=activation, BIASED=module.bias is not None, HALVES=halves, **program,
+        inner, width, down, across,
+        ACTIVATION=activation, BIASED=module.bias is not None, HALVES=halves, IN_PARTS=in_parts, EXACT=exact, **program,
     )  # fmt: skip
     return out.unflatten(0, x.shape[:-1])
 
 
-def serves(module: nn.Linear, x: Tensor) -> bool:
-    """Whether the GPU is one that this is made for, and the module has the widths for it."""
-    if torch.version.hip is not None or torch.cuda.get_device_capability(x.device)[0] != HOPPER:
+def parts(x: Float[Tensor, "*n"]) -> tuple[Float[Tensor, "*n"], Float[Tensor, "*n"]]:
+    """x1, the first 11 bits of every number, and x - x1."""
+    first = (x.view(torch.int32) & LEADING.value).view(torch.float32)
+    return first, x - first
+
+
+_EXACT = WeakTensorKeyDictionary()
+
+
+def is_exact(weight: Tensor) -> bool:
+    """Whether 11 bits hold every weight; a parameter is looked at when it is first met, and when it has changed."""
+    if not isinstance(weight, nn.Parameter):
         return False
-    return module.in_features % DIVISOR == 0 and module.out_features % (2 * DIVISOR) == 0
+    version = 0 if weight.is_inference() else weight._version
+    if _EXACT.get(weight, (None, False))[0] != version:
+        _EXACT[weight] = version, not bool(parts(weight.detach())[1].any())
+    exact: bool = _EXACT[weight][1]
+    return exact
+
+
+def serves(module: nn.Linear | Rows, x: Tensor) -> bool:
+    """Whether the GPU is one that this is made for, and the module has the widths for it."""
+    if x.device.type != "cuda" or torch.version.hip is not None or torch.cuda.get_device_capability(x.device)[0] != HOPPER:
+        return False
+    outputs, inner = module.weight.shape
+    return inner % DIVISOR == 0 and outputs % (2 * DIVISOR) == 0
 
 
 def _processors(device: torch.device) -> int:
@@ -247,9 +288,9 @@ def _processors(device: torch.device) -> int:
 
 @triton.jit(do_not_specialize=["down"])
 def _product(
-    x, weight, bias, out, inner, width, down, across,
-    TALL: tl.constexpr, WIDE: tl.constexpr, DEEP: tl.constexpr, TOGETHER: tl.constexpr,
-    ACTIVATION: tl.constexpr, BIASED: tl.constexpr, HALVES: tl.constexpr,
+    x, weight, rest, bias, out, inner, width, down, across,
+    TALL: tl.constexpr, WIDE: tl.constexpr, DEEP: tl.constexpr, TOGETHER: tl.constexpr, ACTIVATION: tl.constexpr,
+    BIASED: tl.constexpr, HALVES: tl.constexpr, IN_PARTS: tl.constexpr, EXACT: tl.constexpr,
 ):  # fmt: skip
     for tile in tl.range(tl.program_id(0), down * across, tl.num_programs(0), flatten=True):
         group = tile // (TOGETHER * across) * TOGETHER
@@ -258,7 +299,17 @@ def _product(
         column = tile % (TOGETHER * across) // tall * WIDE
         total = tl.zeros((TALL, HALVES * WIDE), tl.float32)
         for term in range(0, inner, DEEP):
-            total = tl.dot(x.load([row, term]), weight.load([0, column, term]).reshape(HALVES * WIDE, DEEP).T, total)
+            a, b = x.load([row, term]), weight.load([0, column, term]).reshape(HALVES * WIDE, DEEP).T
+            if IN_PARTS:
+                first = (a.to(tl.int32, bitcast=True) & LEADING).to(tl.float32, bitcast=True)
+                part = tl.dot(a - first, b, input_precision="tf32")
+                if not EXACT:
+                    part = tl.dot(
+                        first, rest.load([0, column, term]).reshape(HALVES * WIDE, DEEP).T, part, input_precision="tf32"
+                    )
+                total += tl.dot(first, b, part, input_precision="tf32")
+            else:
+                total = tl.dot(a, b, total)
         if BIASED:
             feature = tl.arange(0, HALVES * WIDE)
             place = column + feature % WIDE
@@ -273,7 +324,7 @@ def _product(
             total = tl.maximum(total, 0.0) - z * tl.exp2(-0.999993061 + z * log)
         elif ACTIVATION == "swish":
             total = total / (1.0 + tl.exp(-total))
-        else:
+        elif ACTIVATION == "relu":
             total = tl.maximum(total, 0.0)
         if HALVES == 2:
             total *= other
