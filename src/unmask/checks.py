@@ -29,7 +29,10 @@ def plain(value: Any) -> Any:
     if hasattr(value, "dtype") and hasattr(value, "tolist"):
         return value.tolist()
     if type(value) is dict:
-        return {plain(key): plain(one) for key, one in value.items()}
+        values = {plain(key): plain(one) for key, one in value.items()}
+        if len(values) < len(value):
+            raise InputError(f"{shown(value)} has a key twice: give each once")
+        return values
     return type(value)(map(plain, value)) if type(value) in (list, tuple) else list(value) if type(value) is range else value
 
 

@@ -103,13 +103,14 @@ def test_positions_keep_sites_that_never_change_and_yes_and_no_are_classes(paren
         (["genotype,y", "01,1", "10,2"], {"column": "y"}, r"every column has numbers: name the column"),
         (["a,b,y", "q,r,1", "A1C,s,2"], {}, r"line 2: variant 'q' .*; 'a' was read, and --variant names another column"),
         ([""], {}, r"has no rows"),
+        ([{"mutant": "A1C", 1: 0.5}], {}, r"measured has the column 1, which is not a text"),
         (["mutant,y", "A1C,1", "C2D,inf", "D3E,2"], {"column": "y"}, r"line 3: y 'inf' is not a finite number: give one"),
         (["mutant,y", "A1C,1", "C2D,2", "D3A,2"], {"positions": "1-2"}, r"line 4: .*residue 3, which is not among the positions"),
     ],
 )
 def test_bad_lists_give_one_line_with_the_row(parent, tmp_path, lines, options, message):
     with pytest.raises(InputError, match=message) as refused:
-        read_variants(write(tmp_path / "m.csv", *lines), parent, **options)
+        read_variants(lines if isinstance(lines[0], dict) else write(tmp_path / "m.csv", *lines), parent, **options)
     assert "\n" not in str(refused.value)
 
 

@@ -318,7 +318,9 @@ def _table(measured: Any) -> tuple[str, list[str], list[Row]]:
     mappings = rows_of_frame(measured, "measured")
     if not isinstance(mappings, Sequence) or not all(isinstance(row, Mapping) for row in mappings):
         raise InputError(f"measured {shown(measured)} has no rows: give a CSV file, a pandas frame or a list of mappings")
-    header = list(dict.fromkeys(str(key) for row in mappings for key in row))
+    header = list(dict.fromkeys(key for row in mappings for key in row))
+    if others := [key for key in header if not isinstance(key, str)]:
+        raise InputError(f"measured has the column {shown(others[0])}, which is not a text: name columns by one text each")
     return "measured", header, [(f"row {i}", {key: str(row.get(key, "")) for key in header}) for i, row in enumerate(mappings, 1)]
 
 
