@@ -211,7 +211,7 @@ def test_a_folder_without_the_settings_of_this_version_is_refused(tiny, folder):
     for name in ("kind", "start"):
         stored.pop(name)
     (folder / "settings.json").write_text(json.dumps(stored))
-    with pytest.raises(InputError, match="lacks 'start'.*start the run again in another --out folder"):
+    with pytest.raises(InputError, match="lacks 'start'.*start the run again in another folder"):
         unmask.diagnose(folder)
     with pytest.raises(InputError, match="holds a run with start None, not"):
         unmask.sample(out=folder, model=tiny, **SMALL)
