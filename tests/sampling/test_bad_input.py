@@ -45,6 +45,7 @@ TEMPLATES = [
     ({"template": "the [MASK]", "allow": {2: ["cat dog"]}}, "2 tokens of the model"),
     ({"template": "the [MASK]", "allow": {2: ["zebra"]}}, "zebra"),
     ({"init": 5}, "neither a file nor a list of texts"),
+    ({"init": [None]}, r"init \[None\] is neither a file nor a list of texts"),
     ({"init": []}, "no text to start from"),
     ({"init": ["the [MASK]"]}, "has a blank"),
     ({"init": ["the zebra"]}, "special token, or one that the model does not know"),

@@ -48,7 +48,8 @@ ROUNDS = 10
 MULTIPLIERS = (0xD2511F53, 0xCD9E8D57)
 WEYL = (0x9E3779B9, 0xBB67AE85)
 WORD = 0xFFFFFFFF
-Seed, Number = Annotated[int, Interval(ge=0, lt=2**63)], Annotated[int, Interval(ge=0, le=WORD)]
+Seed = Annotated[int, Interval(ge=0, lt=2**63)]
+Number = Annotated[int, Interval(ge=0, le=WORD)]
 PLACES, CALLS = 20, 12
 """Bits of a place, and of the part of the call that shares its word."""
 Words = tuple[Int[Tensor, "..."], Int[Tensor, "..."], Int[Tensor, "..."], Int[Tensor, "..."]]
