@@ -107,6 +107,9 @@ def test_values_of_other_libraries_become_plain_ones():
     made = work("a", top=np.int64(4), positions=torch.tensor([1, 2]), flag=np.True_)
     assert (made["top"], made["positions"], made["flag"]) == (4, [1, 2], True) and type(made["top"]) is int
     assert work("a", positions=np.array([3]))["positions"] == [3] == work("a", positions=[np.int64(3)])["positions"]
+    assert work("a", positions=range(2))["positions"] == [0, 1]
+    with pytest.raises(InputError, match="has a key twice: give each once"):
+        Group(allow={torch.tensor(1): ["a"], 1: ["b"]})
 
 
 @pytest.mark.parametrize(

@@ -25,12 +25,15 @@ def shown(value: object) -> str:
 
 
 def plain(value: Any) -> Any:
-    """Values of NumPy, torch or pandas as Python's numbers and lists, also inside lists and dictionaries; others as they are."""
+    """Values of NumPy, torch or pandas, and ranges, as numbers and lists, also inside lists and dictionaries; others as is."""
     if hasattr(value, "dtype") and hasattr(value, "tolist"):
         return value.tolist()
     if type(value) is dict:
-        return {plain(key): plain(one) for key, one in value.items()}
-    return type(value)(map(plain, value)) if type(value) in (list, tuple) else value
+        values = {plain(key): plain(one) for key, one in value.items()}
+        if len(values) < len(value):
+            raise InputError(f"{shown(value)} has a key twice: give each once")
+        return values
+    return type(value)(map(plain, value)) if type(value) in (list, tuple) else list(value) if type(value) is range else value
 
 
 def one_of(name: str, value: object, known: Iterable[str]) -> str:

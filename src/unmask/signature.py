@@ -58,6 +58,9 @@ IN_WORDS = {
     "'bytes' instances are not allowed as a Sequence value": "a list",
     "an instance of Sequence": "a list",
     "an instance of PathLike": "a path",
+    "an instance of Tensor": "a tensor",
+    "an instance of Randomness": "streams.at(sweep, step)",
+    "an instance of ConditionalModel": "what unmask.load returned",
 }
 """Words of pydantic's messages, and ours for them."""
 
@@ -320,6 +323,7 @@ def checked(function: Function, declared: Callable[..., Any] | None = None) -> F
     A value that means the same in another library becomes the plain one: whole numbers of NumPy and torch are int, arrays lists.
     """
     signature = inspect.signature(function)
+    title = (declared or function).__qualname__.removesuffix(".__init__")
 
     @wraps(function)
     def call(*args: Any, **named: Any) -> Any:
@@ -330,7 +334,7 @@ def checked(function: Function, declared: Callable[..., Any] | None = None) -> F
                 if name not in signature.parameters:
                     raise unknown_argument(declared or function, name) from None
             use = ", ".join(name for name in signature.parameters if name not in ("self", "cls"))
-            raise InputError(f"{(declared or function).__name__}: {error}: give {use}") from None
+            raise InputError(f"{title}: {error}: give {use}") from None
         annotations = hints(declared or function)
         for name, parameter in signature.parameters.items():
             annotation, value = annotations.get(name), bound.arguments.get(name, parameter.default)
@@ -367,7 +371,8 @@ def unknown_argument(function: Callable[..., Any], name: str) -> InputError:
     else:
         near = nearest(name, [*known, *flat])
         use = f"did you mean {near}?" if near else f"use {', '.join(known)}"
-    return InputError(f"{name} is not an argument of {function.__name__}: {use}")
+    title = function.__qualname__.removesuffix(".__init__")
+    return InputError(f"{name} is not an argument of {title}: {use}")
 
 
 def nearest(name: str, known: Iterable[str]) -> str | None:
@@ -385,7 +390,7 @@ def fitted(name: str, value: Any, annotation: Any) -> Any:
     from pydantic import ValidationError
 
     try:
-        return _adapter(annotation).validate_python(value)
+        return _shaped(name, _adapter(annotation).validate_python(value), annotation)
     except ValidationError:
         value = plain(value)
     try:
@@ -398,14 +403,31 @@ def fitted(name: str, value: Any, annotation: Any) -> Any:
     bounds = [error for error in errors if "than" in error["type"] or error["type"] == "finite_number"]
     errors = [error for error in errors if any(isinstance(part, int) for part in error["loc"])][:1] or errors  # of a list
     problem = "out of range" if bounds else "not valid"
-    raise InputError(f"{name} {shown(value)} is {problem}: give {' or '.join(dict.fromkeys(map(_wanted, bounds or errors)))}")
+    wanted = dict.fromkeys(_wanted(value, error) for error in bounds or errors)
+    raise InputError(f"{name} {shown(value)} is {problem}: give {' or '.join(wanted)}")
 
 
-def _wanted(error: Mapping[str, Any]) -> str:
-    """The value that pydantic expected, such as "a whole number", and at which item of a list."""
+def _shaped(name: str, value: Any, annotation: Any) -> Any:
+    """A tensor with the number format and the number of axes that jaxtyping's annotation has; any other value as it is."""
+    if not hasattr(annotation, "array_type"):
+        return value
+    from jaxtyping import jaxtyped
+
+    with jaxtyped("context"):  # its own: the names of axes mean nothing outside of the call
+        if isinstance(value, annotation):
+            return value
+    given = f"{name} of {value.dtype} and shape {tuple(value.shape)} is not valid"
+    kind, shape = annotation.__name__.partition("[")[0].lower(), ", ".join(annotation.dim_str.split())
+    raise InputError(f"{given}: give a tensor of {kind} and shape ({shape})")
+
+
+def _wanted(value: Any, error: Mapping[str, Any]) -> str:
+    """The value that pydantic expected, such as "a whole number", and at which item of a list or key of a dictionary."""
     wanted = error["msg"]
     for words, ours in IN_WORDS.items():
         wanted = wanted.replace(words, ours, 1)
+    if isinstance(value, Mapping) and (keys := [part for part in error["loc"] if part in value]):
+        return f"{wanted} at {keys[0]!r}"
     place = next((part for part in reversed(error["loc"]) if isinstance(part, int)), None)
     return wanted if place is None else f"{wanted} as item {place + 1}"
 

@@ -148,5 +148,5 @@ def test_what_is_refused(tiny, text, options, message):
 
 
 def test_too_much_work_is_refused_with_what_would_fit(english):
-    with pytest.raises(InputError, match="use --candidates 4760 or fewer, or --force"):
+    with pytest.raises(InputError, match="use candidates=4760 or fewer, or force=True"):
         dependence("The man sat on a chair.", english, candidates=8187)

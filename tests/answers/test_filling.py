@@ -173,7 +173,9 @@ def test_fill_and_compare_give_one_answer_to_one_question(tiny):
 
 def test_few_candidates_are_told(tiny):
     few = unmask.fill(TWO, model=tiny, candidates=1)
-    assert few.candidates_mass < 0.5 and "less than half" in few._repr_html_()
+    assert few.candidates_mass < 0.5 and "less than half" in few._repr_html_() and "give more candidates" in few.summary
+    named = unmask.fill("the [MASK] sat .", model=tiny, alphabet=["mat"])
+    assert "less than half" in named.summary and "candidates" not in named.summary
     assert "less than half" not in unmask.fill(TWO, model=tiny, exact=True)._repr_html_()
 
 

@@ -8,12 +8,13 @@ import pytest
 import torch
 
 import unmask
-from small_models import shuffle_vocabulary
+from small_models import SPECIAL, shuffle_vocabulary, tokenizer_of
 from unmask.answers.checking import LOOKED_ROWS as ROWS
-from unmask.answers.checking import _surprise, look_at_first
+from unmask.answers.checking import _surprise, is_sequence, look_at_first
 from unmask.errors import UnmaskWarning
 from unmask.models.checkpoint_files import english_model_path
 from unmask.models.masked_lm import MaskedLM
+from unmask.models.text.text_tokenizer import TextTokenizer
 
 TEXT = "The old man is walking with his [MASK] along the river."
 OTHERS = [
@@ -32,11 +33,11 @@ def shuffled(tmp_path):
     return folder
 
 
-def warned(call) -> list[str]:
+def warned(call, of="worse than a uniform") -> list[str]:
     with warnings.catch_warnings(record=True) as raised:
         warnings.simplefilter("always", UnmaskWarning)
         call()
-    return [str(warning.message) for warning in raised if "worse than a uniform" in str(warning.message)]
+    return [str(warning.message) for warning in raised if of in str(warning.message)]
 
 
 @pytest.mark.parametrize(
@@ -66,6 +67,33 @@ def test_another_models_tokenizer_is_reported_once(shuffled, ask):
 @pytest.mark.parametrize("text", [TEXT, *OTHERS])
 def test_a_model_that_is_read_right_says_nothing(text):
     assert warned(lambda: look_at_first(model := MaskedLM.load(), [model.cloze(text).ids])) == []
+
+
+@pytest.mark.parametrize("protein", ["CASSLG[MASK]YEQYF", "E V Q L V E S G G G [MASK] V Q P G G S L R L"])
+def test_a_protein_given_to_a_model_of_words_is_reported_by_every_verb(protein):
+    for ask in [
+        lambda model: unmask.fill([TEXT, TEXT], model=model) and unmask.fill(protein, model=model),
+        lambda model: unmask.score(protein.replace("[MASK]", "G"), model=model),
+        lambda model: unmask.sample(protein, model=model, chains=1, sweeps=1),
+        lambda model: unmask.evaluate(
+            [protein.replace("[MASK]", "G")] * 2, model=model, pairs=1, alphabet=["##S", "##L", "S", "L"]
+        ),
+        lambda model: unmask.dependence(protein.replace("[MASK]", "G"), model=model, positions=[2, 3], candidates=8),
+    ]:
+        model = MaskedLM.load()
+        (told,) = warned(lambda ask=ask, model=model: ask(model), "amino acids")
+        assert "it reads words" in told and warned(lambda ask=ask, model=model: ask(model), "amino acids") == []
+
+
+NO_SEQUENCES = """NEW YORK POLICE|PHILADELPHIA [MASK]|MISSISSIPPI|
+H A P P Y C H R I S T M A S|A B C D E F G H I J K L|HAHAHAHAHAHA|AAAARGHHHH|NHS RSPCA NSPCC MRSA|
+GESCHWINDIGKEIT|SIVARAMAKRISHNAN|METHYLPHENIDATE|READ THE FIRST LINE AGAIN|WWW.GITHUB.COM/ACDEFGHIK"""
+
+
+def test_words_in_capitals_and_models_of_letters_are_silent(english):
+    letters = tokenizer_of([*SPECIAL, *"ACDEFGHIKLMNPQRSTVWY"])
+    assert not [text for text in NO_SEQUENCES.replace("\n", "").split("|") if is_sequence(english.words, text)]
+    assert not is_sequence(TextTokenizer(letters, 25), "CASSLGQYEQYF")
 
 
 def test_a_text_that_shows_little_is_left_to_the_next(shuffled):

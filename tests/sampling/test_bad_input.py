@@ -45,6 +45,7 @@ TEMPLATES = [
     ({"template": "the [MASK]", "allow": {2: ["cat dog"]}}, "2 tokens of the model"),
     ({"template": "the [MASK]", "allow": {2: ["zebra"]}}, "zebra"),
     ({"init": 5}, "neither a file nor a list of texts"),
+    ({"init": [None]}, r"init \[None\] is neither a file nor a list of texts"),
     ({"init": []}, "no text to start from"),
     ({"init": ["the [MASK]"]}, "has a blank"),
     ({"init": ["the zebra"]}, "special token, or one that the model does not know"),
@@ -64,6 +65,35 @@ def test_python_refuses_in_one_line_and_writes_nothing(tiny, tmp_path, wrong, me
         unmask.sample(**arguments(unmask.sample, options), **model)
     assert "\n" not in str(caught.value) and len(str(caught.value)) < 400
     assert not (tmp_path / "run").exists()
+
+
+STREAMS = unmask.ChainStreams(seed=0, chains=range(2))
+ALONE = [
+    (lambda target, model: unmask.Target(model, "the [MASK]"), "template 'the [MASK]' is not valid: give a list"),
+    (lambda target, model: unmask.Target(model, [2, 4, 5.7]), "give a whole number as item 3"),
+    (lambda target, model: unmask.Target(model, [2, 4, 10**6, 3]), "token id 1000000 is not the model's: give ids from 0 to"),
+    (
+        lambda target, model: unmask.Target(model, target.template, allowed={2: 5}),
+        "allowed {2: 5} is not valid: give a list at 2",
+    ),
+    (lambda target, model: unmask.Target(model, target.template, given=[99]), "given 99 is outside of the template"),
+    (lambda target, model: unmask.Target(model), "Target: missing a required argument: 'template'"),
+    (lambda target, model: unmask.MH().on(model), "is not a target: give unmask.Target(model, template)"),
+    (lambda target, model: unmask.MH().on(target).init("the cat"), "ids 'the cat' is not valid: give a tensor"),
+    (lambda target, model: unmask.Gibbs().on(target).init(target.template_ids), "give a tensor of int and shape (n, T)"),
+    (lambda target, model: unmask.MaskPredict().on(target).init(2, STREAMS), "give streams.at(sweep, step)"),
+    (lambda target, model: unmask.ChainStreams(0.5, range(2)), "seed 0.5 is not valid: give a whole number"),
+    (lambda target, model: unmask.ChainStreams(0, 4), "chains 4 is not valid: give a list"),
+    (lambda target, model: STREAMS.at(-1, 0), "sweep -1 is out of range"),
+]
+
+
+@pytest.mark.parametrize(("call", "message"), ALONE)
+def test_a_kernel_alone_refuses_in_one_line(tiny, call, message):
+    target = unmask.Target(tiny, tiny.cloze("the [MASK]").ids)
+    with pytest.raises(unmask.UnmaskError) as caught:
+        call(target, tiny)
+    assert message in str(caught.value) and "\n" not in str(caught.value)
 
 
 @pytest.mark.parametrize(
@@ -182,7 +212,7 @@ def test_a_folder_without_the_settings_of_this_version_is_refused(tiny, folder):
     for name in ("kind", "start"):
         stored.pop(name)
     (folder / "settings.json").write_text(json.dumps(stored))
-    with pytest.raises(InputError, match="lacks 'start'.*start the run again in another --out folder"):
+    with pytest.raises(InputError, match="lacks 'start'.*start the run again in another folder"):
         unmask.diagnose(folder)
     with pytest.raises(InputError, match="holds a run with start None, not"):
         unmask.sample(out=folder, model=tiny, **SMALL)

@@ -217,7 +217,7 @@ def test_sequences_of_fasta_come_back_with_their_names(pieces, tmp_path):
     found = unmask.score(file, model=pieces)
     assert [(row["id"], row["text"]) for row in found] == list(zip(["first", "second"], texts, strict=True))
     assert [row["pll"] for row in found] == [row["pll"] for row in unmask.score(texts, model=pieces)]
-    with pytest.raises(InputError, match="read as FASTA, without fields"):
+    with pytest.raises(InputError, match="has no fields .FASTA."):
         unmask.score(file, field="text", model=pieces)
 
 
@@ -268,6 +268,7 @@ def test_columns_that_cannot_be_told_apart_are_refused(pieces, tmp_path):
         (pandas.DataFrame([["a dog", "a cat"]], columns=["text", "text"]), "the frame of texts names column 'text' twice"),
         (pandas.DataFrame({1: ["a dog"]}), "column 1 of the frame of texts is a int: name"),
         (pandas.DataFrame([["a dog", "a cat"]], columns=levels), "of the frame of texts is a tuple: name"),
+        ([{"text": "a dog", 1: "x", "1": "y"}], "a mapping names column '1' twice: rename one"),
         ([{"Text": "a dog", "TEXT": "a cat"}], "columns 'Text' and 'TEXT' can both be 'text': rename one"),
     ):
         with pytest.raises(InputError, match=message):

@@ -67,11 +67,13 @@ def test_no_path_leads_out_of_the_page(client, path):
         ("fill", {"text": "the cat ."}, "has no blank"),
         ("fill", {"text": f"the [GAP:{'1' * 1000}] ."}, "is too long: give at most 100,000 tokens"),
         ("fill", {"text": "the [GAP:99999] ."}, "99,999 tokens at their shortest"),
-        ("fill", {"text": "the \ud800 [MASK]"}, "unable to parse raw data as a unicode string"),
+        ("fill", {"text": "the \ud800 [MASK]"}, "the request holds half of a surrogate pair"),
         ("fill", {"text": TWO, "model": "/etc/passwd"}, "model '/etc/passwd': Extra inputs are not permitted"),
         ("fill", {"text": TWO, "joint": "balancd"}, "did you mean balanced?"),
         ("fill", {"text": "the [MASK] sat .", "pin": {"blank": 0, "token": 5}}, "does not have two: unpin it"),
         ("fill", {"text": TWO, "pin": {"blank": 0, "token": 0}}, "not all among the candidates"),
+        ("fill", b'{"text": "the [MASK] .", "pin": {"blank": 0, "blank": 1}}', "holds an object with the key 'blank' twice"),
+        ("score", b'{"texts": ["the cat ."], "texts": ["the dog ."]}', "holds an object with the key 'texts' twice: correct it"),
         ("sample", {"template": TWO, "chains": 17}, "chains 17: Input should be less than or equal to 16"),
         ("sample", {"template": "[MASK] " * 14, "chains": 16, "sweeps": 500, "kernel": "nonsense"}, "kernel 'nonsense'"),
     ],
@@ -79,7 +81,8 @@ def test_no_path_leads_out_of_the_page(client, path):
 def test_what_cannot_be_answered_is_one_line(client, path, body, said):
     import json
 
-    answer = client.post(f"/api/{path}", content=json.dumps(body).encode(), headers={"content-type": "application/json"})
+    content = body if isinstance(body, bytes) else json.dumps(body).encode()
+    answer = client.post(f"/api/{path}", content=content, headers={"content-type": "application/json"})
     assert answer.status_code == 422, answer.text
     assert said in answer.json()["error"] and "\n" not in answer.json()["error"]
 

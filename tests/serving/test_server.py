@@ -20,7 +20,7 @@ def test_a_port_that_is_taken_and_a_host_that_is_unknown(tiny_folder):
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         port = taken.getsockname()[1]
-        with pytest.raises(unmask.InputError, match=f"127.0.0.1 port {port} cannot be had .*give another --port"):
+        with pytest.raises(unmask.InputError, match=f"127.0.0.1 port {port} cannot be had .*give another port"):
             unmask.serve(model=str(tiny_folder), port=port)
     with pytest.raises(unmask.InputError, match="host 'no.such.host.invalid' is not known"):
         listening_socket("no.such.host.invalid", 0)

@@ -151,11 +151,9 @@ def test_the_bundled_model_has_512_candidates_for_a_pair_of_a_sentence(english):
 def test_too_many_passes_or_cells_are_refused_with_what_would_fit():
     check_feasible([28_996] * 2, 28_996)
     check_feasible([20] * 4, 20)
-    with pytest.raises(
-        InputError, match=r"12,012,001 passes .* 8,000,000,000 cells .* use --candidates (\d+) or fewer"
-    ) as refused:
+    with pytest.raises(InputError, match=r"12,012,001 passes .* 8,000,000,000 cells .* use candidates=(\d+) or fewer") as refused:
         check_feasible([2_000] * 3, 8_000)
-    fits = int(str(refused.value).split("--candidates ")[1].split()[0])
+    fits = int(str(refused.value).split("candidates=")[1].split()[0])
     check_feasible([fits] * 3, 8_000)
     with pytest.raises(InputError):
         check_feasible([fits + 1] * 3, 8_000)

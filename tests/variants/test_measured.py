@@ -92,7 +92,7 @@ def test_sentences_say_what_the_intervals_show():
     assert "not decided" in undecided.sentence and undecided.behind[0]["low"] < 0 < undecided.behind[0]["high"]
     assert "none is significantly better than chance" in synthetic({"a": noise}, truth).sentence
     anti = synthetic({"a": -good, "b": -twin}, truth).sentence
-    assert "all rank y the wrong way" in anti and "--better" in anti
+    assert "all rank y the wrong way" in anti and "check which values are better" in anti
     assert synthetic({"a": -good}, truth, better="lower").sentence.startswith("Use a:")
     classes = synthetic({"a": good}, (truth > 0).astype(float))
     assert classes.statistic == "auc" and "area under the curve 0.9" in classes.sentence
@@ -157,7 +157,9 @@ def test_too_many_passes_are_refused_with_their_count(letters, monkeypatch):
         {"ranking": unmask.Ranking(scores="pll")},
     )
     monkeypatch.setattr("unmask.variants.measured.MAX_PASSES", 3)
-    with pytest.raises(InputError, match=r"scores of 4 variants need 6 passes of the model \(limit 3\): ask for fewer.*--force"):
+    with pytest.raises(
+        InputError, match=r"scores of 4 variants need 6 passes of the model \(limit 3\): ask for fewer.*force=True"
+    ):
         unmask.mutants("A C D", model=letters, measured=rows, **options)
     assert len(unmask.mutants("A C D", model=letters, measured=rows, force=True, **options)) == 3
 

@@ -178,7 +178,7 @@ def test_the_command(letters_folder, letters, tmp_path, monkeypatch, capsys):
 
 
 def test_letters_without_a_model_are_not_read_as_english(tmp_path):
-    with pytest.raises(InputError, match="no model was given, and the bundled one reads English: give --model"):
+    with pytest.raises(InputError, match="no model was given, and the bundled one reads English: give a model of such"):
         unmask.mutants("MKVLAAGGT", "K2A", alphabet="ACDEFGHIKLMNPQRSTVWY")
 
 

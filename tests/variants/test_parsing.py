@@ -90,26 +90,27 @@ def test_positions_keep_sites_that_never_change_and_yes_and_no_are_classes(paren
     ("lines", "options", "message"),
     [
         (["mutant,y", "D1C,1", "A1C,2"], {}, r"line 2: variant 'D1C': residue 1 of the sequence is A, not D"),
-        (["mutant,y", "A1C,1", "C2D,2", "ACD,3"], {}, r"line 4: variant 'ACD' has 3 residues: .*all 8 residues; .*--positions"),
+        (["mutant,y", "A1C,1", "C2D,2", "ACD,3"], {}, r"line 4: variant 'ACD' has 3 residues: .*all 8 residues; .*positions="),
         (["mutant,y", "A1C,1", "ACDEGAC-,2"], {}, r"line 3: variant 'ACDEGAC-', residue 8: '-' is not in the alphabet"),
         (["mutant,y", "A1C,1", "XCDEGACD,2"], {}, r"line 3: .*, residue 1: 'X' is not in the alphabet"),
         (["mutant,y", "A1C,1", ",2"], {}, r"line 3: there is no variant"),
-        (["mutant,y", "A1C,1", "E4G,x", "D3A,x"], {"column": "y"}, r"line 3: .*; 1 more rows cannot be read.*--skip-bad"),
+        (["mutant,y", "A1C,1", "E4G,x", "D3A,x"], {"column": "y"}, r"line 3: .*; 1 more rows cannot be read.*skip_bad=True"),
         (["mutant,y", "A1C,1", "C2D,1", "E4G,1"], {}, r"y is 1 in every row"),
         (["mutant,y", "A1C,1", "C2D,2"], {}, r"has 2 variants with values: give at least 3"),
-        (["mutant,y,z", "A1C,1,2", "C2D,2,3"], {}, r"columns y, z have numbers: say which is measured with --column"),
+        (["mutant,y,z", "A1C,1,2", "C2D,2,3"], {}, r"columns y, z have numbers: say which is measured .column=..."),
         (["mutant,y", "A1C,a", "C2D,b"], {}, r"no column of mutant, y has only numbers"),
         (["mutant,y", "A1C,1"], {"column": "Y"}, r"column 'Y' is unknown"),
         (["genotype,y", "01,1", "10,2"], {"column": "y"}, r"every column has numbers: name the column"),
-        (["a,b,y", "q,r,1", "A1C,s,2"], {}, r"line 2: variant 'q' .*; 'a' was read, and --variant names another column"),
+        (["a,b,y", "q,r,1", "A1C,s,2"], {}, r"line 2: variant 'q' .*; 'a' was read, and variant=... names another column"),
         ([""], {}, r"has no rows"),
+        ([{"mutant": "A1C", 1: 0.5}], {}, r"measured has the column 1, which is not a text"),
         (["mutant,y", "A1C,1", "C2D,inf", "D3E,2"], {"column": "y"}, r"line 3: y 'inf' is not a finite number: give one"),
         (["mutant,y", "A1C,1", "C2D,2", "D3A,2"], {"positions": "1-2"}, r"line 4: .*residue 3, which is not among the positions"),
     ],
 )
 def test_bad_lists_give_one_line_with_the_row(parent, tmp_path, lines, options, message):
     with pytest.raises(InputError, match=message) as refused:
-        read_variants(write(tmp_path / "m.csv", *lines), parent, **options)
+        read_variants(lines if isinstance(lines[0], dict) else write(tmp_path / "m.csv", *lines), parent, **options)
     assert "\n" not in str(refused.value)
 
 

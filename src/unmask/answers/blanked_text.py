@@ -125,10 +125,12 @@ def sizes(shape: Sequence[int]) -> str:
     return " x ".join(f"{size:,}" for size in shape)
 
 
-def mass_in_words(mass: float, sites: int) -> str:
+def mass_in_words(tables: Tables) -> str:
     """How much of the product joint, or of the model's own distribution of one blank, the candidates hold, in words."""
-    share = f"tokens hold {percent_at_least(mass)} of {'its mass' if sites == 1 else 'the product joint'}"
-    return share + (", less than half: probabilities are conditional on them; raise --candidates" if mass < FEW else "")
+    mass, all_allowed = exp(tables.log_mass), not any(tables.log_masked_inside)
+    share = f"tokens hold {percent_at_least(mass)} of {'its mass' if tables.sites == 1 else 'the product joint'}"
+    few = ", less than half: probabilities are conditional on them" + ("" if all_allowed else "; give more candidates")
+    return share + (few if mass < FEW else "")
 
 
 @dataclass(frozen=True)
@@ -292,10 +294,10 @@ class Filling(Result):
     @property
     def summary(self) -> str:
         """One line: the joint, how much its candidates hold or what a search found, and what is certain."""
-        if self.table is not None and self.candidates_mass is not None:
+        if self.table is not None:
             sites = self.joint.sites
             kind = "distribution of 1 blank" if sites == 1 else f"{self.construction} joint of {sites} blanks"
-            return f"{kind}; {sizes(self.joint.shape)} {mass_in_words(self.candidates_mass, sites)}"
+            return f"{kind}; {sizes(self.joint.shape)} {mass_in_words(self.joint.tables)}"
         assert self.mass is not None and self.bound is not None and self.certain is not None
         shown = len(self.completions)
         if not self.exact:

@@ -12,7 +12,7 @@ positions of a user's own texts, one at a time:
 Every verb looks at the first text that a model gets (`look_at_first`): three passes, once per model. Each of LOOKED_ROWS rows
 masks every LOOKED_ROWS-th token that the text shows, and the mean of -log q(token | rest) is compared with log V. A model
 that is read right lies far below, even on a text of another language; with another model's tokenizer it lies several nats above.
-A mean above log V by more than ERRORS standard errors is reported.
+A mean above log V by more than ERRORS standard errors is reported. So is a text of amino acids or bases under a model of words.
 """
 
 from __future__ import annotations
@@ -37,6 +37,7 @@ from unmask.models.encoder.bert import BertMaskedLM
 from unmask.models.heads import FunctionNetwork
 from unmask.models.load import Model, reload
 from unmask.models.masked_lm import MaskedLM
+from unmask.models.text.text_tokenizer import BLANK, TextTokenizer
 from unmask.results import Result
 from unmask.runs.files import user_path
 from unmask.runs.lines import plain_texts, source_name
@@ -55,7 +56,10 @@ LEAST_LOOKED, MOST_LOOKED, TEXTS_LOOKED = 6, 48, 64
 ERRORS = 2.0
 """Standard errors by which a mean must lie above log V."""
 MOST_TEXTS, MOST_POSITIONS, ROWS = 20_000, 2_000, 64
-_seen: WeakSet[MaskedLM] = WeakSet()
+_seen, _seen_sequence = WeakSet[MaskedLM](), WeakSet[MaskedLM]()
+AMINO_ACIDS, BASES = set("ACDEFGHIKLMNPQRSTVWY"), set("ACGT")
+LEAST_LETTERS, MOST_LETTERS = 10, 60
+"""Letters of a sequence that are looked at."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -323,9 +327,8 @@ def measure(model: MaskedLM, texts: Sequence[str], progress: Progress | None = N
 
 
 def look_at_first(model: MaskedLM, texts: Iterable[Sequence[int]]) -> None:
-    """Warn, once per model, if it predicts what the first text shows worse than a uniform distribution; `texts`: token ids."""
-    if model in _seen:
-        return
+    """Warn, once per model, if the first text is a sequence and the model reads words, and if the model predicts what the first
+    text shows worse than a uniform distribution; `texts`: token ids."""
     special, longest = set(model.special_ids), model.max_length or inf
     for ids in islice(texts, TEXTS_LOOKED):
         shown = [place for place, i in enumerate(ids) if i not in special]
@@ -333,11 +336,36 @@ def look_at_first(model: MaskedLM, texts: Iterable[Sequence[int]]) -> None:
             break
     else:
         return
+    problem = None
+    if model not in _seen_sequence and is_sequence(model.words, model.text(ids)):
+        _seen_sequence.add(model)
+        problem = "it reads words, and the text looks like amino acids or bases: give a model of such sequences"
+    elif model not in _seen:
+        nats, error = mean_and_error(_surprise(model, ids, shown[:: -(-len(shown) // MOST_LOOKED)]))
+        problem = worse_than_uniform("the tokens that the text shows", nats, error, log(len(model.regular_ids)))
+        problem = problem and f"{problem}; unmask check --data with your own texts shows more"
     _seen.add(model)
-    nats, error = mean_and_error(_surprise(model, ids, shown[:: -(-len(shown) // MOST_LOOKED)]))
-    if worse := worse_than_uniform("the tokens that the text shows", nats, error, log(len(model.regular_ids))):
-        message = f"model {model.name!r}: {worse}; unmask check --data with your own texts shows more"
-        warnings.warn(message, UnmaskWarning, stacklevel=4)
+    if problem:
+        warnings.warn(f"model {model.name!r}: {problem}", UnmaskWarning, stacklevel=4)
+
+
+def is_sequence(words: TextTokenizer, text: str) -> bool:
+    """Whether a text is a protein or DNA that a tokenizer of words has to spell.
+
+    Without its blanks it is one run of capitals, or single capitals with spaces between them, all of them amino acids. Also as
+    small letters it is cut into pieces of less than two letters; words and names in capitals are then cut into longer ones. Words
+    spelled with amino acids, which have no U, have no Q.
+    """
+    text = text if words.cased else text.upper()
+    runs, letters = [run.split() for run in text.split(BLANK)], "".join(text.replace(BLANK, "").split())
+    kinds, alone = set(letters), all(len(run) < 2 for run in runs) or all(len(part) == 1 for run in runs for part in run)
+    if not alone or len(letters) < LEAST_LETTERS or not (kinds == BASES or len(kinds) > len(BASES) + 1 and kinds <= AMINO_ACIDS):
+        return False
+    if words.by_character or not words.regular_tokens.keys() & {"the", "Ġthe", "▁the"}:
+        return False
+    letters = letters[:MOST_LETTERS]
+    cuts = [words.tokens_of(one).inside for one in (letters, letters.lower(), letters.capitalize())]
+    return min(stop - start for start, stop in cuts) > len(letters) / 2 + (0 if "Q" in letters else 1.5)
 
 
 @torch.no_grad()

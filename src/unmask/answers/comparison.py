@@ -176,7 +176,7 @@ class Comparison(Result):
     def headline(self) -> str:
         """The text, and what the candidates hold."""
         shape = " x ".join(map(str, self._tables.shape))
-        return f"{self.text}: {shape} {mass_in_words(self.candidates_mass, self._tables.sites)}"
+        return f"{self.text}: {shape} {mass_in_words(self._tables)}"
 
     def _repr_html_(self) -> str:
         import pandas

@@ -315,7 +315,7 @@ def _size(allowed: int, sites: int, candidates: int | None, alphabet: bool, forc
         size = min(allowed, max(1, fits) if alphabet else min(MOST, max(FEWEST, DEFAULT_PASSES // (2 * pairs))))
     passes = pairs * pass_count([size, size])
     if not force and passes > MAX_PASSES:
-        advice = f"use --candidates {fits} or fewer, or --force" if fits >= 8 else "name fewer --positions, or use --force"
+        advice = f"use candidates={fits} or fewer, or force=True" if fits >= 8 else "measure fewer positions, or use force=True"
         grid = f"{pairs:,} pairs of positions with {size:,} x {size:,} candidates"
         raise InputError(f"{grid} need {passes:,} passes of the model (limit {MAX_PASSES:,}): {advice}")
     return size

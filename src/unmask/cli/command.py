@@ -61,10 +61,12 @@ def hidden(word: str) -> str:
 
 
 def in_options(line: str, function: Callable[..., Any]) -> str:
-    """A message about arguments of Python in the words of a function's command: --max-length for max_length."""
+    """A message about arguments of Python in the words of a command: --max-length for max_length, --force for force=True."""
     names = sorted((option.name for option in options(function) if not option.positional), key=len, reverse=True)
     plain, compound = "|".join(names), "|".join(name for name in names if "_" in name) or "$^"
     pattern = rf"^(?:{plain})(?= )|(?<=leave out )(?:{plain})\b|(?<![\w/.'\"=-])(?:{compound})(?![\w/.'\"=-])"
+    values = rf"(?<![\w/.'\"=-])({plain})=(?:True|\.\.\.|(\d+))"
+    line = re.sub(values, lambda given: f"--{given[1].replace('_', '-')} {given[2] or ''}".rstrip(), line)
     return re.sub(pattern, lambda match: f"--{match[0].replace('_', '-')}", line)
 
 

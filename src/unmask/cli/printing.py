@@ -132,7 +132,7 @@ def _show_comparison(comparison: unmask.Comparison, console: Console) -> None:
 
     joint, known = next(iter(comparison.joints.values())), comparison.cloze.gold is not None
     print_heading(console, comparison.text)
-    console.print(f"{joint.sites} blanks; {sizes(joint.shape)} {mass_in_words(comparison.candidates_mass, joint.sites)}\n")
+    console.print(f"{joint.sites} blanks; {sizes(joint.shape)} {mass_in_words(joint.tables)}\n")
     console.print(f"Probability of a completion (%) under each construction, the best by {comparison.ranked_by}")
     heads = [*(named(name).heading or name.replace("_", "\n") for name in comparison.joints), "all\nord."]
     rows = []

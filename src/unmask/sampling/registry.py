@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from annotated_types import Interval
 
-from unmask.checks import one_of
+from unmask.checks import one_of, shown
 from unmask.errors import InputError
 from unmask.signature import Written, settings
 
@@ -68,6 +68,10 @@ class Method:
 
     def on(self, target: Target, passes: Passes | None = None) -> Any:
         """The kernel or decoder for a target, with `init` and `step`."""
+        from unmask.sampling.target import Target
+
+        if not isinstance(target, Target):
+            raise InputError(f"target {shown(target)} is not a target: give unmask.Target(model, template)")
         if target.energy.user_terms and not self.uses_terms:
             able = ", ".join(name for name, method in KERNELS.items() if method.uses_terms)
             raise InputError(f"kernel {self.name} does not use terms of your own: leave them out, or use one of {able}")

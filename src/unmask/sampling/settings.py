@@ -10,6 +10,7 @@ from typing import Annotated, Any
 
 from annotated_types import Interval
 
+from unmask.checks import shown
 from unmask.errors import InputError
 from unmask.runs.files import user_path
 from unmask.runs.lines import plain_texts, source_name
@@ -58,10 +59,11 @@ def start_texts(init: Any) -> tuple[str, ...]:
     if isinstance(init, str | os.PathLike):
         path = user_path(init, "init")
         texts, where = list(plain_texts(path)), repr(source_name(path))
-    elif isinstance(init, Iterable):
-        texts, where = [str(text).strip() for text in init if str(text).strip()], "init"
     else:
-        raise InputError(f"init {init!r} is neither a file nor a list of texts: give one of them")
+        texts, where = list(init) if isinstance(init, Iterable) else [init], "init"
+        if not all(isinstance(text, str) for text in texts):
+            raise InputError(f"init {shown(init)} is neither a file nor a list of texts: give one of them")
+        texts = [text.strip() for text in texts if text.strip()]
     if not texts:
         raise InputError(f"no text to start from: {where} has none; give one text per line")
     return tuple(texts)

@@ -31,7 +31,7 @@ from unmask.models.conditional_model import ConditionalModel
 from unmask.models.text.text_tokenizer import refuse_too_long
 from unmask.sampling.engine.randomness import Drawn
 from unmask.sampling.registry import EnergyKind
-from unmask.signature import settings
+from unmask.signature import checked, settings
 
 UserTerm = Callable[[Tensor], Tensor]
 """From token ids (n, T), special tokens included, to n numbers that are added to the energy; inf forbids a text."""
@@ -138,6 +138,7 @@ class Target:
     (2, [2, 6])
     """
 
+    @checked
     def __init__(
         self,
         model: ConditionalModel,
@@ -147,9 +148,14 @@ class Target:
         given: Sequence[int] = (),
     ) -> None:
         self.model, self.device = model, model.device
-        self.template = tuple(int(i) for i in template)
+        self.template = tuple(template)
         self.energy = (energy or Energy()).on(model)
         refuse_too_long(len(self.template), model.max_length)
+        tokens = [*template, *(i for ids in (allowed or {}).values() for i in ids)]
+        if unknown := [i for i in tokens if not 0 <= i < model.input_size]:
+            raise InputError(f"token id {unknown[0]} is not the model's: give ids from 0 to {model.input_size - 1}")
+        if outside := [t for t in given if not 0 <= t < len(template)]:
+            raise InputError(f"given {outside[0]} is outside of the template: give positions from 0 to {len(template) - 1}")
         scored = [t for t in scored_positions(self.template, model) if t not in set(given)]
         free = [column for column, t in enumerate(scored) if self.template[t] == model.mask_id]
         if not free:
@@ -178,7 +184,7 @@ class Target:
                     f"allowed tokens were given for position {position}, which is not free: the blanks are at {free}"
                 )
             keep = torch.zeros(vocabulary, dtype=torch.bool, device=self.device)
-            keep[[i for i in tokens if 0 <= i < vocabulary]] = True
+            keep[[i for i in tokens if i < vocabulary]] = True
             support[places[position]] &= keep
             if not support[places[position]].any():
                 raise InputError(

@@ -39,6 +39,7 @@ from unmask.runs.lines import (
     kind_of,
     numbered_lines,
     records,
+    refuse_column_twice,
     refuse_file_name,
     rows_of_frame,
     source_name,
@@ -112,9 +113,7 @@ def items_of(source: Texts | Iterable[Item], field: str | None = None) -> Iterat
             return
         if field is not None:
             lines = "FASTA" if kind in FASTA else "one text per line"
-            raise InputError(
-                f"{source_name(source)} is read as {lines}, without fields: leave field out, or name it .jsonl or .csv"
-            )
+            raise InputError(f"{source_name(source)} has no fields ({lines}): leave out field, or name it .jsonl or .csv")
         if kind in FASTA:
             yield from (Item(sequence, None, name or None) for name, sequence in fasta_records(path))
         else:
@@ -175,6 +174,7 @@ def _item(record: Mapping[str, Any], where: str, field: str | None = None) -> It
 
 
 def _others(record: Mapping[str, Any], *used: str | None) -> dict[str, Any] | None:
+    refuse_column_twice([] if all(isinstance(key, str) for key in record) else map(str, record), "a mapping")
     return {str(key): value for key, value in record.items() if key not in used} or None
 
 

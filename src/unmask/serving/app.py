@@ -10,7 +10,7 @@ from json import loads
 from pathlib import Path
 from typing import Annotated, Any
 
-from fastapi import FastAPI, Request
+from fastapi import Depends, FastAPI, Request
 from fastapi import Path as PathParameter
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import FileResponse, JSONResponse, Response, StreamingResponse
@@ -25,7 +25,7 @@ from unmask.models.load import model_name
 from unmask.models.masked_lm import MaskedLM
 from unmask.models.text.blanks import WordMarks
 from unmask.models.text.text_tokenizer import TextTokenizer
-from unmask.runs.files import as_json
+from unmask.runs.files import as_json, parse_json
 from unmask.runs.progress import Enough
 from unmask.sampling.registry import KERNELS
 from unmask.sampling.run.watch import watch
@@ -73,6 +73,7 @@ def create_app(
     """
     answers = Answers(model)
     app = FastAPI(title="unmask", version=__version__, docs_url=None, redoc_url=None, responses=REFUSALS)
+    app.router.dependencies.append(Depends(_refuse_unsound))
     described = _about(model, name)
     described["models"] = [described["model"], *(other.state.name for other in others)]
     app.state.name = described["model"]
@@ -189,6 +190,14 @@ def _add_refusals(app: FastAPI) -> None:
 
     for kind in refusals:
         app.add_exception_handler(kind, refuse)
+
+
+async def _refuse_unsound(request: Request) -> None:
+    """Refuse a body with a key twice, of which the framework would take the last value without a word."""
+    try:
+        parse_json((await request.body()).decode() or "null")
+    except ValueError as error:
+        raise InputError(f"the request holds {error}: correct it") from None
 
 
 def _invalid(first: Any) -> str:

@@ -114,7 +114,7 @@ def plan_candidates(
         size = _largest(k, len(allowed))
     else:
         size, neighbours = _affordable(k, len(allowed), seconds_per_pass(model, len(cloze.ids)))
-    check_feasible([size] * k, len(allowed), force)
+    check_feasible([size] * k, len(allowed), force, exact)
     return CandidatePlan(cloze, allowed, (allowed,) * k if size == len(allowed) else None, size, neighbours)
 
 
@@ -142,15 +142,15 @@ def default_size(sites: int, passes: int = MOST_PASSES) -> int:
     return max(2, _largest(sites, LARGEST_DEFAULT, passes))
 
 
-def check_feasible(sizes: Sequence[int], vocabulary: int, force: bool = False) -> None:
+def check_feasible(sizes: Sequence[int], vocabulary: int, force: bool = False, exact: bool = False) -> None:
     """Refuse, before any pass, a joint that needs more than MAX_PASSES passes or MAX_CELLS cells."""
     if force or _fits(sizes):
         return
     fits = _largest(len(sizes), vocabulary)
-    advice = f"use --candidates {fits} or fewer, or --force" if fits > 1 else "use fewer blanks, or --force"
+    use = f"{'leave out exact and use' if exact else 'use'} candidates={fits} or fewer" if fits > 1 else "use fewer blanks"
     raise InputError(
         f"{len(sizes)} blanks with {' x '.join(f'{n:,}' for n in sizes)} candidates need {pass_count(sizes):,} passes of the "
-        f"model and {prod(sizes):,} cells per table (limits {MAX_PASSES:,} and {MAX_CELLS:,}): {advice}"
+        f"model and {prod(sizes):,} cells per table (limits {MAX_PASSES:,} and {MAX_CELLS:,}): {use}, or force=True"
     )
 
 

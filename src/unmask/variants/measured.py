@@ -252,7 +252,7 @@ def _sentence(rows: Sequence[Numbers], behind: Sequence[Numbers], target: Target
     if whole and all(row["high"] < chance for row in whole):
         span = f"{whole[-1]['value']:.3f} to {whole[0]['value']:.3f}"
         other = f"; the best correction is {shown}" if best["low"] > chance else ""
-        return f"Use no score as it is: all rank {column} the wrong way ({what} {span}){other}; check --better."
+        return f"Use no score as it is: all rank {column} the wrong way ({what} {span}){other}; check which values are better."
     if not best["low"] > chance:
         n = len(target.values)
         return f"Use no score: none is significantly better than chance on these {n:,} variants (best {shown})."

@@ -204,12 +204,14 @@ class Scan(Parent):
                 raise InputError(f"{changes} changes together and {len(scanned)} positions: give more positions")
             rows = sum(comb(len(scanned), m) * (len(allowed) - 1) ** m for m in range(1, changes + 1))
             what = f"{changes} changes among {len(scanned)} positions are {{}} mutants"
-            refuse_more(rows, MOST_ROWS, what, "scan fewer positions, change fewer together", force)
+            fewer = "change fewer together" if changes > 1 else "use a smaller alphabet"
+            refuse_more(rows, MOST_ROWS, what, f"scan fewer positions, {fewer}", force)
             self.sets = {places: None for m in range(1, changes + 1) for places in combinations(scanned, m)}
         self.refuse_foreign({place for places in self.sets for place in places})
         self.passes = sum(map(self._passes, self.sets))
         what = "these mutants need {} passes of the model"
-        refuse_more(self.passes, MAX_PASSES, what, "scan fewer positions, use a smaller alphabet", force)
+        fewer = "scan fewer positions" if names is None else "name fewer mutants"
+        refuse_more(self.passes, MAX_PASSES, what, f"{fewer}, use a smaller alphabet", force)
 
     def _named(self, names: Sequence[str]) -> dict[tuple[int, ...], list[tuple[int, ...]] | None]:
         sets: dict[tuple[int, ...], list[tuple[int, ...]] | None] = {}
@@ -275,7 +277,7 @@ def _all_changed(wild: Sequence[int], size: int) -> Tensor:
 def refuse_more(count: int, most: int, what: str, advice: str, force: bool = False) -> None:
     """Raise if there are more than `most`, unless `force`; `what` has the place of the number."""
     if count > most and not force:
-        raise InputError(f"{what.format(f'{count:,}')} (limit {most:,}): {advice}, or use --force")
+        raise InputError(f"{what.format(f'{count:,}')} (limit {most:,}): {advice}, or use force=True")
 
 
 def mutant_map(mutants: Mutants) -> Figure:

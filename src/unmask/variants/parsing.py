@@ -111,7 +111,7 @@ def refuse_twice(places: Sequence[int], name: str) -> None:
 def refuse_english(model: Model, sequences: Sequence[str]) -> None:
     """Refuse a sequence of letters without a model: the bundled one reads English."""
     if model_name(model) == "bundled" and not any(" " in sequence.strip() for sequence in sequences):
-        raise InputError("no model was given, and the bundled one reads English: give --model, such as a protein model")
+        raise InputError("no model was given, and the bundled one reads English: give a model of such sequences (model=...)")
 
 
 def residue_ids(model: MaskedLM, alphabet: str | os.PathLike[str] | Sequence[str] | None) -> list[int]:
@@ -124,7 +124,7 @@ def residue_ids(model: MaskedLM, alphabet: str | os.PathLike[str] | Sequence[str
     if len(model.regular_ids) > SMALL_VOCABULARY:
         raise InputError(
             f"the model has {len(model.regular_ids):,} tokens: give the alphabet of those that may stand at a position, "
-            "such as ACDEFGHIKLMNPQRSTVWY, or --model"
+            "such as ACDEFGHIKLMNPQRSTVWY, or another model"
         )
     return list(model.regular_ids)
 
@@ -214,12 +214,12 @@ def read_variants(
         if len(measured_columns) != 1:
             several = f"columns {', '.join(measured_columns)} have"
             problem = several if measured_columns else f"no column of {', '.join(header)} has only"
-            raise InputError(f"{source}: {problem} numbers: say which is measured with --column")
+            raise InputError(f"{source}: {problem} numbers: say which is measured (column=...)")
         (column,) = measured_columns
         notes.append(f"measured values from {column!r}, the only column of numbers")
     texts = [name for name in header if name != column and name not in numeric] if variant is None else [variant]
     if not texts:
-        raise InputError(f"{source}: every column has numbers: name the column of the variants with --variant")
+        raise InputError(f"{source}: every column has numbers: name the column of the variants (variant=...)")
     variant = texts[0]
     notes += [f"variants from {variant!r}"] if len(texts) > 1 else []
     values: dict[tuple[Change, ...], list[float]] = {}
@@ -235,8 +235,8 @@ def read_variants(
             bad.append(f"{where}: {error}")
     if bad and not skip_bad:
         more = f"; {len(bad) - 1:,} more rows cannot be read" if len(bad) > 1 else ""
-        more += f"; {variant!r} was read, and --variant names another column" if len(texts) > 1 else ""
-        raise InputError(f"{bad[0]}{more}: correct or remove them, or skip them with --skip-bad")
+        more += f"; {variant!r} was read, and variant=... names another column" if len(texts) > 1 else ""
+        raise InputError(f"{bad[0]}{more}: correct or remove them, or skip them (skip_bad=True)")
     for left_out, why in ((missing, f"without a value in {column!r}"), (bad, "not readable")):
         if left_out:
             first = left_out[0].split(": ")[0]
@@ -282,7 +282,7 @@ def _spelled_out(text: str, name: str, parent: Parent, places: Sequence[int] | N
     every = range(1, len(parent.residues) + 1)
     at = places if places is not None and len(tokens) == len(places) else every
     if len(tokens) != len(at):
-        few = f", or the {len(places)} of the positions" if places is not None else "; residues alone need --positions"
+        few = f", or the {len(places)} of the positions" if places is not None else "; residues alone need positions=..."
         raise InputError(f"{name} has {len(tokens)} residues: give changes such as A24G, or all {len(every)} residues{few}")
     for place, token in zip(at, tokens, strict=True):
         if token != parent.residues[place - 1]:
@@ -318,7 +318,9 @@ def _table(measured: Any) -> tuple[str, list[str], list[Row]]:
     mappings = rows_of_frame(measured, "measured")
     if not isinstance(mappings, Sequence) or not all(isinstance(row, Mapping) for row in mappings):
         raise InputError(f"measured {shown(measured)} has no rows: give a CSV file, a pandas frame or a list of mappings")
-    header = list(dict.fromkeys(str(key) for row in mappings for key in row))
+    header = list(dict.fromkeys(key for row in mappings for key in row))
+    if others := [key for key in header if not isinstance(key, str)]:
+        raise InputError(f"measured has the column {shown(others[0])}, which is not a text: name columns by one text each")
     return "measured", header, [(f"row {i}", {key: str(row.get(key, "")) for key in header}) for i, row in enumerate(mappings, 1)]
 
 

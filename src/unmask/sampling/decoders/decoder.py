@@ -44,9 +44,10 @@ from torch import Tensor
 
 from unmask.sampling import registry
 from unmask.sampling.engine.passes import Passes
-from unmask.sampling.engine.randomness import Categoricals, Drawn, Randomness
+from unmask.sampling.engine.randomness import Categoricals, Drawn, Number, Randomness
 from unmask.sampling.kernels.kernel import refuse_nan
 from unmask.sampling.target import Target
+from unmask.signature import checked
 
 
 @dataclass
@@ -99,6 +100,10 @@ class Decoder(ABC):
     passes: Passes
     options: Any = registry.Method()
 
+    def __init_subclass__(cls) -> None:
+        for name in {"init", "step"} & vars(cls).keys():
+            setattr(cls, name, checked(getattr(cls, name)))
+
     @property
     def exact(self) -> bool:
         """Whether `log_prob` is the probability with which the text is drawn, given the order."""
@@ -109,7 +114,8 @@ class Decoder(ABC):
     def steps(self) -> int:
         """Steps to a whole text."""
 
-    def init(self, n: int, rng: Randomness) -> DecodeState:
+    @checked
+    def init(self, n: Number, rng: Randomness) -> DecodeState:
         """n blank texts."""
         return DecodeState.blank(self.target, n)
 
@@ -171,7 +177,7 @@ class Ancestral(Decoder):
         """One for each free position."""
         return self.target.sites
 
-    def init(self, n: int, rng: Randomness) -> DecodeState:
+    def init(self, n: Number, rng: Randomness) -> DecodeState:
         """n blank texts and their orders."""
         state = super().init(n, rng)
         if self.options.order == "random":

@@ -63,7 +63,7 @@ from torch import Tensor
 from unmask.errors import InputError, UnmaskWarning
 from unmask.sampling import registry
 from unmask.sampling.decoders.decoder import Decoder, DecodeState, lowest
-from unmask.sampling.engine.randomness import Categoricals, Drawn, Randomness
+from unmask.sampling.engine.randomness import Categoricals, Drawn, Number, Randomness
 from unmask.sampling.kernels.kernel import refuse_nan
 from unmask.tables.profile import MEASURE, Profile
 
@@ -231,7 +231,7 @@ class RandomSets(RevealingDecoder):
 
     options: registry.RandomSets = registry.RandomSets()
 
-    def init(self, n: int, rng: Randomness) -> DecodeState:
+    def init(self, n: Number, rng: Randomness) -> DecodeState:
         """n blank texts and their orders."""
         state = super().init(n, rng)
         state.order = rng.permutation(state.rows, self.target.sites)

@@ -32,7 +32,7 @@ from torch import Tensor
 from unmask.sampling import registry
 from unmask.sampling.decoders.decoder import DecodeState
 from unmask.sampling.decoders.revealing import Law, LeastDependent, Observed, RevealingDecoder, Tokens
-from unmask.sampling.engine.randomness import Categoricals, Drawn, Randomness
+from unmask.sampling.engine.randomness import Categoricals, Drawn, Number, Randomness
 
 FEW_TEXTS = 64
 """Sets of so few texts are planned on the processor: a plan is hundreds of small operations, which a GPU starts one by one."""
@@ -93,7 +93,7 @@ class Verified(RevealingDecoder):
         """The most sites that a set has."""
         return -(-self.target.sites // self.chooser.steps)
 
-    def init(self, n: int, rng: Randomness) -> VerifiedState:
+    def init(self, n: Number, rng: Randomness) -> VerifiedState:
         """n blank texts, none of which has been looked at."""
         plain = self.chooser.init(n, rng)
         none = torch.zeros_like(plain.rows)

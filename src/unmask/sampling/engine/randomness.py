@@ -33,16 +33,23 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import torch
+from annotated_types import Interval
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
+
+from unmask.checks import whole
+from unmask.models.checkpoint import resolve_device
+from unmask.signature import checked
 
 ROUNDS = 10
 MULTIPLIERS = (0xD2511F53, 0xCD9E8D57)
 WEYL = (0x9E3779B9, 0xBB67AE85)
 WORD = 0xFFFFFFFF
+Seed = Annotated[int, Interval(ge=0, lt=2**63)]
+Number = Annotated[int, Interval(ge=0, le=WORD)]
 PLACES, CALLS = 20, 12
 """Bits of a place, and of the part of the call that shares its word."""
 Words = tuple[Int[Tensor, "..."], Int[Tensor, "..."], Int[Tensor, "..."], Int[Tensor, "..."]]
@@ -264,7 +271,7 @@ class Randomness:
 class ChainStreams:
     """Streams of random numbers, one for each chain, under one seed.
 
-    seed     below 2^63
+    seed     below 2^63; all other numbers are below 2^32
     chains   the numbers of the chains in the whole run: a chain's stream depends on its own number alone
     device   where the numbers are made; by default the CPU
 
@@ -273,9 +280,10 @@ class ChainStreams:
     torch.Size([4, 3])
     """
 
-    def __init__(self, seed: int, chains: Sequence[int], device: torch.device | str = "cpu") -> None:
-        self.seed, self.chains = seed, torch.tensor(list(chains), dtype=torch.long, device=device)
+    @checked
+    def __init__(self, seed: Seed, chains: Sequence[Number], device: torch.device | str = "cpu") -> None:
+        self.seed, self.chains = seed, torch.tensor(list(chains), dtype=torch.long, device=resolve_device(device))
 
     def at(self, sweep: int, step: int) -> Randomness:
         """The random numbers of one step of one sweep; the same at every call."""
-        return Randomness(self.seed, self.chains, sweep, step)
+        return Randomness(self.seed, self.chains, whole("sweep", sweep, 0, WORD), whole("step", step, 0, WORD))

@@ -34,6 +34,7 @@ from unmask.sampling.engine.passes import Passes
 from unmask.sampling.engine.randomness import Randomness
 from unmask.sampling.registry import Gibbs, Markov, Scan
 from unmask.sampling.target import Target
+from unmask.signature import checked
 
 LARGEST_LOOK_UP, LARGEST_LOOK_UP_AS_STATES = 512, 8192  # Rows that are looked up at once, as logits and as states
 
@@ -190,6 +191,10 @@ class Kernel(ABC):
     passes: Passes
     options: Markov = Markov()
 
+    def __init_subclass__(cls) -> None:
+        for name in {"init", "step"} & vars(cls).keys():
+            setattr(cls, name, checked(getattr(cls, name)))
+
     @cached_property
     def plan(self) -> SweepPlan:
         """The sites of a sweep."""
@@ -256,6 +261,7 @@ class SweepPlan:
         """Steps of one sweep."""
         return ceil(self.sites / self.block_size)
 
+    @checked
     def draw(self, rng: Randomness, rows: Int[Tensor, " n"]) -> Int[Tensor, "steps n k"]:
         """The sites of each step, for each of the chains `rows`."""
         if self.block_size == 1:

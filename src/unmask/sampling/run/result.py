@@ -48,7 +48,7 @@ COUNTS = ("steps", "accepted", "proposed", "changed")
 """For each site: redrawn in a step; such steps accepted; proposed another token; holding another token after the step."""
 OF_ALL_RUNS = ("done", "chains", "positions", "starts", "spent", "counts", "scoring_passes")
 """Arrays of every checkpoint; those of a kernel's state come besides."""
-AGAIN = "start the run again in another --out folder"
+AGAIN = "start the run again in another folder"
 REMEDY = "delete it and give the command of the run again; the group's samples are drawn again, and are the same"
 
 
@@ -242,7 +242,7 @@ class SampleFolder(RunFolder):
             if goes_on:
                 run.restore(saved)
         except OtherTerms as error:
-            raise InputError(f"{str(self.path)!r} holds a run whose {error}, or another --out folder") from None
+            raise InputError(f"{str(self.path)!r} holds a run whose {error}, or another folder") from None
         except (InputError, KeyError, TypeError, ValueError) as error:
             why = str(error).splitlines()[0]
             raise InputError(f"checkpoint {str(path)!r} is damaged ({why}): {REMEDY}") from None
