@@ -311,12 +311,15 @@ def translate(options: dict[str, Any]) -> None:
     """Print translations as JSON lines, and figures where there are references."""
     with terminal.progress() as report:
         translations = unmask.translate(**options, progress=report)
-    quiet = bool({"save", "out"} & set(options))
-    if not quiet:
+    files = [options.get("save"), Path(options["out"]) / "translations.jsonl" if "out" in options else None]
+    places = [file for file in files if file is not None]
+    if not places:
         print(translations.lines(), end="")
     if translations.figures is not None:
-        screen = terminal.console() if quiet else terminal.messages()
+        screen = terminal.console() if places else terminal.messages()
         screen.print(str(translations.figures), soft_wrap=True)
+    if places:
+        _message(f"translations are in {' and '.join(map(str, places))}")
 
 
 def serve(options: dict[str, Any]) -> None:
