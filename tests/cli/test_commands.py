@@ -159,6 +159,8 @@ def test_scores_of_a_file_are_a_table_on_a_terminal_and_rows_in_a_pipe_and_of_se
     assert "first minus second" in run("score", "the cat sat .", "a dog ran .", *model).stdout
     long = run("score", f"the {'cat' * 40} sat .", *model, "--rows", "texts").stdout
     assert long.split()[:5] == ["text", "item", "length", "unknown", "pll"] and "\N{HORIZONTAL ELLIPSIS}" not in long
+    many = run("score", "the cat sat .", *model, "--rows", "texts", "--score", "any_order,pll,left_to_right,right_to_left").stdout
+    assert many.count("the cat sat .") == 2 and "\N{HORIZONTAL ELLIPSIS}" not in many  # two tables, each with the text
 
 
 @pytest.mark.parametrize(

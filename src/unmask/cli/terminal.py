@@ -24,8 +24,9 @@ if TYPE_CHECKING:
 
 FRAMES, LINE_SECONDS = 4, 60.0
 """Drawings of a progress bar per second, and seconds between the lines that replace it where there is no terminal."""
-NARROWEST, USUAL, LONGEST_HEADING = 24, 80, 400
-"""Columns: a terminal that claims fewer than the first is taken to have the second. Characters of a heading."""
+NARROWEST, USUAL, LONGEST_HEADING, NAMES = 24, 80, 400, 24
+"""Columns: a terminal that claims fewer than the first is taken to have the second. Characters of a heading, and columns that
+names have beside numbers."""
 
 
 def console(at_least: int = 0, stderr: bool = False) -> Console:
@@ -96,6 +97,23 @@ def print_heading(screen: Console, text: str) -> None:
     screen.print(Text(around_blanks(text, LONGEST_HEADING), style="bold"))
 
 
+def print_names(screen: Console, numbers: Sequence[str], rows: Iterable[Sequence[str]], first: str, names: int = NAMES) -> None:
+    """Print a table of names and numbers: names fold in `names` columns, and numbers that do not fit follow in a table below."""
+    rows = list(rows)
+    room = screen.width - min(names, max(map(len, [first, *(row[0] for row in rows)])))
+    for heads in (list(numbers), [name.replace("_", "\n") for name in numbers]):
+        columns = zip(heads, *(row[1:] for row in rows), strict=True)
+        widths = [2 + max(len(line) for cell in column for line in cell.split("\n")) for column in columns]
+        if sum(widths) <= room:
+            break
+    start = 0
+    while start < max(1, len(heads)):
+        end = next((end for end in range(len(heads), start, -1) if sum(widths[start:end]) <= room), start + 1)
+        screen.print(end="\n" if start else "")
+        print_table(screen, heads[start:end], ([row[0], *row[1 + start : 1 + end]] for row in rows), first=first)
+        start = end
+
+
 def print_table(
     screen: Console, numbers: Sequence[str], rows: Iterable[Iterable[Any]], first: str | None = None, last: str | None = None
 ) -> None:
@@ -117,7 +135,7 @@ def print_frame(screen: Console, frame: pandas.DataFrame) -> None:
     """Print a data frame: names in its first column, numbers with three decimals."""
     heads = list(map(str, frame.columns))
     rows = ([number(cell) for cell in row] for row in frame.itertuples(index=False))
-    print_table(screen, heads[1:], rows, first=heads[0])
+    print_names(screen, heads[1:], rows, first=heads[0])
 
 
 def percent(log_prob: float) -> str:
