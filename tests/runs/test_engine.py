@@ -3,6 +3,7 @@ import os
 import signal
 import threading
 import time
+from concurrent.futures import Future
 from functools import partial
 from pathlib import Path
 
@@ -126,6 +127,39 @@ def test_a_cluster_that_cannot_be_reached_is_one_line(monkeypatch, address, why)
         InputError, match=rf"'{address}' cannot be joined .*{why}.*: .* set RAY_AUTH_TOKEN and RAY_AUTH_MODE=token$"
     ):
         join_ray()
+
+
+def test_a_cluster_that_is_lost_while_a_worker_starts_is_one_line(ray_here, monkeypatch):
+    def refused(address):
+        raise ConnectionRefusedError(111, "Connection refused")
+
+    monkeypatch.setattr("unmask.runs.engine.connect", refused)
+    lost = r"^the Ray cluster is lost \(.*Connection refused\): start it again and give the same command again; what the run has"
+    with pytest.raises(UnmaskError, match=lost):
+        list(each(operator.sub, [1], ray_workers("ray:1"), int))
+
+
+class Silent(Processes):
+    """Workers that answer no item after the first, as those of a lost cluster."""
+
+    items = 0
+
+    def send(self, worker, message):
+        self.items += message != (operator.sub, int)
+        return super().send(worker, message) if self.items < 2 else Future()
+
+    def refuse_lost(self):
+        if self.items == 2:
+            raise UnmaskError("the cluster is lost")
+
+
+@pytest.mark.filterwarnings("ignore:no worker has started")
+def test_workers_that_do_not_answer_are_looked_after(monkeypatch):
+    monkeypatch.setattr("unmask.runs.engine.CONNECT", 0.01)
+    results = each(operator.sub, [1, 2], Silent(("cpu",)), int)
+    assert next(results) == (0, -1)
+    with pytest.raises(UnmaskError, match="^the cluster is lost$"):
+        next(results)
 
 
 @pytest.mark.parametrize(("token", "mode"), [(None, None), ("RAY_AUTH_TOKEN", "token"), ("file", "token")])

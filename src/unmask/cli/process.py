@@ -44,7 +44,7 @@ class _State:
 
 
 def open_streams() -> None:
-    """Open closed standard streams on /dev/null: else the next file gets the number, and what a library prints is in that file."""
+    """Open closed standard streams on /dev/null: else the next file has the number, and gets what a library prints."""
     for number in range(3):
         try:
             os.fstat(number)

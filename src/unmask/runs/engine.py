@@ -18,9 +18,9 @@ import subprocess
 import sys
 import warnings
 from collections import Counter
-from collections.abc import Callable, Generator, Iterable
+from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from importlib import import_module
 from itertools import islice
@@ -30,8 +30,9 @@ from urllib.parse import urlsplit
 from unmask.errors import InputError, UnmaskError, UnmaskWarning
 from unmask.runs.files import first_line
 
-LOST, PATIENCE, CONNECT = 3, 60.0, 10.0
-"""Workers that may die in a row; seconds without a worker before a warning, and seconds to reach a cluster."""
+LOST, CONNECT, PATIENCE = 3, 10.0, 6
+"""Workers that may die in a row; seconds to reach a cluster, which Ray itself would try for minutes, and then end this process
+without a word; times as many without a worker before a warning."""
 
 
 class Worker:
@@ -87,6 +88,9 @@ class Processes:
 
         return self._threads.submit(ask)
 
+    def refuse_lost(self) -> None:
+        """Nothing: a process that is lost has ended, which its answer says."""
+
     def stop(self, worker: Any) -> None:
         """End a worker."""
         worker[0].kill()
@@ -113,13 +117,45 @@ class RayWorkers:
     cpus: int = 1
 
     def start(self) -> Any:
-        return import_module("ray").remote(Worker).options(num_gpus=int(self.device == "cuda"), num_cpus=self.cpus).remote()
+        self.refuse_lost()
+        with cluster():
+            return import_module("ray").remote(Worker).options(num_gpus=int(self.device == "cuda"), num_cpus=self.cpus).remote()
 
     def send(self, worker: Any, message: Any) -> Any:
-        return worker.answer.remote(message).future()
+        with cluster():
+            return worker.answer.remote(message).future()
+
+    def refuse_lost(self) -> None:
+        """Raises if the cluster's server does not answer, or the node of this process is dead. A ray:// address has neither."""
+        ray = import_module("ray")
+        with cluster():
+            if not os.environ.get("RAY_ADDRESS", "").startswith("ray://"):
+                connect((context := ray.get_runtime_context()).gcs_address)
+                if any(node["NodeID"] == context.get_node_id() and not node["Alive"] for node in ray.nodes()):
+                    raise ConnectionError("the node of this process is dead")
 
     def stop(self, worker: Any) -> None:
-        import_module("ray").kill(worker)
+        self.refuse_lost()
+        with cluster():
+            import_module("ray").kill(worker)
+
+
+@contextmanager
+def cluster() -> Iterator[None]:
+    """Turns an error of Ray into one line; an object that cannot be pickled is another's."""
+    try:
+        yield
+    except (TypeError, AttributeError, pickle.PicklingError):
+        raise
+    except Exception as error:
+        use = "start it again and give the same command again; what the run has stored stays"
+        raise UnmaskError(f"the Ray cluster is lost ({first_line(error)}): {use}") from None
+
+
+def connect(address: str) -> None:
+    """Raises OSError if nobody listens at HOST:PORT, or SCHEME://HOST:PORT; an address without a port is not tried."""
+    if (url := urlsplit(f"//{address.rpartition('//')[2]}")).port is not None:
+        socket.create_connection((url.hostname, url.port), CONNECT).close()
 
 
 Workers = Processes | RayWorkers
@@ -129,13 +165,15 @@ def ray_workers(engine: str, device: str = "auto", most: int | None = None) -> R
     """Joins or starts Ray. "ray:4" has four workers, "ray" one per GPU, or per two CPUs; at most `most`, the number of items."""
     join_ray()
     ray = import_module("ray")
-    gpus, cpus = (int(ray.cluster_resources().get(kind, least)) for kind, least in (("GPU", 0), ("CPU", 1)))
+    with cluster():
+        resources, nodes = ray.cluster_resources(), ray.nodes()
+    gpus, cpus = (int(resources.get(kind, least)) for kind, least in (("GPU", 0), ("CPU", 1)))
     if device not in ("auto", "cpu") and not (gpus and device.startswith("cuda")):
         raise InputError(f"device {device!r} is not known, or the Ray cluster has no GPU: use device cpu")
     on_gpu = gpus > 0 and device != "cpu"
     count = int(engine.partition(":")[2] or (gpus if on_gpu else max(1, cpus // 2)))
     count = min(count, most or count)
-    on_one_machine = max((int(node["Resources"].get("CPU", 1)) for node in ray.nodes() if node["Alive"]), default=1)
+    on_one_machine = max((int(node["Resources"].get("CPU", 1)) for node in nodes if node["Alive"]), default=1)
     return RayWorkers(count, "cuda" if on_gpu else "cpu", 1 if on_gpu else max(1, min(cpus // count, on_one_machine)))
 
 
@@ -151,8 +189,8 @@ def join_ray() -> None:
 
         if ray.is_initialized():
             return
-        if address is not None and (url := urlsplit(f"//{address.rpartition('//')[2]}")).port is not None:
-            socket.create_connection((url.hostname, url.port), CONNECT).close()  # Ray itself would try for minutes
+        if address is not None:
+            connect(address)
         ray.init(include_dashboard=False, log_to_driver=False, logging_level="CRITICAL")
     except ImportError:
         raise InputError('engine ray needs the package ray, which is not installed: pip install "unmask[ray]"') from None
@@ -178,6 +216,7 @@ def each(
     unread, idle, deaths = enumerate(items), list[Any](), Counter[int | None]()
     tasks = list(islice(unread, 1))  # more items are read when a worker is free for them
     busy = dict[Future[Any], tuple[Any, int | None, Any]]()  # worker, index, item; the index is None while a worker begins
+    silent = 0  # times CONNECT seconds without an answer
 
     def give(index: int | None, message: Any) -> None:
         try:
@@ -196,9 +235,13 @@ def each(
             while len(idle) + len(busy) < workers.count:
                 idle.append(workers.start())
                 give(None, (function, setup))
-            if not (answered := wait(busy, PATIENCE if beginning else None, FIRST_COMPLETED).done):
-                warnings.warn("no worker has started in a minute: on Ray, see `ray status`", UnmaskWarning, stacklevel=3)
+            if not (answered := wait(busy, CONNECT, FIRST_COMPLETED).done):
+                workers.refuse_lost()
+                silent += 1
+                if beginning and silent % PATIENCE == 0:
+                    warnings.warn("no worker has started in a minute: on Ray, see `ray status`", UnmaskWarning, stacklevel=3)
                 continue
+            silent = 0
             worker, index, item = busy.pop(answer := answered.pop())
             if (death := answer.exception()) is not None:
                 workers.stop(worker)
@@ -216,5 +259,6 @@ def each(
                 yield index, result
                 tasks += [] if (following := rest(item, result)) is None else [(index, following)]
     finally:
-        for worker in [*idle, *(worker for worker, _, _ in busy.values())]:
-            workers.stop(worker)
+        with suppress(UnmaskError):  # a lost cluster has none
+            for worker in [*idle, *(worker for worker, _, _ in busy.values())]:
+                workers.stop(worker)

@@ -331,7 +331,7 @@ def _share_in_words(share: float) -> str:
 
 
 def _warn_of_unknown(parts: Sequence[TokenPart], tokenizer: Tokenizer, path: Path | None, vocab: int, resumed: bool) -> None:
-    """Warn if much of the text is the unknown token: a model learns to predict it too often. A resumed run keeps its tokenizer."""
+    """Warn if much of the text is the unknown token: a model learns to predict it too often. A resumed run cannot change it."""
     unknown = special_id(tokenizer, "[UNK]")
     share = sum(int(np.count_nonzero(part.ids == unknown)) for part in parts) / sum(part.tokens for part in parts)
     if share > MUCH and not resumed:
