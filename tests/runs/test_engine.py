@@ -1,16 +1,19 @@
 import operator
 import os
 import signal
+import socket
 import threading
 import time
 from concurrent.futures import Future
 from functools import partial
+from itertools import islice
 from pathlib import Path
 
 import pytest
 from tests.workers import workers as processes
 
 from unmask.errors import InputError, UnmaskError
+from unmask.runs import engine
 from unmask.runs.engine import LOST, Processes, RayWorkers, each, join_ray, ray_workers
 
 
@@ -118,9 +121,11 @@ def test_what_ray_has_decides_the_workers(ray_here):
         ray_workers("ray:1", "cuda")
 
 
-@pytest.mark.parametrize(("address", "why"), [("127.0.0.1:1", "Connection refused"), ("nowhere", "Invalid address")])
+@pytest.mark.parametrize(("address", "why"), [("127.0.0.1:{}", "Connection refused"), ("nowhere", "Invalid address")])
 def test_a_cluster_that_cannot_be_reached_is_one_line(monkeypatch, address, why):
-    ray = pytest.importorskip("ray")
+    ray, bound = pytest.importorskip("ray"), socket.socket()
+    bound.bind(("127.0.0.1", 0))  # nobody listens here, nor can begin to
+    address = address.format(bound.getsockname()[1])
     monkeypatch.setenv("RAY_ADDRESS", address)
     monkeypatch.setattr(ray, "is_initialized", lambda: False)
     with pytest.raises(
@@ -129,36 +134,25 @@ def test_a_cluster_that_cannot_be_reached_is_one_line(monkeypatch, address, why)
         join_ray()
 
 
-def test_a_cluster_that_is_lost_while_a_worker_starts_is_one_line(ray_here, monkeypatch):
-    def refused(address):
-        raise ConnectionRefusedError(111, "Connection refused")
-
-    monkeypatch.setattr("unmask.runs.engine.connect", refused)
-    lost = r"^the Ray cluster is lost \(.*Connection refused\): start it again and give the same command again; what the run has"
-    with pytest.raises(UnmaskError, match=lost):
-        list(each(operator.sub, [1], ray_workers("ray:1"), int))
-
-
-class Silent(Processes):
-    """Workers that answer no item after the first, as those of a lost cluster."""
-
-    items = 0
-
-    def send(self, worker, message):
-        self.items += message != (operator.sub, int)
-        return super().send(worker, message) if self.items < 2 else Future()
-
-    def refuse_lost(self):
-        if self.items == 2:
-            raise UnmaskError("the cluster is lost")
-
-
 @pytest.mark.filterwarnings("ignore:no worker has started")
-def test_workers_that_do_not_answer_are_looked_after(monkeypatch):
-    monkeypatch.setattr("unmask.runs.engine.CONNECT", 0.01)
-    results = each(operator.sub, [1, 2], Silent(("cpu",)), int)
-    assert next(results) == (0, -1)
-    with pytest.raises(UnmaskError, match="^the cluster is lost$"):
+@pytest.mark.parametrize("answers", [-1, 0, 1])
+def test_a_cluster_that_is_lost_while_a_worker_starts_begins_or_works_is_one_line(ray_here, monkeypatch, answers):
+    sent, send = [], RayWorkers.send
+
+    def send_some(self, worker, message):
+        sent.append(message)
+        return send(self, worker, message) if len(sent) < answers + 2 else Future()
+
+    def connect(address):
+        if len(sent) >= answers + 1:
+            raise ConnectionRefusedError(111, "Connection refused")
+
+    monkeypatch.setattr(RayWorkers, "send", send_some)
+    monkeypatch.setattr(engine, "connect", connect)
+    monkeypatch.setattr(engine, "CONNECT", 0.01)
+    results = each(operator.sub, [1, 2], ray_workers("ray:1"), int)
+    assert list(islice(results, max(0, answers))) == [(0, -1)][: max(0, answers)]
+    with pytest.raises(UnmaskError, match=r"^the Ray cluster is lost \(.*refused\): start it again and give the same command"):
         next(results)
 
 

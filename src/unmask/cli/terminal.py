@@ -24,9 +24,8 @@ if TYPE_CHECKING:
 
 FRAMES, LINE_SECONDS = 4, 60.0
 """Drawings of a progress bar per second, and seconds between the lines that replace it where there is no terminal."""
-NARROWEST, USUAL, LONGEST_HEADING, NAMES = 24, 80, 400, 24
-"""Columns: a terminal that claims fewer than the first is taken to have the second. Characters of a heading, and columns that
-names have beside numbers."""
+NARROWEST, USUAL, LONGEST_HEADING = 24, 80, 400
+"""Columns: a terminal that claims fewer than the first is taken to have the second. Characters of a heading."""
 
 
 def console(at_least: int = 0, stderr: bool = False) -> Console:
@@ -97,20 +96,16 @@ def print_heading(screen: Console, text: str) -> None:
     screen.print(Text(around_blanks(text, LONGEST_HEADING), style="bold"))
 
 
-def print_names(screen: Console, numbers: Sequence[str], rows: Iterable[Sequence[str]], first: str, names: int = NAMES) -> None:
+def print_names(screen: Console, numbers: Sequence[str], rows: Iterable[Sequence[str]], first: str, names: int = 24) -> None:
     """Print a table of names and numbers: names fold in `names` columns, and numbers that do not fit follow in a table below."""
-    rows = list(rows)
+    rows, start = list(rows), 0
     room = screen.width - min(names, max(map(len, [first, *(row[0] for row in rows)])))
-    for heads in (list(numbers), [name.replace("_", "\n") for name in numbers]):
-        columns = zip(heads, *(row[1:] for row in rows), strict=True)
-        widths = [2 + max(len(line) for cell in column for line in cell.split("\n")) for column in columns]
-        if sum(widths) <= room:
-            break
-    start = 0
-    while start < max(1, len(heads)):
-        end = next((end for end in range(len(heads), start, -1) if sum(widths[start:end]) <= room), start + 1)
+    columns = zip(numbers, *(row[1:] for row in rows), strict=True)
+    widths = [2 + max(len(line) for cell in column for line in cell.split("\n")) for column in columns]
+    while start < max(1, len(widths)):
+        end = next((end for end in range(len(widths), start, -1) if sum(widths[start:end]) <= room), start + 1)
         screen.print(end="\n" if start else "")
-        print_table(screen, heads[start:end], ([row[0], *row[1 + start : 1 + end]] for row in rows), first=first)
+        print_table(screen, numbers[start:end], ([row[0], *row[1 + start : 1 + end]] for row in rows), first=first)
         start = end
 
 

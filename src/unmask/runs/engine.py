@@ -18,9 +18,9 @@ import subprocess
 import sys
 import warnings
 from collections import Counter
-from collections.abc import Callable, Generator, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass
 from importlib import import_module
 from itertools import islice
@@ -88,9 +88,6 @@ class Processes:
 
         return self._threads.submit(ask)
 
-    def refuse_lost(self) -> None:
-        """Nothing: a process that is lost has ended, which its answer says."""
-
     def stop(self, worker: Any) -> None:
         """End a worker."""
         worker[0].kill()
@@ -118,38 +115,22 @@ class RayWorkers:
 
     def start(self) -> Any:
         self.refuse_lost()
-        with cluster():
-            return import_module("ray").remote(Worker).options(num_gpus=int(self.device == "cuda"), num_cpus=self.cpus).remote()
+        return import_module("ray").remote(Worker).options(num_gpus=int(self.device == "cuda"), num_cpus=self.cpus).remote()
 
     def send(self, worker: Any, message: Any) -> Any:
-        with cluster():
-            return worker.answer.remote(message).future()
+        return worker.answer.remote(message).future()
 
     def refuse_lost(self) -> None:
         """Raises if the cluster's server does not answer, or the node of this process is dead. A ray:// address has neither."""
         ray = import_module("ray")
-        with cluster():
-            if not os.environ.get("RAY_ADDRESS", "").startswith("ray://"):
-                connect((context := ray.get_runtime_context()).gcs_address)
-                if any(node["NodeID"] == context.get_node_id() and not node["Alive"] for node in ray.nodes()):
-                    raise ConnectionError("the node of this process is dead")
+        if not os.environ.get("RAY_ADDRESS", "").startswith("ray://"):
+            connect((context := ray.get_runtime_context()).gcs_address)
+            if any(node["NodeID"] == context.get_node_id() and not node["Alive"] for node in ray.nodes()):
+                raise ConnectionError("the node of this process is dead")
 
     def stop(self, worker: Any) -> None:
         self.refuse_lost()
-        with cluster():
-            import_module("ray").kill(worker)
-
-
-@contextmanager
-def cluster() -> Iterator[None]:
-    """Turns an error of Ray into one line; an object that cannot be pickled is another's."""
-    try:
-        yield
-    except (TypeError, AttributeError, pickle.PicklingError):
-        raise
-    except Exception as error:
-        use = "start it again and give the same command again; what the run has stored stays"
-        raise UnmaskError(f"the Ray cluster is lost ({first_line(error)}): {use}") from None
+        import_module("ray").kill(worker)
 
 
 def connect(address: str) -> None:
@@ -165,15 +146,13 @@ def ray_workers(engine: str, device: str = "auto", most: int | None = None) -> R
     """Joins or starts Ray. "ray:4" has four workers, "ray" one per GPU, or per two CPUs; at most `most`, the number of items."""
     join_ray()
     ray = import_module("ray")
-    with cluster():
-        resources, nodes = ray.cluster_resources(), ray.nodes()
-    gpus, cpus = (int(resources.get(kind, least)) for kind, least in (("GPU", 0), ("CPU", 1)))
+    gpus, cpus = (int(ray.cluster_resources().get(kind, least)) for kind, least in (("GPU", 0), ("CPU", 1)))
     if device not in ("auto", "cpu") and not (gpus and device.startswith("cuda")):
         raise InputError(f"device {device!r} is not known, or the Ray cluster has no GPU: use device cpu")
     on_gpu = gpus > 0 and device != "cpu"
     count = int(engine.partition(":")[2] or (gpus if on_gpu else max(1, cpus // 2)))
     count = min(count, most or count)
-    on_one_machine = max((int(node["Resources"].get("CPU", 1)) for node in nodes if node["Alive"]), default=1)
+    on_one_machine = max((int(node["Resources"].get("CPU", 1)) for node in ray.nodes() if node["Alive"]), default=1)
     return RayWorkers(count, "cuda" if on_gpu else "cpu", 1 if on_gpu else max(1, min(cpus // count, on_one_machine)))
 
 
@@ -236,7 +215,8 @@ def each(
                 idle.append(workers.start())
                 give(None, (function, setup))
             if not (answered := wait(busy, CONNECT, FIRST_COMPLETED).done):
-                workers.refuse_lost()
+                if isinstance(workers, RayWorkers):
+                    workers.refuse_lost()
                 silent += 1
                 if beginning and silent % PATIENCE == 0:
                     warnings.warn("no worker has started in a minute: on Ray, see `ray status`", UnmaskWarning, stacklevel=3)
@@ -258,7 +238,12 @@ def each(
             if index is not None:
                 yield index, result
                 tasks += [] if (following := rest(item, result)) is None else [(index, following)]
+    except Exception as error:
+        if not isinstance(workers, RayWorkers) or not (isinstance(error, OSError) or type(error).__module__.startswith("ray.")):
+            raise
+        use = "start it again and give the same command again; what the run has stored stays"
+        raise UnmaskError(f"the Ray cluster is lost ({first_line(error)}): {use}") from None
     finally:
-        with suppress(UnmaskError):  # a lost cluster has none
+        with suppress(Exception):  # of a lost cluster
             for worker in [*idle, *(worker for worker, _, _ in busy.values())]:
                 workers.stop(worker)

@@ -157,7 +157,7 @@ def scored(
 
     for chunk in work:
         texts = [text.encoded for text in chunk if text.encoded is not None]
-        watched = None if progress is None else report
+        watched = report if progress else None
         begun.append((chunk, begin(model, texts, shape.scores, shape.windows, watched, shape.kind != "texts")))
         finished += len(chunk)
         if progress:
