@@ -118,8 +118,7 @@ def chunks(model: MaskedLM, items: Iterable[tuple[int, Item]], scores: Sequence[
     most_texts, most_passes = CHUNK_TEXTS[device], CHUNK_PASSES[device]
     passes_by_sites = cache(lambda sites: sum(score.cost(sites) for score in scores))
     waiting, size = iter(items), FEWEST_READ
-    chunk: list[Prepared] = []
-    passes = 0
+    chunk, passes = list[Prepared](), 0
     while block := list(islice(waiting, size)):
         texts = prepare(model.words, block)
         look_at_first(model, (text.encoded.ids for text in texts if text.encoded is not None))
