@@ -3,13 +3,15 @@
 Without a GPU, Triton interprets its kernels; it must be told so before anything imports it. In CI, Hypothesis draws
 the same cases every time. No test has a deadline, and cases may be drawn slowly: a busy machine is no failure. A shell that
 runs the tests in the background has interrupts ignored, in every process that they start too; here they are heard again. Ray
-waits longer for its own processes than it does by default, and its start is tried three times: on a busy machine they take
-minutes to appear.
+waits longer for its own processes than it does by default, and its start is tried six times, each in a folder of its own: on a
+busy machine they take minutes to appear, and another Ray that starts beside it may take a port that it has chosen.
 """
 
 import os
 import shutil
 import signal
+from contextlib import ExitStack
+from tempfile import TemporaryDirectory
 
 import jaxtyping
 import pytest
@@ -98,18 +100,20 @@ def roberta_folder(tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def ray_here():
-    """Ray on this machine with two CPUs, whose workers find what these tests can import."""
+    """A new Ray on this machine with two CPUs, whose workers find what these tests can import; it joins no other cluster."""
     import sys
 
     ray = pytest.importorskip("ray")
-    with pytest.MonkeyPatch.context() as patch:
+    with pytest.MonkeyPatch.context() as patch, ExitStack() as folders:
         patch.setenv("PYTHONPATH", os.pathsep.join(path for path in sys.path if path))
+        patch.delenv("RAY_ADDRESS", raising=False)
         options = {"num_cpus": 2, "num_gpus": 0, "object_store_memory": 100 * 2**20, "include_dashboard": False}
-        for left in (2, 1, 0):
+        for left in range(6)[::-1]:
+            short = folders.enter_context(TemporaryDirectory(prefix="ray", dir="/tmp", ignore_cleanup_errors=True))
             try:
-                ray.init(**options, log_to_driver=False, logging_level="ERROR")
+                ray.init("local", **options, namespace=short, _temp_dir=short, log_to_driver=False, logging_level="ERROR")
                 break
-            except Exception:  # which kinds, Ray does not say: its processes did not appear in time
+            except (Exception, SystemExit):  # which kinds, Ray does not say: its processes did not appear in time
                 ray.shutdown()
                 if not left:
                     raise

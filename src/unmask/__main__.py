@@ -9,6 +9,7 @@ from unmask.cli import process
 
 def main() -> None:
     """The console script."""
+    process.open_streams()
     process.listen()
     # Python's search for unreachable cycles, through all that torch has loaded, is a sixth of a short command: it runs more
     # rarely. Threads of torch that wait should sleep: spinning ones halve the speed on a machine with other work.

@@ -333,7 +333,8 @@ def checked(function: Function, declared: Callable[..., Any] | None = None) -> F
             for name in named:
                 if name not in signature.parameters:
                     raise unknown_argument(declared or function, name) from None
-            use = ", ".join(name for name in signature.parameters if name not in ("self", "cls"))
+            names = [one.name for one in signature.parameters.values() if "missing" not in str(error) or one.default is one.empty]
+            use = ", ".join(name for name in names if name not in ("self", "cls"))
             raise InputError(f"{title}: {error}: give {use}") from None
         annotations = hints(declared or function)
         for name, parameter in signature.parameters.items():

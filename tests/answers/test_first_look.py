@@ -2,6 +2,7 @@
 
 import shutil
 import warnings
+from functools import partial
 from math import log
 
 import pytest
@@ -62,6 +63,13 @@ def test_another_models_tokenizer_is_reported_once(shuffled, ask):
     (told,) = warned(lambda: ask(model))
     assert "uniform 9.0" in told and "tokenizer" in told and "unmask check --data" in told and "\n" not in told
     assert warned(lambda: ask(model)) == []
+
+
+@pytest.mark.parametrize(("verb", "options"), [("score", {}), ("evaluate", {"pairs": 1, "alphabet": ["man", "dog", "old"]})])
+def test_the_warning_of_workers_is_printed_here_once(shuffled, tmp_path, verb, options):
+    model = partial(unmask.load, shuffled, device="cpu,cpu")
+    texts = [TEXT.replace("[MASK]", "dog")] * 2
+    assert len(warned(lambda: getattr(unmask, verb)(texts, model=model, out=tmp_path / "run", **options))) == 1
 
 
 @pytest.mark.parametrize("text", [TEXT, *OTHERS])

@@ -159,6 +159,8 @@ def test_scores_of_a_file_are_a_table_on_a_terminal_and_rows_in_a_pipe_and_of_se
     assert "first minus second" in run("score", "the cat sat .", "a dog ran .", *model).stdout
     long = run("score", f"the {'cat' * 40} sat .", *model, "--rows", "texts").stdout
     assert long.split()[:5] == ["text", "item", "length", "unknown", "pll"] and "\N{HORIZONTAL ELLIPSIS}" not in long
+    many = run("score", "the cat sat .", *model, "--rows", "texts", "--score", "any_order,pll,left_to_right,right_to_left").stdout
+    assert many.count("the cat sat .") == 2 and "\N{HORIZONTAL ELLIPSIS}" not in many  # two tables, each with the text
 
 
 @pytest.mark.parametrize(
@@ -169,14 +171,14 @@ def test_scores_of_a_file_are_a_table_on_a_terminal_and_rows_in_a_pipe_and_of_se
         ("mutants EVQ V2A", "no place for 'V2A': put a text in quotes, a value after its option, see unmask mutants --help"),
         ("mutants EVQ --out run", "did you mean --save?"),
         ("sample --prompt=The", "--prompt is not an option: give TEMPLATE without a name"),
-        ("diagnose", "missing a required argument: 'run'"),
         ("score 'a cat' --engine ray", "workers need an out folder"),
         ("score 'a cat' --engine ray:0", "is not understood: give local, ray, or ray:4 with the number of workers"),
         ("score --minimal-pairs {file} --rows words", "leave out --rows"),
         ("score --pairs {file}", "did you mean --minimal-pairs?"),
         ("sample --decoding-steps 3", "did you mean --passes?"),
         ("sample --decoder verified", "did you mean --kernel?"),
-        ("diagnose", "diagnose: missing a required argument: 'run': give run"),
+        ("diagnose", "FOLDER is missing: give FOLDER, see unmask diagnose --help"),
+        ("translate --model m", "FILE is missing: give FILE, see unmask translate --help"),
         ("evaluate", "--data is missing: give --data, see unmask evaluate --help"),
         ("evaluate {file}", "--data is missing: give --data {file}"),
         ("score 'a cat' --score surprisal", "use left_to_right"),

@@ -57,6 +57,14 @@ def test_without_standard_error_the_exit_code_still_tells():
     assert shell("$PYTHON -m unmask fill x --model /nowhere 2>&-") == (2, "", "")
 
 
+OPENS = "import os; from unmask.cli import app; app.run = lambda words: os.open('/', 0); from unmask.__main__ import main; main()"
+
+
+@pytest.mark.parametrize("number", [0, 1, 2])
+def test_no_file_gets_the_number_of_a_stream_that_was_closed(number):
+    assert shell(f'$PYTHON -c "{OPENS}" {number}>&-')[0] > 2
+
+
 def test_a_reader_that_leaves_is_no_error():
     code, out, err = shell("set -o pipefail; $PYTHON -m unmask --help | true")
     assert (code, out, err) == (process.NO_READER, "", "")

@@ -1,15 +1,19 @@
 import operator
 import os
 import signal
+import socket
 import threading
 import time
+from concurrent.futures import Future
 from functools import partial
+from itertools import islice
 from pathlib import Path
 
 import pytest
 from tests.workers import workers as processes
 
 from unmask.errors import InputError, UnmaskError
+from unmask.runs import engine
 from unmask.runs.engine import LOST, Processes, RayWorkers, each, join_ray, ray_workers
 
 
@@ -117,15 +121,39 @@ def test_what_ray_has_decides_the_workers(ray_here):
         ray_workers("ray:1", "cuda")
 
 
-@pytest.mark.parametrize(("address", "why"), [("127.0.0.1:1", "Connection refused"), ("nowhere", "Invalid address")])
+@pytest.mark.parametrize(("address", "why"), [("127.0.0.1:{}", "Connection refused"), ("nowhere", "Invalid address")])
 def test_a_cluster_that_cannot_be_reached_is_one_line(monkeypatch, address, why):
-    ray = pytest.importorskip("ray")
+    ray, bound = pytest.importorskip("ray"), socket.socket()
+    bound.bind(("127.0.0.1", 0))  # nobody listens here, nor can begin to
+    address = address.format(bound.getsockname()[1])
     monkeypatch.setenv("RAY_ADDRESS", address)
     monkeypatch.setattr(ray, "is_initialized", lambda: False)
     with pytest.raises(
         InputError, match=rf"'{address}' cannot be joined .*{why}.*: .* set RAY_AUTH_TOKEN and RAY_AUTH_MODE=token$"
     ):
         join_ray()
+
+
+@pytest.mark.filterwarnings("ignore:no worker has started")
+@pytest.mark.parametrize("answers", [-1, 0, 1])
+def test_a_cluster_that_is_lost_while_a_worker_starts_begins_or_works_is_one_line(ray_here, monkeypatch, answers):
+    sent, send = [], RayWorkers.send
+
+    def send_some(self, worker, message):
+        sent.append(message)
+        return send(self, worker, message) if len(sent) < answers + 2 else Future()
+
+    def connect(address):
+        if len(sent) >= answers + 1:
+            raise ConnectionRefusedError(111, "Connection refused")
+
+    monkeypatch.setattr(RayWorkers, "send", send_some)
+    monkeypatch.setattr(engine, "connect", connect)
+    monkeypatch.setattr(engine, "CONNECT", 0.01)
+    results = each(operator.sub, [1, 2], ray_workers("ray:1"), int)
+    assert list(islice(results, max(0, answers))) == [(0, -1)][: max(0, answers)]
+    with pytest.raises(UnmaskError, match=r"^the Ray cluster is lost \(.*refused\): start it again and give the same command"):
+        next(results)
 
 
 @pytest.mark.parametrize(("token", "mode"), [(None, None), ("RAY_AUTH_TOKEN", "token"), ("file", "token")])

@@ -76,6 +76,14 @@ def test_settings_may_grow_and_be_written_differently(run):
     assert stored["sweeps"] == 20 and stored["model"] == "m"
 
 
+def test_a_failure_before_any_part_leaves_no_new_folder(tmp_path):
+    (tmp_path / "a").mkdir()
+    with pytest.raises(InputError, match="too early"), opened(tmp_path / "a" / "b" / "c" / "run"):
+        (tmp_path / "a" / "b" / "mine").touch()
+        raise InputError("too early")
+    assert [path.name for path in (tmp_path / "a").rglob("*")] == ["b", "mine"]
+
+
 def test_settings_alone_may_be_replaced(tmp_path):
     with opened(tmp_path / "run"):
         pass

@@ -180,13 +180,28 @@ def wait_for(there, run):
     assert there()
 
 
+INTERRUPTED = """if True:
+    import signal, sys
+    from unmask.__main__ import main
+    from unmask.training.trainer import Trainer
+
+    step, sys.argv[1:] = Trainer.step, {words}
+
+    def twice(trainer, number):
+        for _ in range(2 if number == 3 else 0):
+            signal.raise_signal(signal.SIGINT)
+        return step(trainer, number)
+
+    Trainer.step = twice
+    main()
+"""
+"""`unmask` with two interrupts in its fourth step, as the terminal and torchrun send them."""
+
+
 def test_an_interrupt_of_one_process_stops_all_with_a_model(shared, tmp_path):
     out = tmp_path / "model"
-    with started([command(shared, out, steps=ENDLESS)] * 2, tmp_path / "files") as run:
-        wait_for((out / "training" / "log.jsonl").exists, run)
-        os.kill(run.processes[1].pid or 0, signal.SIGINT)
-        os.kill(run.processes[1].pid or 0, signal.SIGINT)
-        ended = run.end()
+    words = [str(word) for word in command(shared, out, steps=ENDLESS)]
+    ended = together([words, ["-c", INTERRUPTED.format(words=words)]], tmp_path / "files")
     assert ended.codes == [130, 130] and "interrupted at step " in ended.printed[0] and not ended.printed[1]
     stopped = f"stopped; the work so far is kept in {out}: add --resume to the same command to continue"
     assert [line for line in ended.lines if "steps" not in line] == [stopped]

@@ -11,6 +11,7 @@ import signal
 import subprocess
 import sys
 import time
+import warnings
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,7 @@ import flat
 from command_runner import signals_heard
 from unmask.errors import InputError, UnmaskError, UnmaskWarning
 from unmask.training.run import Checkpoint
+from unmask.training.trainer import Trainer
 
 SMALL: dict[str, Any] = {
     "layers": 2, "width": 32, "heads": 2, "vocab": 160, "max_length": 32, "masking": "uniform:0.15-0.5",
@@ -230,7 +232,7 @@ def test_a_full_disk_keeps_the_last_good_checkpoint(shared, tmp_path, uninterrup
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr(Path, "write_bytes", full)
-    with pytest.raises(InputError, match="no space left on the disk of .*checkpoint.pt"):
+    with pytest.raises(InputError, match="no space left on the disk of .*checkpoint.pt.* the same command again with --resume$"):
         go(shared, out)
     monkeypatch.undo()
     assert Checkpoint(checkpoint_of(out)).restore(lambda state: None) == 14
@@ -341,8 +343,22 @@ def test_a_run_goes_on_from_a_model_folder(shared, tmp_path):
 
 def test_a_trained_tokenizer_that_cannot_spell_the_corpus_asks_for_a_larger_vocab(tmp_path):
     texts = ["".join(map(chr, range(first, first + 6))) for first in range(0x4E00, 0x5200, 6)]
+    options = {"out": tmp_path, "valid": texts, **SMALL, "steps": 2, "vocab": 64}
     with pytest.warns(UnmaskWarning, match=r"% of the corpus is \[UNK\].*: give a larger --vocab than 64$"):
-        flat.train(texts, out=tmp_path, valid=texts, **{**SMALL, "steps": 1, "vocab": 64})
+        flat.train(texts, **options, max_minutes=0.0)
+    with warnings.catch_warnings(record=True) as caught:
+        flat.train(texts, **options, resume=True)
+    assert not [one for one in caught if "[UNK]" in str(one.message)]  # nothing can be done about it then
+
+
+def test_an_error_of_the_first_step_leaves_no_folder(shared, tmp_path, monkeypatch):
+    def failing(self, step):
+        raise torch.OutOfMemoryError("no room")
+
+    monkeypatch.setattr(Trainer, "step", failing)
+    with pytest.raises(torch.OutOfMemoryError, match="no room"):
+        go(shared, tmp_path / "new" / "model")
+    assert not (tmp_path / "new").exists()
 
 
 def test_a_model_of_few_tokens_is_one_to_start_from(tmp_path):

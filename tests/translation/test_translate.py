@@ -180,7 +180,10 @@ def test_the_command_writes_one_line_per_source_and_keeps_empty_ones(masked: Pat
     (tmp_path / "s.txt").write_text("\n".join([SOURCES[0], "", SOURCES[1]]) + "\n")
     (tmp_path / "t.txt").write_text("\n".join([TARGETS[0], "", TARGETS[1]]) + "\n")
     run = invoke(["translate", str(tmp_path / "s.txt"), "--model", str(masked), "--reference",
-                                   str(tmp_path / "t.txt"), "--save", str(tmp_path / "o.jsonl"), "--device", "cpu"])  # fmt: skip
+                                   str(tmp_path / "t.txt"), "--save", str(tmp_path / "o.jsonl"), "--out", str(tmp_path / "run"),
+                  "--device", "cpu"])  # fmt: skip
+    files = tmp_path / "o.jsonl", tmp_path / "run" / "translations.jsonl"
+    assert run.stderr == f"translations are in {files[0]} and {files[1]}\n" and files[0].read_bytes() == files[1].read_bytes()
     assert run.exit_code == 0, run.stderr
     rows = [json.loads(line) for line in (tmp_path / "o.jsonl").read_text().splitlines()]
     assert [bool(row["text"]) for row in rows] == [True, False, True] and rows[1]["energy"] is None

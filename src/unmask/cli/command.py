@@ -44,6 +44,9 @@ def command(name: str, function: Callable[..., Any], run: Callable[[dict[str, An
     def call(*words: Any, **named: Any) -> Any:
         typed = dict(zip(placed, words, strict=False)) | named
         values = {one.name: value(one, typed[one.name]) for one in listed if typed.get(one.name) is not None}
+        for one in listed if "file" not in extra_names else ():
+            if one.positional and one.required and one.name not in values:
+                raise InputError(f"{_metavar(one)} is missing: give {_metavar(one)}, see unmask {name} --help")
         flat = {name: one for name, one in values.items() if name not in extra_names}
         process.begins(name, values.get("out"))
         return run(arguments(function, flat) | {name: one for name, one in values.items() if name in extra_names})

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import unmask
 from unmask.cli import process, terminal
-from unmask.cli.terminal import marked, nats, number, percent, print_frame, print_heading, print_table
+from unmask.cli.terminal import marked, nats, number, percent, print_frame, print_heading, print_names, print_table
 from unmask.errors import InputError
 from unmask.formats import count_at_most, percent_at_least
 from unmask.joints.registry import named
@@ -139,13 +139,7 @@ def _show_comparison(comparison: unmask.Comparison, console: Console) -> None:
     for one in comparison.completions:
         log_probs = [*one.log_probs.values(), one.orders_log_prob]
         rows.append([" ".join(one.tokens) + (" *" if one.is_gold else ""), *map(terminal.short_percent, log_probs)])
-    widths = [max(map(len, ["99.99", *head.split("\n")])) + 2 for head in heads]
-    first, room = 0, console.width - len("completion")
-    while first < len(heads):  # columns that do not fit follow in a table below
-        end = next((end for end in range(len(heads), first, -1) if sum(widths[first:end]) <= room), first + 1)
-        console.print(end="\n" if first else "")
-        print_table(console, heads[first:end], ([row[0], *row[1 + first : 1 + end]] for row in rows), first="completion")
-        first = end
+    print_names(console, heads, rows, first="completion", names=len("completion"))
     support = "alphabet" if len(comparison.support) < len(comparison.model.regular_ids) else "whole vocabulary"
     console.print(f"all orders: the chain rule averaged over all orders, over the {support}")
     if known:
@@ -311,12 +305,15 @@ def translate(options: dict[str, Any]) -> None:
     """Print translations as JSON lines, and figures where there are references."""
     with terminal.progress() as report:
         translations = unmask.translate(**options, progress=report)
-    quiet = bool({"save", "out"} & set(options))
-    if not quiet:
+    files = [options.get("save"), Path(options["out"]) / "translations.jsonl" if "out" in options else None]
+    places = [file for file in files if file is not None]
+    if not places:
         print(translations.lines(), end="")
     if translations.figures is not None:
-        screen = terminal.console() if quiet else terminal.messages()
+        screen = terminal.console() if places else terminal.messages()
         screen.print(str(translations.figures), soft_wrap=True)
+    if places:
+        _message(f"translations are in {' and '.join(map(str, places))}")
 
 
 def serve(options: dict[str, Any]) -> None:
@@ -477,7 +474,7 @@ def _show_sentences(scores: unmask.Scores) -> None:
         for row in scores.difference():
             pair = dict.fromkeys([row["first_token"] or "-", row["second_token"] or "-"])
             cells.append([" / ".join(pair), *(f"{row[f'{name}_difference']:+.3f}" for name in by_token)])
-        print_table(console, by_token, cells, first="first / second")
+        print_names(console, by_token, cells, first="first / second")
     return None
 
 
@@ -488,5 +485,5 @@ def _show_pairs(pairs: unmask.PairScores) -> None:
         share = "-" if row["accuracy"] is None else f"{100 * row['accuracy']:.1f} [{low:.0f}, {high:.0f}]"
         name = "all pairs" if row["level"] == "all" else f"{row['level']} {row['name']}"
         rows.setdefault(name, [name, str(row["pairs"]), str(row["ties"])]).append(share)
-    print_table(console, ["pairs", "ties", *pairs.scores], rows.values(), first="group")
+    print_names(console, ["pairs", "ties", *pairs.scores], rows.values(), first="group")
     console.print("\naccuracy in %, with 95 % intervals; ties count half; pairs that lack a score are left out")

@@ -43,6 +43,15 @@ class _State:
     code: int | None = None
 
 
+def open_streams() -> None:
+    """Open closed standard streams on /dev/null: else the next file has the number, and gets what a library prints."""
+    for number in range(3):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)  # the lowest free number
+
+
 def listen() -> None:
     """Make SIGINT, SIGTERM and SIGHUP raise KeyboardInterrupt; one that comes again later ends the process at once.
 

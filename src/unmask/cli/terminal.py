@@ -96,6 +96,19 @@ def print_heading(screen: Console, text: str) -> None:
     screen.print(Text(around_blanks(text, LONGEST_HEADING), style="bold"))
 
 
+def print_names(screen: Console, numbers: Sequence[str], rows: Iterable[Sequence[str]], first: str, names: int = 24) -> None:
+    """Print a table of names and numbers: names fold in `names` columns, and numbers that do not fit follow in a table below."""
+    rows, start = list(rows), 0
+    room = screen.width - min(names, max(map(len, [first, *(row[0] for row in rows)])))
+    columns = zip(numbers, *(row[1:] for row in rows), strict=True)
+    widths = [2 + max(len(line) for cell in column for line in cell.split("\n")) for column in columns]
+    while start < max(1, len(widths)):
+        end = next((end for end in range(len(widths), start, -1) if sum(widths[start:end]) <= room), start + 1)
+        screen.print(end="\n" if start else "")
+        print_table(screen, numbers[start:end], ([row[0], *row[1 + start : 1 + end]] for row in rows), first=first)
+        start = end
+
+
 def print_table(
     screen: Console, numbers: Sequence[str], rows: Iterable[Iterable[Any]], first: str | None = None, last: str | None = None
 ) -> None:
@@ -117,7 +130,7 @@ def print_frame(screen: Console, frame: pandas.DataFrame) -> None:
     """Print a data frame: names in its first column, numbers with three decimals."""
     heads = list(map(str, frame.columns))
     rows = ([number(cell) for cell in row] for row in frame.itertuples(index=False))
-    print_table(screen, heads[1:], rows, first=heads[0])
+    print_names(screen, heads[1:], rows, first=heads[0])
 
 
 def percent(log_prob: float) -> str:

@@ -318,6 +318,8 @@ def evaluated(
     measurer.longest = max((len(pair.ids) for pair in plan.pairs), default=0)
     if workers is None or load is None:
         return measure_plan(plan, measurer, folder, progress)
+    with suppress(Exception):  # what fails here fails in its worker
+        look_at_first(lm, (pair.ids for pair in plan.pairs))  # warnings of workers are dropped
     return measure_plan(plan, partial(measured_by_workers, workers, load, (*measured, measurer.longest)), folder, progress)
 
 

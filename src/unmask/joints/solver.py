@@ -12,9 +12,8 @@ variation of f is the estimated error on which the iteration stops. A slow direc
 shows when the others have converged, for then f consists of it: the estimate must hold at several reads in a row.
 
 Total variation does not see coordinates with next to no mass. So an iteration also goes on while the map raises some coordinate
-of its logarithms by `grows` or more, however little mass it has. When only that is left, f consists of rounding wherever there is
-mass; combinations that cancel it would move the small coordinates at random. From then on the least squares count every
-coordinate as if it had a probability of SMALL at least.
+of its logarithms by `grows` or more, however little mass it has. When only that is left, f is rounding where there is mass, and
+what cancels it moves small coordinates at random: from then on the least squares give every coordinate a weight of at least SMALL.
 
 Several iterations run side by side, a row each: they share every operation, and no row's numbers depend on the others.
 
@@ -137,7 +136,7 @@ class Acceleration:
                 met = slowness[place] if p.change > RESOLUTION else 0.0
                 p.slowness = max(SLOWEST_AT_LEAST, FORGET * p.slowness, met)
                 p.error = p.slowness * p.change
-                near, grows = p.error < self.tolerance, products.growth[place] >= self.grows
+                near, grows = p.error < self.tolerance, not products.growth[place] < self.grows
                 p.reads_below = p.reads_below + 1 if near and not grows else 0
                 if near and grows and not p.small_counts:
                     p.small_counts, p.shortest = True, torch.inf

@@ -30,8 +30,9 @@ from urllib.parse import urlsplit
 from unmask.errors import InputError, UnmaskError, UnmaskWarning
 from unmask.runs.files import first_line
 
-LOST, PATIENCE, CONNECT = 3, 60.0, 10.0
-"""Workers that may die in a row; seconds without a worker before a warning, and seconds to reach a cluster."""
+LOST, CONNECT, PATIENCE = 3, 10.0, 6
+"""Workers that may die in a row; seconds to reach a cluster, which Ray itself would try for minutes, and then end this process
+without a word; times as many without a worker before a warning."""
 
 
 class Worker:
@@ -113,13 +114,29 @@ class RayWorkers:
     cpus: int = 1
 
     def start(self) -> Any:
+        self.refuse_lost()
         return import_module("ray").remote(Worker).options(num_gpus=int(self.device == "cuda"), num_cpus=self.cpus).remote()
 
     def send(self, worker: Any, message: Any) -> Any:
         return worker.answer.remote(message).future()
 
+    def refuse_lost(self) -> None:
+        """Raises if the cluster's server does not answer, or the node of this process is dead. A ray:// address has neither."""
+        ray = import_module("ray")
+        if not os.environ.get("RAY_ADDRESS", "").startswith("ray://"):
+            connect((context := ray.get_runtime_context()).gcs_address)
+            if any(node["NodeID"] == context.get_node_id() and not node["Alive"] for node in ray.nodes()):
+                raise ConnectionError("the node of this process is dead")
+
     def stop(self, worker: Any) -> None:
+        self.refuse_lost()
         import_module("ray").kill(worker)
+
+
+def connect(address: str) -> None:
+    """Raises OSError if nobody listens at HOST:PORT, or SCHEME://HOST:PORT; an address without a port is not tried."""
+    if (url := urlsplit(f"//{address.rpartition('//')[2]}")).port is not None:
+        socket.create_connection((url.hostname, url.port), CONNECT).close()
 
 
 Workers = Processes | RayWorkers
@@ -151,8 +168,8 @@ def join_ray() -> None:
 
         if ray.is_initialized():
             return
-        if address is not None and (url := urlsplit(f"//{address.rpartition('//')[2]}")).port is not None:
-            socket.create_connection((url.hostname, url.port), CONNECT).close()  # Ray itself would try for minutes
+        if address is not None:
+            connect(address)
         ray.init(include_dashboard=False, log_to_driver=False, logging_level="CRITICAL")
     except ImportError:
         raise InputError('engine ray needs the package ray, which is not installed: pip install "unmask[ray]"') from None
@@ -178,6 +195,7 @@ def each(
     unread, idle, deaths = enumerate(items), list[Any](), Counter[int | None]()
     tasks = list(islice(unread, 1))  # more items are read when a worker is free for them
     busy = dict[Future[Any], tuple[Any, int | None, Any]]()  # worker, index, item; the index is None while a worker begins
+    silent = 0  # times CONNECT seconds without an answer
 
     def give(index: int | None, message: Any) -> None:
         try:
@@ -196,9 +214,14 @@ def each(
             while len(idle) + len(busy) < workers.count:
                 idle.append(workers.start())
                 give(None, (function, setup))
-            if not (answered := wait(busy, PATIENCE if beginning else None, FIRST_COMPLETED).done):
-                warnings.warn("no worker has started in a minute: on Ray, see `ray status`", UnmaskWarning, stacklevel=3)
+            if not (answered := wait(busy, CONNECT, FIRST_COMPLETED).done):
+                if isinstance(workers, RayWorkers):
+                    workers.refuse_lost()
+                silent += 1
+                if beginning and silent % PATIENCE == 0:
+                    warnings.warn("no worker has started in a minute: on Ray, see `ray status`", UnmaskWarning, stacklevel=3)
                 continue
+            silent = 0
             worker, index, item = busy.pop(answer := answered.pop())
             if (death := answer.exception()) is not None:
                 workers.stop(worker)
@@ -215,6 +238,12 @@ def each(
             if index is not None:
                 yield index, result
                 tasks += [] if (following := rest(item, result)) is None else [(index, following)]
+    except Exception as error:
+        if not isinstance(workers, RayWorkers) or not (isinstance(error, OSError) or type(error).__module__.startswith("ray.")):
+            raise
+        use = "start it again and give the same command again; what the run has stored stays"
+        raise UnmaskError(f"the Ray cluster is lost ({first_line(error)}): {use}") from None
     finally:
-        for worker in [*idle, *(worker for worker, _, _ in busy.values())]:
-            workers.stop(worker)
+        with suppress(Exception):  # of a lost cluster
+            for worker in [*idle, *(worker for worker, _, _ in busy.values())]:
+                workers.stop(worker)

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 ELSEWHERE = "choose another folder"
 AGAIN = "make the file again"
+FREE = "free some and give the same command again"
 TEMPORARY = ".*.[0-9]*.tmp"
 """Names of files that a kill left half written; a run may delete them in its own folder."""
 
@@ -55,7 +56,7 @@ def writing(path: Path, remedy: str = ELSEWHERE) -> Iterator[None]:
         yield
     except OSError as error:
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
-            raise InputError(f"no space left on the disk of {str(path)!r}: free some and give the same command again") from None
+            raise InputError(f"no space left on the disk of {str(path)!r}: {FREE}") from None
         raise InputError(f"{str(path)!r} cannot be written ({error.strerror or error}): {remedy}") from None
 
 

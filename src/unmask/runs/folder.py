@@ -20,7 +20,7 @@ import os
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Self
 
@@ -53,7 +53,7 @@ class RunFolder:
         self.path, self.kind = files.user_path(path, "out"), kind
         self.settings: dict[str, Any] = files.plain(settings)
         self._lock: IO[bytes] | None = None
-        self._new = not self.path.exists()
+        self._new = [folder for folder in (self.path, *self.path.absolute().parents) if not folder.exists()]
 
     def __enter__(self) -> Self:
         self._stored()  # a folder that is refused gets no lock
@@ -77,7 +77,10 @@ class RunFolder:
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         """A failure before any part leaves no folder that was not there; after an interrupt, the run may be continued."""
         if isinstance(error, Exception) and self._new and not _other_files(self.path):
-            shutil.rmtree(self.path, ignore_errors=True)
+            with suppress(OSError):  # a parent that is not empty stays
+                shutil.rmtree(self.path, ignore_errors=True)
+                for parent in self._new[1:]:
+                    parent.rmdir()
         if self._lock:
             self._lock.close()
 

@@ -114,14 +114,15 @@ def score_items(
 
 
 def chunks(model: MaskedLM, items: Iterable[tuple[int, Item]], scores: Sequence[Score], device: str) -> Iterator[list[Prepared]]:
-    """Texts as tokens, in chunks of as much work as suits the device."""
+    """Texts as tokens, in chunks of as much work as suits the device. The first look is here: warnings of workers are dropped."""
     most_texts, most_passes = CHUNK_TEXTS[device], CHUNK_PASSES[device]
     passes_by_sites = cache(lambda sites: sum(score.cost(sites) for score in scores))
     waiting, size = iter(items), FEWEST_READ
-    chunk: list[Prepared] = []
-    passes = 0
+    chunk, passes = list[Prepared](), 0
     while block := list(islice(waiting, size)):
-        for text in prepare(model.words, block):
+        texts = prepare(model.words, block)
+        look_at_first(model, (text.encoded.ids for text in texts if text.encoded is not None))
+        for text in texts:
             chunk.append(text)
             passes += 0 if text.encoded is None else passes_by_sites(len(text.encoded.sites))
             if len(chunk) >= most_texts or passes >= most_passes:
@@ -155,8 +156,7 @@ def scored(
 
     for chunk in work:
         texts = [text.encoded for text in chunk if text.encoded is not None]
-        look_at_first(model, (text.ids for text in texts))
-        watched = None if progress is None else report
+        watched = report if progress else None
         begun.append((chunk, begin(model, texts, shape.scores, shape.windows, watched, shape.kind != "texts")))
         finished += len(chunk)
         if progress:

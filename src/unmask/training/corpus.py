@@ -305,6 +305,7 @@ def prepare(
     valid: TextSource | None = None,
     tokenizer_path: Path | None = None,
     progress: Progress | None = None,
+    resumed: bool = False,
 ) -> Prepared:
     """Tokenise and pack the sources, from the cache if possible; validation uses `valid`, else this share of the lines."""
     lengths = (*(length for length in SEGMENTS if length < settings.max_length), settings.max_length)
@@ -313,7 +314,7 @@ def prepare(
     train, parts, fingerprints = zip(*(tokenise(source, tokenizer, cut, progress) for source in sources), strict=True)
     if not any(part.tokens for part in train):
         raise _no_text(sources)
-    _warn_of_unknown(train, tokenizer, tokenizer_path, settings.vocab)
+    _warn_of_unknown(train, tokenizer, tokenizer_path, settings.vocab, resumed)
     pad, weights = special_id(tokenizer, "[PAD]"), [source.weight for source in sources]
     packed = pack(train, weights, settings.max_length, pad, settings.seed)
     advice, held = "give a --valid file or a larger --valid-share", _share_in_words(share)
@@ -329,11 +330,11 @@ def _share_in_words(share: float) -> str:
     return f"{share:.3g} of the corpus' lines, by a hash of the line"
 
 
-def _warn_of_unknown(parts: Sequence[TokenPart], tokenizer: Tokenizer, path: Path | None, vocab: int) -> None:
-    """Warn if much of the text is the unknown token: a model learns to predict it too often."""
+def _warn_of_unknown(parts: Sequence[TokenPart], tokenizer: Tokenizer, path: Path | None, vocab: int, resumed: bool) -> None:
+    """Warn if much of the text is the unknown token: a model learns to predict it too often. A resumed run cannot change it."""
     unknown = special_id(tokenizer, "[UNK]")
     share = sum(int(np.count_nonzero(part.ids == unknown)) for part in parts) / sum(part.tokens for part in parts)
-    if share > MUCH:
+    if share > MUCH and not resumed:
         use = "give a tokenizer of such texts, or leave out --tokenizer and --init, so that one is trained"
         use = use if path else f"give a larger --vocab than {vocab}"
         what = f"{share:.0%} of the corpus is [UNK], words that the tokenizer cannot spell"
@@ -395,6 +396,7 @@ def prepare_parallel(
     share: float,
     tokenizer_path: Path | None = None,
     progress: Progress | None = None,
+    resumed: bool = False,
 ) -> Prepared:
     """Tokenise and pack the pairs, of which this share is held out."""
     tokenizer = _tokenizer(tokenizer_path, sides, settings.vocab, Segmentation(), progress)
@@ -407,7 +409,7 @@ def prepare_parallel(
         raise InputError(f"no pair to train on in {sides[0].name} and {sides[1].name}: give more, or longer, texts")
     pairs = PairTokens(layout, [source for source, _ in train], [target for _, target in train])
     part, held_part = (joined([layout.segment(*pair) for pair in some], id_type(tokenizer)) for some in (train, valid))
-    _warn_of_unknown([part], tokenizer, tokenizer_path, settings.vocab)
+    _warn_of_unknown([part], tokenizer, tokenizer_path, settings.vocab, resumed)
     packed = pack([part], [1.0], settings.max_length, layout.pad, settings.seed)
     rows = validation_rows([held_part], layout.max_length, layout.pad, "give more pairs or a larger --valid-share")
     tokens = tuple(sum(map(len, side)) for side in (pairs.sources, pairs.targets))

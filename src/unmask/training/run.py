@@ -29,7 +29,7 @@ from unmask.models.batching import is_out_of_memory
 from unmask.models.encoder.bert import BertMaskedLM, BertShape
 from unmask.models.text.vocabulary import config_to_save, load_word_pieces, special_id
 from unmask.results import Result
-from unmask.runs.files import as_json, first_line, read_bytes, reading, user_path, write_atomically, write_json, writing
+from unmask.runs.files import FREE, as_json, first_line, read_bytes, reading, user_path, write_atomically, write_json, writing
 from unmask.runs.progress import Progress
 from unmask.training.corpus import Prepared
 from unmask.training.encoder import INITIAL_DEVIATION, Start
@@ -191,6 +191,19 @@ def refuse_folder(out: Path, resume: bool) -> None:
         raise InputError(f"the run in {str(out)!r} is finished: name another --out to train again")
 
 
+@contextmanager
+def beginning(out: Path) -> Iterator[None]:
+    """After an error: --resume in the advice of a full disk; but if the run has logged nothing yet, no tokenizer in `out`."""
+    try:
+        yield
+    except Exception as error:
+        if not (out / "training" / "log.jsonl").exists():
+            (out / "tokenizer.json").unlink(missing_ok=True)
+        elif str(error).endswith(FREE):
+            raise InputError(f"{error} with --resume") from None
+        raise
+
+
 def tokenizer_to_use(path: PathLike | None, start: Start | None, resumed: Path | None) -> Path | None:
     """The tokenizer to use: that at `path`, of the model to start from, or of the resumed run; None trains one."""
     if path is not None:
@@ -270,7 +283,7 @@ class RunLog:
         if self.progress:
             self.progress(int(record["step"]), self.trainer.settings.steps, self.training + self.validation)
         record["seconds"] = round(time.monotonic() - self.began, 2)
-        with writing(self.path, "free some space, and give the same command again with --resume"):
+        with writing(self.path):
             self.path.parent.mkdir(parents=True, exist_ok=True)
             with self.path.open("a") as stream:
                 stream.write(as_json(record, indent=None) + "\n")

@@ -103,9 +103,9 @@ def train(
         tokenizer = runs.tokenizer_to_use(shape.tokenizer, start, folder if resume else None)
         with processes.in_turn():
             if sides:
-                prepared = prepare_parallel(sides, settings, held_out.valid_share, tokenizer, progress)
+                prepared = prepare_parallel(sides, settings, held_out.valid_share, tokenizer, progress, resume)
             else:
-                prepared = prepare(texts, settings, held_out.valid_share, valid, tokenizer, progress)
+                prepared = prepare(texts, settings, held_out.valid_share, valid, tokenizer, progress, resume)
         if start:
             start.refuse_other_sizes(settings.max_length, max(prepared.tokenizer.get_vocab().values()) + 1)
         data = replace(data, tokens=prepared.packed.tokens)
@@ -121,6 +121,7 @@ def train(
             run_folder = folder / "training"
             if processes.leads:
                 stack.enter_context(RunFolder(run_folder, "train", identity))
+                stack.enter_context(runs.beginning(folder))
                 if not resume and (run_folder / "log.jsonl").exists():
                     raise InputError(f"another run has written to {str(folder)!r} meanwhile: name another --out")
                 write_atomically(folder / "tokenizer.json", prepared.tokenizer.to_str())
