@@ -13,7 +13,7 @@ shows when the others have converged, for then f consists of it: the estimate mu
 
 Total variation does not see coordinates with next to no mass. So an iteration also goes on while the map raises some coordinate
 of its logarithms by `grows` or more, however little mass it has. When only that is left, f is rounding where there is mass, and
-what cancels it moves small coordinates at random: from then on the least squares give every coordinate a weight of at least SMALL.
+what cancels it moves small coordinates at random: from then on the least squares give every one a weight of at least SMALL.
 
 Several iterations run side by side, a row each: they share every operation, and no row's numbers depend on the others.
 
