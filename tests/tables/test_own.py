@@ -60,7 +60,7 @@ FAIR = [[0.5, 0.5], [0.5, 0.5]]
         ((FAIR, [[0.5, 0.5]]), "first is 2 x 2 and second 1 x 2: both are indexed by x, then y"),
         (([[1.5, 0.5], [-0.5, 0.5]], FAIR), "first has an entry that is negative or NaN: give probabilities"),
         (([["a"]], FAIR), "first is not an array of numbers: give probabilities"),
-        ((FAIR,), "from_conditionals: missing a required argument: 'second': give first, second"),
+        ((FAIR,), "Tables.from_conditionals: missing a required argument: 'second': give first, second"),
         ((5, FAIR), "first has the shape (): give a matrix"),
         (([0.5, 0.5], FAIR), "first has the shape (2,): give a matrix"),
         (
