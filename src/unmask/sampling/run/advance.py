@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import partial
+from inspect import unwrap
 from typing import Any
 
 import numpy as np
@@ -312,8 +313,9 @@ class MarkovRun(GroupRun):
     def steps(self) -> Iterator[StepInfo]:
         number, plan = self.done + 1, self.kernel.plan
         sites = plan.draw(self.streams.at(number, 0), self.state.rows)
+        take = partial(unwrap(type(self.kernel).step), self.kernel)  # without the check of its arguments
         for step in range(plan.steps):
-            self.state, info = self.kernel.step(self.state, self.streams.at(number, step + 1), sites[step])
+            self.state, info = take(self.state, self.streams.at(number, step + 1), sites[step])
             self._count(info)
             yield info
         self.done = number
