@@ -94,7 +94,7 @@ def _fused_name(activation: Callable[[Tensor], Tensor]) -> str | None:
 
 def on_gpu(x: Tensor) -> bool:
     """Whether the programs of `triton_programs` work on this tensor."""
-    return x.dtype != torch.float64 and triton_wanted(x)
+    return triton_wanted(x) and (x.dtype in HALF_TYPES or (x.dtype == torch.float32 and programs().read_float32(x.device)))
 
 
 def _by_program(module: nn.Linear | Rows, x: Tensor) -> bool:

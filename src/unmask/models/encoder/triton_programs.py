@@ -44,8 +44,9 @@ LEADING = tl.constexpr(-(1 << 13))  # The bits of a float32 that are its sign, i
 TILE = 64  # Queries of a program of attention in long texts, and keys that it takes at a time
 LOG2_E = 1.4426950408889634
 DIVISOR = 8  # Widths must be multiples of it, for lines to be loaded by their address
-HOPPER = 9
-"""The compute capability whose registers and memory the tiles are made for; elsewhere an activation is an operation by itself."""
+AMPERE, HOPPER = 8, 9
+"""The compute capability from which on tensor cores read float32, and the one whose registers and memory the tiles are made for;
+elsewhere an activation is an operation by itself."""
 
 
 def short_attention(
@@ -68,7 +69,7 @@ def short_attention(
         queries, keys, values, out, cos, sin, queries.stride(0), queries.stride(1), keys.stride(0),
         keys.stride(1), out.stride(0), out.stride(1), length, SHORT if window is None else window, head_width**-0.5,
         TOKENS=max(16, triton.next_power_of_2(length)), WIDTH=head_width, TURNED=turn is not None,
-        num_warps=1 if length <= 32 else 4,
+        PRECISION="tf32x3" if queries.dtype == torch.float32 else "ieee", num_warps=1 if length <= 32 else 4,
     )  # fmt: skip
     return out
 
@@ -77,7 +78,7 @@ def short_attention(
 def _attend(
     queries, keys, values, out, cos, sin, text_stride, token_stride, key_text_stride, key_token_stride,
     out_text_stride, out_token_stride, length, window, scale,
-    TOKENS: tl.constexpr, WIDTH: tl.constexpr, TURNED: tl.constexpr,
+    TOKENS: tl.constexpr, WIDTH: tl.constexpr, TURNED: tl.constexpr, PRECISION: tl.constexpr,
 ):  # fmt: skip
     text, head = tl.program_id(0).to(tl.int64), tl.program_id(1)
     token, feature = tl.arange(0, TOKENS), tl.arange(0, WIDTH)
@@ -98,11 +99,11 @@ def _attend(
         q = (q.to(tl.float32) * c + q_other.to(tl.float32) * s).to(v.dtype)
         k = (k.to(tl.float32) * c + k_other.to(tl.float32) * s).to(v.dtype)
     seen = inside[None, :] & (tl.abs(token[:, None] - token[None, :]) <= window)
-    score = tl.dot(q, tl.trans(k), input_precision="tf32x3")  # of float32: in two parts each, see above
+    score = tl.dot(q, tl.trans(k), input_precision=PRECISION)  # of float32: in two parts each, see above
     score = tl.where(seen, score * scale, float("-inf"))
     weight = tl.exp(score - tl.max(score, 1)[:, None])
     weight = weight / tl.sum(weight, 1)[:, None]
-    mixed = tl.dot(weight.to(v.dtype), v, input_precision="tf32x3")
+    mixed = tl.dot(weight.to(v.dtype), v, input_precision=PRECISION)
     place = text * out_text_stride + token[:, None] * out_token_stride + head * WIDTH + feature[None, :]
     tl.store(out + place, mixed.to(v.dtype), inside[:, None])
 
@@ -272,6 +273,11 @@ def is_exact(weight: Tensor) -> bool:
         _EXACT[weight] = version, not bool(parts(weight.detach())[1].any())
     exact: bool = _EXACT[weight][1]
     return exact
+
+
+def read_float32(device: torch.device) -> bool:
+    """Whether the GPU's tensor cores read float32."""
+    return device.type != "cuda" or (torch.version.hip is None and torch.cuda.get_device_capability(device)[0] >= AMPERE)
 
 
 def serves(module: nn.Linear | Rows, x: Tensor) -> bool:
