@@ -50,7 +50,7 @@ def test_what_was_understood_of_the_bundled_model(english):
 
 def test_figures_on_texts_are_those_of_a_plain_loop(english):
     healthy = unmask.check(english, data=TEXTS)
-    assert healthy.concerns == () and healthy.left_out == ()
+    assert healthy.concerns == () and healthy.notes == ()
     found = healthy.on_texts
     right = nats = mass = count = 0
     for text in TEXTS:
@@ -94,8 +94,22 @@ def test_an_untrained_head_texts_of_another_kind_and_what_loading_told(tiny_fold
     save_file(extra, folder / "model.safetensors", metadata={"format": "pt"})
     told = unmask.check(folder).concerns
     assert any("nearly uniform" in line for line in told) and not any("other heads" in line for line in told)
-    ((said,),) = [[text for name, text in unmask.check(folder).rows() if name == "left out"]]
-    assert "cls.species.weight" in said and unmask.check(folder).left_out == (said,)
+    ((said,),) = [[text for name, text in unmask.check(folder).rows() if name == "noted"]]
+    assert "cls.species.weight" in said and unmask.check(folder).notes == (said,)
+
+
+def test_a_tokenizer_above_is_in_doubt_until_texts_show_that_it_is_the_model_s(copied):
+    tokens = json.loads((copied / "tokenizer.json").read_text())["model"]["vocab"]
+    for file in copied.glob("tokenizer*"):
+        file.unlink()
+    (copied / "tokenizer_config.json").write_text(json.dumps({"do_lower_case": False, "model_max_length": 128}))
+    (copied.parent / "vocab.txt").write_text("\n".join(sorted(tokens, key=tokens.__getitem__)) + "\n")
+    (doubt,) = unmask.check(copied).concerns
+    assert "has no tokenizer, and" in doubt
+    shown = unmask.check(copied, data=TEXTS)
+    assert shown.concerns == () and shown.notes == (doubt,)
+    strange = unmask.check(copied, data=["qx zv kj wq xz vk", "zz xq kv jq wz"])
+    assert doubt in strange.concerns and len(strange.concerns) > 1 and strange.notes == ()
 
 
 def test_worse_than_uniform_is_told_although_the_accuracy_is_right(copied):

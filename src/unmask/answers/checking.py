@@ -32,7 +32,7 @@ import torch
 from torch import nn
 
 from unmask.errors import InputError, UnmaskWarning
-from unmask.models.checkpoint_files import LeftOut
+from unmask.models.checkpoint_files import LeftOut, TokenizerAbove
 from unmask.models.encoder.bert import BertMaskedLM
 from unmask.models.heads import FunctionNetwork
 from unmask.models.load import Model, reload
@@ -73,7 +73,7 @@ class Check(Result):
     mask, mask_id, around          the mask token; its number; the tokens put before and after a text
     outputs, unused                logits per position; those that are not tokens
     longest                        the most tokens of a text, those around it included; None if there is no limit
-    left_out                       tensors of other heads in the folder, which logits do not need
+    notes                          what is left out, or lies elsewhere, and is right all the same
     on_texts, concerns             figures on the user's texts, if any were given; what looks wrong
 
     >>> facts = unmask.check()
@@ -99,7 +99,7 @@ class Check(Result):
     outputs: int
     unused: int
     longest: int | None
-    left_out: tuple[str, ...]
+    notes: tuple[str, ...]
     on_texts: OnTexts | None
     concerns: tuple[str, ...]
 
@@ -117,7 +117,7 @@ class Check(Result):
             ("outputs", f"{self.outputs:,}" + (f", {self.unused:,} of them not tokens" if self.unused else ", all tokens")),
             ("around a text", f"{before} before, {after} after"),
             ("longest text", "no limit" if self.longest is None else f"{self.longest:,} tokens, those around it included"),
-            *(("left out", reason) for reason in self.left_out),
+            *(("noted", note) for note in self.notes),
         ]
         figures = self.on_texts
         if figures is not None:
@@ -153,7 +153,8 @@ def checked_model(model: Model, data: str | PathLike[str] | Sequence[str] | None
         lm = model if isinstance(model, MaskedLM) else reload(model)
     messages = [(warning.category, str(warning.message)) for warning in raised if issubclass(warning.category, UnmaskWarning)]
     figures = None if texts is None else measure(lm, texts, progress)
-    words = lm.words
+    doubts, words = list(concerns(lm, figures)), lm.words
+    right = LeftOut if figures is None or doubts else (LeftOut, TokenizerAbove)
     before, after = words.around()
     config = lm.network.config
     shape = [
@@ -181,9 +182,9 @@ def checked_model(model: Model, data: str | PathLike[str] | Sequence[str] | None
         outputs=lm.vocab_size,
         unused=len(words.nameless),
         longest=lm.max_length,
-        left_out=tuple(message for kind, message in messages if issubclass(kind, LeftOut)),
+        notes=tuple(message for kind, message in messages if issubclass(kind, right)),
         on_texts=figures,
-        concerns=tuple(dict.fromkeys([*(m for kind, m in messages if not issubclass(kind, LeftOut)), *concerns(lm, figures)])),
+        concerns=tuple(dict.fromkeys([*(m for kind, m in messages if not issubclass(kind, right)), *doubts])),
     )
 
 

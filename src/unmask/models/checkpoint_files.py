@@ -47,6 +47,10 @@ class LeftOut(UnmaskWarning):
     """Tensors of other heads lie beside that of the language model; no logit needs them."""
 
 
+class TokenizerAbove(UnmaskWarning):
+    """The tokenizer is that of the folder above; that it is the model's shows on texts."""
+
+
 class Source:
     """A model's name: a folder, which is read without touching the network, or a name on the hub."""
 

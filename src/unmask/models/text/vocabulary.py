@@ -35,7 +35,7 @@ from tokenizers.trainers import WordPieceTrainer
 
 from unmask import checks
 from unmask.errors import InputError, ModelError, UnmaskWarning
-from unmask.models.checkpoint_files import Source, quiet_transformers, read_json
+from unmask.models.checkpoint_files import Source, TokenizerAbove, quiet_transformers, read_json
 from unmask.runs.files import first_line
 from unmask.runs.fingerprint import content_hash
 
@@ -333,7 +333,7 @@ def _from_vocabulary(source: Source) -> FolderTokenizer | None:
         raise ModelError(f"folder {source.name!r} has no tokenizer: put tokenizer.json (or vocab.txt) beside the weights")
     if path == above:
         message = f"folder {source.name!r} has no tokenizer, and {str(above)!r} is used"
-        warnings.warn(f"{message}: if it is the model's, copy it beside the weights", UnmaskWarning, stacklevel=2)
+        warnings.warn(f"{message}: if it is the model's, copy it beside the weights", TokenizerAbove, stacklevel=2)
     lower, longest = config.get("do_lower_case"), config.get("model_max_length")
     tokenizer = tokenizer_from_vocabulary(tokens, None, lower, given_special_tokens(config), longest)
     normaliser = tokenizer.backend_tokenizer.normalizer
