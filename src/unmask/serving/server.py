@@ -159,5 +159,5 @@ def print_address(address: str, host: str) -> None:
     """Print where the page is, and a warning if other machines can reach it."""
     print(f"unmask is at {address} (Ctrl-C ends it)", flush=True)
     if host in EVERY_ADDRESS or not address.startswith((f"http://{LOOPBACK_HOST}:", "http://localhost:", "http://[::1]:")):
-        others = "; name the addresses by which other machines open it (allow_host)" if host in EVERY_ADDRESS else ""
+        others = "; name the addresses by which other machines open it with --allow-host" if host in EVERY_ADDRESS else ""
         print(f"warning: it listens beyond this machine, and asks nobody for a password{others}", file=sys.stderr, flush=True)

@@ -123,14 +123,13 @@ def test_half_precision_is_rounded_once(linear: nn.Linear) -> None:
     torch.testing.assert_close(linear_activated(linear, "gelu", x).float(), expected.half().float(), rtol=2e-3, atol=1e-6)
 
 
-def test_products_in_float32_take_all_bits_of_both_factors(linear: nn.Linear, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_products_in_float32_take_all_bits_of_both_factors(linear: nn.Linear) -> None:
     x = torch.randn(50, 24)
     exact = functional.linear(x.double(), linear.weight.double(), linear.bias.double())
     assert (linear_activated(linear, "none", x) - exact).abs().max() < 5e-6
     assert not triton_programs.is_exact(linear.weight)
-    monkeypatch.setattr(triton_programs, "is_exact", lambda weight: True)
-    assert (linear_activated(linear, "none", x) - exact).abs().max() > 2e-4, "control: without the second part of the weights"
-    monkeypatch.undo()
+    of_first_parts = functional.linear(x, triton_programs.parts(linear.weight)[0], linear.bias)
+    assert (of_first_parts - exact).abs().max() > 2e-4, "control: without the second part of the weights"
     first, second = triton_programs.parts(x)
     assert torch.equal(first + second, x) and not bool((first.view(torch.int32) & 8191).any()) and second.abs().max() < 2**-8
 
@@ -138,6 +137,8 @@ def test_products_in_float32_take_all_bits_of_both_factors(linear: nn.Linear, mo
 def test_weights_stored_in_half_precision_are_exact_until_they_change(linear: nn.Linear) -> None:
     linear.half().float()
     assert triton_programs.is_exact(linear.weight) and triton_programs.is_exact(linear.weight)
+    linear.weight.data[3, 5] += 1e-4
+    assert bool(linear_activated(linear, "none", torch.randn(5, 24)).isnan().all()), "a change that torch does not count"
     linear.weight[3, 5] += 1e-4
     assert not triton_programs.is_exact(linear.weight) and not triton_programs.is_exact(linear.half().float().weight[:8]), (
         "slices are not looked at"

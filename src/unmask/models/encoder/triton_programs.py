@@ -20,8 +20,8 @@ x1 and w1 have 11 bits,
     x w = x1 w1 + x1 w2 + x2 w1        up to 2^-22 of it.
 
 Tensor cores do not round where they add, they cut off. So only DEEP terms are added there, and such sums by plain additions.
-The result is nearer to the exact one than that of a plain product, in half the time or less. Weights that were stored in half
-precision have w2 = 0, and its product is left out.
+The result is about as near to the exact one as that of a plain product, in about half the time or less. Weights that were stored
+in half precision have w2 = 0, and its product is left out.
 """
 
 from __future__ import annotations
@@ -242,6 +242,8 @@ def linear_activated(
     down, across = triton.cdiv(len(rows), tall), triton.cdiv(width, wide)
     weight, rest = parts(module.weight.detach()) if in_parts else (module.weight.detach(), None)
     exact = rest is None or is_exact(module.weight)
+    if rest is not None and exact:  # weights that were changed where torch does not count it must not lose their second parts
+        weight = weight.masked_fill(rest.any(), torch.nan)
     of_weight = [
         TensorDescriptor.from_tensor(part.unflatten(0, (halves, -1)), [halves, wide, deep])
         for part in (weight, weight if rest is None else rest)
