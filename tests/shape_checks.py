@@ -5,11 +5,19 @@ decorated function's wrapper, and torch compiles the wrapper with the function, 
 that hold Triton programs, or functions that torch compiles, stay as they are.
 """
 
-from functools import cache
+import ast
+import sys
+from collections.abc import Callable
+from dataclasses import is_dataclass
+from functools import cache, partial, wraps
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any, get_type_hints
 
 import jaxtyping
+
+JAXTYPED = jaxtyping.jaxtyped
+"""The decorator itself, which `install` replaces."""
 
 CHECKED = [
     "unmask.models",
@@ -21,12 +29,12 @@ CHECKED = [
     "unmask.answers.filling",
     "unmask.answers.comparison",
     "unmask.evaluation.table",
-    *(f"unmask.lab.{name}" for name in ("dynamics", "estimation", "schedules")),
+    "unmask.lab",
     "unmask.sampling.decoders",
-    *(f"unmask.sampling.{name}" for name in ("engine.passes", "engine.randomness", "enumeration", "kernels", "target")),
-    *(f"unmask.sampling.run.{name}" for name in ("advance", "chains")),
-    *(f"unmask.scoring.{name}" for name in ("batch", "functions")),
-    *(f"unmask.training.{name}" for name in ("encoder", "objectives", "packing", "trainer")),
+    *(f"unmask.sampling.{name}" for name in ("engine.passes", "engine.randomness", "kernels", "target")),
+    "unmask.sampling.run",
+    "unmask.scoring.batch",
+    *(f"unmask.training.{name}" for name in ("objectives", "packing", "trainer")),
 ]
 """Where tensors of given shapes come in; checks in the solvers' inner loops would triple their tests' time."""
 CHECKS = 2000
@@ -68,8 +76,64 @@ def checked_modules() -> list[str]:
     return sorted(name for name in sources().keys() - set(triton_modules()) - compiled if f"{name}.".startswith(below))
 
 
+def known_to_type_checkers(module: str) -> dict[str, Any]:
+    """The names of a module, with those that stand under TYPE_CHECKING and do not exist where it runs."""
+    names = dict(vars(sys.modules[module]))
+    for node in ast.parse(sources()[module]).body:
+        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
+            exec(compile(ast.Module(node.body, []), module, "exec"), names)
+    return names
+
+
+def evaluated(function: Callable[..., Any], owner: type | None) -> dict[str, Any]:
+    """The types of a function's parameters and of what it returns; raises NameError where one cannot be evaluated.
+
+    owner   the dataclass whose `__init__` it is: each field has the names of the module that declares it
+    """
+    modules = {function.__module__}
+    if owner is not None:
+        modules |= {base.__module__ for base in owner.__mro__} & sources().keys()
+    names = {}
+    for module in sorted(modules):
+        names |= known_to_type_checkers(module)
+    return get_type_hints(function, names, include_extras=True)
+
+
+def check_later(given: Any, typechecker: Callable[[Any], Any], owner: type | None = None) -> Any:
+    """A function, or a dataclass's `__init__`, whose types are checked; they are evaluated at its first call.
+
+    jaxtyping evaluates them where the function is defined, and drops the check of one that it cannot evaluate, without a word:
+    names under TYPE_CHECKING, and classes that the module defines further down.
+    """
+    if isinstance(given, type):
+        if is_dataclass(given) and not hasattr(given.__init__, "checks_types"):
+            given.__init__ = check_later(given.__init__, typechecker, owner=given)
+        return given
+    checking: list[Any] = []  # empty until the first call
+
+    @wraps(given)
+    def checked(*args: Any, **kwargs: Any) -> Any:
+        if not checking:
+            written = given.__annotations__
+            given.__annotations__ = evaluated(given, owner)
+            checking.append(JAXTYPED(given, typechecker=typechecker))
+            given.__annotations__ = written
+        return checking[0](*args, **kwargs)
+
+    checked.checks_types = True
+    return checked
+
+
+def in_place_of_jaxtyped(*given: Any, **settings: Any) -> Any:
+    """jaxtyping's decorator. The import hook gives no function to it; `jaxtyped("context")` is something else."""
+    if given:
+        return JAXTYPED(*given, **settings)
+    return partial(check_later, **settings)
+
+
 def install() -> None:
     """Check what is imported from here on."""
     if find_spec("beartype") is not None:
         jaxtyping.config.__class__ = FirstCalls
+        jaxtyping.jaxtyped = in_place_of_jaxtyped
         jaxtyping.install_import_hook(checked_modules(), "beartype.beartype")

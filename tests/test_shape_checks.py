@@ -1,19 +1,77 @@
 """Shapes are checked while the tests run, except in compiled code; Triton's programs compile as the tests import them."""
 
 import os
+import re
 import subprocess
 import sys
 import tomllib
+from importlib import import_module
 from importlib.util import find_spec
+from operator import attrgetter
 from pathlib import Path
 
 import jaxtyping
+import numpy as np
 import pytest
 import torch
 
 import shape_checks
+from unmask.training.packing import PackedText
 
 ROOT = Path(__file__).parent.parent
+VECTOR = np.zeros(3)
+MATRIX = np.zeros((2, 3))
+FLAT = torch.zeros(3)
+TABLE = torch.zeros(2, 3)
+BOX = torch.zeros(2, 3, 4)
+IDS = torch.zeros(3, dtype=torch.long)
+WRONG = {
+    "answers.blanked_text": ("letter_ids", "model", (TABLE, "abc")),
+    "answers.comparison": ("comparisons", "texts", (TABLE, *7 * [None])),
+    "answers.filling": ("is_searched", "cloze", (TABLE, *3 * [None])),
+    "evaluation.table": ("with_intervals", "values", (VECTOR, 0, 9)),
+    "lab.dynamics": ("stationary_law", "transition", (VECTOR,)),
+    "lab.estimation": ("worst_cost", "covariance", (VECTOR, VECTOR)),
+    "lab.model": ("LabModel.along", "f", (None, MATRIX)),
+    "lab.schedules": ("kl", "p", (MATRIX, MATRIX)),
+    "lab.studies": ("_draw_stutter", "pair", (MATRIX, MATRIX, None, None)),
+    "models.batching": ("triton_wanted", "tensor", (MATRIX,)),
+    "models.checkpoint": ("is_pair_model", "folder", (TABLE,)),
+    "models.checkpoint_files": ("read_tensors", "path", (TABLE,)),
+    "models.conditional_model": ("ConditionalModel.offers_states", "ids", (None, IDS)),
+    "models.encoder.bert": ("Embeddings.forward", "input_ids", (None, IDS)),
+    "models.encoder.encoder": ("filled", "shared", (TABLE, BOX, IDS)),
+    "models.encoder.layers": ("Layer.project", "normed", (None, TABLE)),
+    "models.heads": ("rows_at", "values", (TABLE, IDS)),
+    "models.load": ("model_name", "model", (TABLE,)),
+    "models.masked_lm": ("MaskedLM.logits_of", "states", (None, FLAT)),
+    "models.tabular": ("TabularMLM.logits", "ids", (None, IDS, IDS)),
+    "models.text.blanks": ("is_word", "text", (TABLE,)),
+    "models.text.text_tokenizer": ("shortened", "text", (TABLE,)),
+    "models.text.vocabulary": ("read_vocabulary", "path", (TABLE,)),
+    "sampling.decoders.decoder": ("lowest", "values", (FLAT, TABLE > 0, 1)),
+    "sampling.decoders.revealing": ("least_bound", "entropy", (FLAT, 2)),
+    "sampling.decoders.verified": ("_pairs", "wanted", (FLAT > 0, True)),
+    "sampling.engine.passes": ("Passes.as_states", "ids", (None, IDS)),
+    "sampling.engine.randomness": ("Categoricals.draw", "uniform", (None, TABLE)),
+    "sampling.kernels.kernel": ("refuse_nan", "terms", (FLAT,)),
+    "sampling.kernels.metropolis": ("log_acceptance", "energy", (TABLE, TABLE)),
+    "sampling.run.advance": ("_blanked", "ids", (TABLE, None, "")),
+    "sampling.run.diagnostics": ("measure_run", "run", (TABLE,)),
+    "sampling.run.result": ("table_of", "rows", (TABLE, None)),
+    "sampling.run.watch": ("_move", "model", (TABLE, *5 * [None])),
+    "sampling.target": ("log_normaliser", "logits", (FLAT,)),
+    "scoring.batch": ("Scored", "values", (TABLE,)),
+    "tables.candidates": ("default_size", "sites", (TABLE,)),
+    "tables.conditionals": ("lost_nats", "outside", (TABLE, TABLE.long(), FLAT)),
+    "tables.lattice": ("log_mean_of_sampled", "log_probs", (FLAT,)),
+    "tables.unary": ("pass_count", "sizes", (TABLE,)),
+    "training.objectives": ("hide", "block", ("factorised", object.__new__(PackedText), FLAT > 0, None)),
+    "training.packing": ("PackedText.count", "chosen", (None, FLAT > 0)),
+    "training.trainer": ("orthogonalise", "matrices", (TABLE,)),
+}
+"""A function or class of each checked module, one of its parameters, and what to call it with so that this one is wrong: an array
+with too few or too many axes, or of another kind where the module takes none."""
 
 
 def test_shapes_are_checked_while_the_tests_run():
@@ -23,6 +81,23 @@ def test_shapes_are_checked_while_the_tests_run():
     assert capacity(FixedRate(), 2, 32, 8.0) == 64
     with pytest.raises(jaxtyping.TypeCheckError, match="capacity"):
         capacity(FixedRate(), "2", 32, 8.0)
+
+
+def test_every_listed_module_is_there_and_checked():
+    checked = shape_checks.checked_modules()
+    for name in shape_checks.CHECKED:
+        assert any(f"{module}.".startswith(f"{name}.") for module in checked), f"{name} is listed, but nothing of it is checked"
+
+
+@pytest.mark.parametrize("module", sorted(set(shape_checks.checked_modules()) | {f"unmask.{name}" for name in WRONG}))
+def test_each_listed_module_refuses_a_wrong_shape(module):
+    pytest.importorskip("beartype")
+    name, parameter, given = WRONG[module.removeprefix("unmask.")]
+    with pytest.raises(jaxtyping.TypeCheckError) as refused:
+        attrgetter(name)(import_module(module))(*given)
+    function, wrong = re.findall(r"the parameters of (\S+)\.$|typechecking parameter '(\w+)'", str(refused.value), re.MULTILINE)
+    assert function[0].removesuffix(".__init__") == f"{module}.{name}"
+    assert wrong[1] == parameter
 
 
 def test_compiled_code_is_not_checked():
