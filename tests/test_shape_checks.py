@@ -32,7 +32,6 @@ WRONG = {
     "evaluation.table": ("with_intervals", "values", (VECTOR, 0, 9)),
     "lab.dynamics": ("stationary_law", "transition", (VECTOR,)),
     "lab.estimation": ("worst_cost", "covariance", (VECTOR, VECTOR)),
-    "lab.model": ("LabModel.along", "f", (None, MATRIX)),
     "lab.schedules": ("kl", "p", (MATRIX, MATRIX)),
     "lab.studies": ("_draw_stutter", "pair", (MATRIX, MATRIX, None, None)),
     "models.batching": ("triton_wanted", "tensor", (MATRIX,)),
