@@ -21,6 +21,7 @@ QUESTION = re.compile(r"unmask (fill|compare|score|dependence) (?!.*(\$|--(model
 """Commands that print and do nothing else: one that several documents show is run once."""
 answered = cache(Session().command)
 PAGES = {document: blocks(document.read_text()) for document in DOCUMENTS}
+CLAIMS = {document: SHOWN["claims"](document.read_text()) for document in DOCUMENTS}
 
 
 def name(path: Path) -> str:
@@ -28,22 +29,38 @@ def name(path: Path) -> str:
 
 
 def pages_with(reason: str) -> list[Path]:
-    return [document for document, found in PAGES.items() if any(block.reason == reason for block in found)]
+    return [document for document in DOCUMENTS if any(one.reason == reason for one in PAGES[document] + CLAIMS[document])]
 
 
 def paste(document: Path, *reasons: str) -> None:
-    """Run the blocks of a page that need nothing, or what is named, and compare what they print."""
+    """Run the blocks of a page that need nothing, or what is named, and compare what they print; so with numbers in prose."""
     session = Session()
-    for block in PAGES[document]:
-        if block.reason not in ("", *reasons):
-            continue
-        if block.kind == "python" or block.shown is not None:
-            came = session.run(block)
-            assert block.shown is None or not block.compared or same(block.shown, came), f"{block.code}\n{came}"
-            continue
-        for command, output in commands(block):
-            came = answered(command) if QUESTION.match(command) else session.command(command)
-            assert block.kind == "bash" or not block.compared or same(output, came), f"$ {command}\n{came}"
+    hold_numbers(session, document, 0, reasons)
+    for number, block in enumerate(PAGES[document], 1):
+        paste_block(session, block, reasons)
+        hold_numbers(session, document, number, reasons)
+
+
+def hold_numbers(session: Session, document: Path, after: int, reasons: tuple[str, ...]) -> None:
+    """Hold the numbers in the prose after so many blocks to what their commands print."""
+    for claim in CLAIMS[document]:
+        if claim.after == after and claim.command and claim.reason in ("", *reasons):
+            came = answered(claim.command) if QUESTION.match(claim.command) else session.command(claim.command)
+            missing = [number for number in claim.numbers if not SHOWN["has_number"](came, number)]
+            assert not missing, f"{claim.command}\nprints no {', '.join(missing)}:\n{came}"
+
+
+def paste_block(session: Session, block, reasons: tuple[str, ...]) -> None:
+    """Run a block that needs nothing, or what is named, and compare what it prints."""
+    if block.reason not in ("", *reasons):
+        return
+    if block.kind == "python" or block.shown is not None:
+        came = session.run(block)
+        assert block.shown is None or not block.compared or same(block.shown, came), f"{block.code}\n{came}"
+        return
+    for command, output in commands(block):
+        came = answered(command) if QUESTION.match(command) else session.command(command)
+        assert block.kind == "bash" or not block.compared or same(output, came), f"$ {command}\n{came}"
 
 
 @pytest.mark.parametrize("document", pages_with(""), ids=name)
@@ -180,6 +197,47 @@ def test_blocks_are_found_changed_and_left_out():
 )
 def test_outputs_are_compared_by_words_and_numbers(shown, came, equal):
     assert same(shown, came) is equal
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=name)
+def test_numbers_in_prose_are_those_shown_above(document):
+    for claim in CLAIMS[document]:
+        for number in claim.numbers if not claim.command else ():
+            assert SHOWN["has_number"](claim.above, number), f"no output above has {number}"
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=name)
+def test_commands_that_prove_numbers_could_be_run(document):
+    for claim in CLAIMS[document]:
+        for words in simple_commands(claim.command) if claim.reason else ():
+            SHOWN["parse"](words)
+
+
+@pytest.mark.parametrize(
+    ("written", "output", "there"),
+    [
+        ("1,321", "three residues: 1321 passes", True),
+        ("1,241", "three residues: 1,321 passes", False),
+        ("117", "120 tokens", False),
+        ("16.3", "S31D+A33Y  -16.315", True),
+        ("16.5", "S31D+A33Y  -16.315", False),
+        ("0.81", "rho 0.804", True),
+        ("0.82", "rho 0.804", False),
+        ("7", "", False),
+    ],
+)
+def test_a_number_in_prose_is_found_in_an_output(written, output, there):
+    assert SHOWN["has_number"](output, written) is there
+
+
+def test_numbers_in_prose_are_read_with_what_proves_them():
+    text = "```console\n$ unmask fill --top 9\nrank 4.25\n```\n\n<!-- numbers 4.3: shown above -->\nRank 4.3 of 12.\n\n"
+    text += "<!-- not run: takes long -->\n<!-- numbers 1,321; 41: python -c 'print(41)' -->\n| 41 | 1,321 |\n"
+    shown, printed = SHOWN["claims"](text)
+    assert (shown.numbers, shown.command, shown.above, shown.after) == (("4.3",), "", "rank 4.25\n", 1)
+    assert (printed.numbers, printed.command, printed.reason) == (("1,321", "41"), "python -c 'print(41)'", "takes long")
+    with pytest.raises(AssertionError, match="has no 5"):
+        SHOWN["claims"]("<!-- numbers 5: shown above -->\nFour.\n")
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=name)

@@ -15,6 +15,12 @@ A comment on the line before a block says otherwise:
     <!-- in the tests: sweeps=50 -> sweeps=2; n=9 -> n=1 -->     the tests run it with smaller settings, and compare no output
     <!-- not compared: why -->    runs as it stands; what it prints depends on the machine
     <!-- not run: why -->         one of `REASONS`; its commands are parsed, and the files that it names must be known
+
+A number in prose that a command prints is held to it by a comment on the line before its paragraph, list or table:
+
+    <!-- numbers 16.3; 7.2: shown above -->           the output of a block above on the page has these numbers of the paragraph
+    <!-- numbers 1,321; 37,041: COMMAND -->           so has what this command prints, run after the blocks above
+                                                      (with a line `<!-- not run: why -->` before it, as before a block)
 """
 
 from __future__ import annotations
@@ -44,6 +50,12 @@ BLOCK = re.compile(
     r"(?P<out>\n+ *```text\n(?P<text>.*?)^ *```$)?",
     re.DOTALL | re.MULTILINE,
 )
+CLAIM = re.compile(
+    r"(?:^ *<!-- not run: (?P<reason>[^\n]*?) -->\n)?^ *<!-- numbers (?P<numbers>[^:\n]+): (?P<source>[^\n]+?) -->\n"
+    r"(?P<paragraph>(?:^.*\S.*\n)+)",
+    re.MULTILINE,
+)
+ABOVE = "shown above"
 KINDS = ("bash", "console", "python", "r", "text", "json", "math", "diff")
 """All kinds of blocks; those after `r` are not run."""
 REASONS = {
@@ -101,6 +113,64 @@ def block_of(match: re.Match[str]) -> Block:
     assert not reason or reason in REASONS, f"{reason!r} is not one of {', '.join(REASONS)}"
     compared = changed == code and "not compared" not in notes
     return Block(match["kind"], code, shown and textwrap.dedent(shown), changed, compared, reason)
+
+
+@dataclass(frozen=True)
+class Claim:
+    """Numbers in prose that an output has.
+
+    numbers   as the prose writes them
+    command   prints them; empty if a block above shows them
+    above     all outputs that the page shows above
+    after     how many blocks stand above
+    reason    why the command is not run, one of `REASONS`; empty if it is
+    """
+
+    numbers: tuple[str, ...]
+    command: str
+    above: str
+    after: int
+    reason: str
+
+
+def claims(text: str) -> list[Claim]:
+    """The numbers in a document's prose that comments hold to an output."""
+    found = []
+    for match in CLAIM.finditer(text):
+        numbers = tuple(match["numbers"].split("; "))
+        missing = [number for number in numbers if number not in written_numbers(match["paragraph"])]
+        assert not missing, f"the paragraph after {match[0].splitlines()[0]!r} has no {missing[0]}"
+        above = [one for one in BLOCK.finditer(text) if one.end() <= match.start()]
+        shown = [output_of(one) for one in above if block_of(one).compared]
+        command = "" if match["source"] == ABOVE else match["source"]
+        reason = match["reason"] or ""
+        assert not reason or reason in REASONS, f"{reason!r} is not one of {', '.join(REASONS)}"
+        found.append(Claim(numbers=numbers, command=command, above="\n".join(shown), after=len(above), reason=reason))
+    return found
+
+
+def output_of(match: re.Match[str]) -> str:
+    """What the document shows of a block's output, without its commands."""
+    if match["kind"] == "console":
+        return "\n".join(one["output"] for one in COMMAND.finditer(match["code"]))
+    return match["text"] or ""
+
+
+def written_numbers(text: str) -> list[str]:
+    """The numbers of a text, as it writes them."""
+    return [number.rstrip(",") for number in NUMBER.findall(text)]
+
+
+def has_number(output: str, written: str) -> bool:
+    """Whether an output has this number, without its sign: a whole number exactly, another to one unit of its last place.
+
+    Prose rounds; the output may have more places.
+    """
+    number = abs(float(written.replace(",", "")))
+    places = len(written.partition(".")[2])
+    allowed = 10.0**-places if places else 0.5
+    found = (abs(float(one.replace(",", ""))) for one in written_numbers(output))
+    return any(abs(one - number) < allowed for one in found)
 
 
 def commands(block: Block) -> list[tuple[str, str]]:
