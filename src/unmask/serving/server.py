@@ -94,7 +94,10 @@ class Guard:
         if unknown is not None:
             await line_as_asked(unknown, 400, headers)(scope, receive, send)
             return
-        most = MOST_BATCH_BYTES if "/api/batch" in scope.get("path", "") else MOST_BYTES
+        path = scope.get("path", "")
+        # `words` reads what is pasted into the page, and says how many characters are too many.
+        long = "/api/batch" in path or path.endswith("/api/words")
+        most = MOST_BATCH_BYTES if long else MOST_BYTES
         elsewhere = headers.get("sec-fetch-site") in ("cross-site", "same-site") and scope["method"] != "GET"
 
         async def bounded() -> Message:
