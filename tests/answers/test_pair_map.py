@@ -32,6 +32,21 @@ def test_the_whole_map_is_the_joint(construction):
         assert axis["marginal"] == sorted(axis["marginal"], reverse=True)
 
 
+def test_a_small_map_has_the_tokens_that_are_likely_on_average_of_both_laws():
+    """As the page says; they are not those that are likeliest under the joint alone."""
+    other = 0
+    for seed in range(20):
+        joint, product = joints(TabularMLM.random(9, 2, seed=seed), "chain")
+        found = pair_map(joint, product, shown=4, gold=[0, 1])
+        for t, axis in enumerate(found["axes"]):
+            own, apart = joint.dense().exp().sum(1 - t), product.dense().exp().sum(1 - t)
+            by_average = (own + apart).argsort(descending=True).tolist()
+            others = [token for token in by_average if token != axis["stands"]][:3]
+            assert sorted(axis["ids"]) == sorted([axis["stands"], *others])
+            other += sorted(axis["ids"]) != sorted(own.topk(4).indices.tolist())
+    assert other > 20
+
+
 @pytest.mark.parametrize("blank", [0, 1])
 def test_a_pinned_word_gives_the_joint_s_and_the_model_s_conditionals(blank):
     """Of incompatible tables they differ; of compatible ones they are the same."""

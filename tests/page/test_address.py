@@ -104,13 +104,46 @@ def test_one_sentence_goes_through_all_views(page):
         page.tab.wait_for_selector(f"nav a[aria-current]:text-is('{view}')")
         page.until("document.querySelectorAll('.words button.word[aria-pressed=true]').length === 2")
         assert page.tab.locator(".sentence input").first.input_value() == "A man is riding a horse."
-        assert page.tab.locator(".words .pinned").inner_text() == pinned
+        held = page.tab.locator(".words .pinned")
+        if view == "Score":
+            assert held.count() == 0, "the text of the field is scored, and shown"
+        else:
+            assert held.inner_text() == pinned
+            assert f"“{pinned}” is pinned in place of" in page.tab.locator(".sentence").inner_text()
     page.tab.wait_for_selector(".scored")
-    assert pinned in page.tab.locator(".scored").first.inner_text(), "what is pinned is scored"
+    scored = page.tab.locator(".scored").first.inner_text()
+    assert "riding" in words(page).all_inner_texts() and "riding" in scored and "horse" in scored
     words(page).filter(has_text="man").click()
     page.tab.get_by_role("navigation").get_by_role("link", name="Fill").click()
     page.tab.wait_for_selector("nav a[aria-current]:text-is('Fill')")
     assert pressed(page) == 3, "and back"
+
+
+def test_the_link_to_the_view_stays_in_it(page):
+    page.open("#/score?text=The+keys+are+gone.")
+    page.tab.wait_for_selector(".scored")
+    before = page.tab.url
+    page.tab.locator("a.skip").focus()
+    page.tab.keyboard.press("Enter")
+    assert page.tab.evaluate("document.activeElement.id") == "view"
+    page.tab.wait_for_timeout(200)
+    assert page.tab.url == before
+    assert page.tab.locator("nav a[aria-current]").inner_text() == "Score"
+
+
+@pytest.mark.parametrize("characters", [2_500, 80_000])
+def test_a_text_that_is_too_long_is_refused_with_its_length_and_not_cut(page, characters):
+    page.open("#/dependence?text=A+man+sleeps.&candidates=8")
+    words(page)
+    box = page.tab.locator(".sentence input")
+    box.focus()
+    page.tab.keyboard.press("Control+A")
+    page.tab.keyboard.insert_text("word " * (characters // 5))
+    page.tab.wait_for_selector(".error")
+    said = f"Text has {characters:,} characters, and the page takes 2,000"
+    assert page.tab.locator(".error").inner_text().startswith(said)
+    assert len(box.input_value()) == characters
+    page.console[:] = [line for line in page.console if "422" not in line]
 
 
 def test_past_questions_are_kept_for_this_model_until_they_are_cleared(page):

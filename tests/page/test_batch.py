@@ -57,6 +57,38 @@ def test_a_pasted_list_is_filled(page, english):
     assert table(page)[1]["best"] == best
 
 
+def test_a_file_that_is_edited_is_read_as_before(page):
+    """A table of texts, too, whose header would be scored as a text of a list."""
+    for name, content, more, count in (
+        ("pairs.csv", "sentence_good,sentence_bad\nThe dogs bark.,The dogs barks.\n", "She sings.,She sing.", 2),
+        ("mine.csv", "id,text\n1,The dogs bark.\n", "2,She sings.", 2),
+    ):
+        chosen(page, name, content)
+        page.tab.wait_for_selector(f"h2:text-is('{name}')")
+        box = page.tab.locator("textarea")
+        box.press("Control+End")
+        box.press_sequentially(more)
+        page.tab.get_by_role("button", name="Compute").click()
+        page.tab.wait_for_selector(f"h2:text-is('{name}, edited')")
+        assert page.tab.locator("[aria-label='rows of the batch'] tbody tr").count() == count
+    assert "id" not in [row["text"] for row in table(page)]
+    page.tab.get_by_label("Read as").select_option("txt")
+    page.tab.wait_for_selector("h2:text-is('The list')")
+    assert page.tab.locator("[aria-label='rows of the batch'] tbody tr").count() == 3
+    box.fill("")
+    assert page.tab.get_by_label("Read as").input_value() == "txt"
+
+
+def test_a_file_in_another_encoding_is_refused(page):
+    chosen(page, "latin.csv", "text\nA cat.\n")
+    page.tab.wait_for_selector("h2:text-is('latin.csv')")
+    content = "text\n\xc4pfel.\n".encode("latin-1")
+    file = {"name": "latin.csv", "mimeType": "text/plain", "buffer": content}
+    page.tab.locator("input[type=file]").set_input_files(file)
+    page.tab.wait_for_selector(".error")
+    assert page.tab.locator(".error").inner_text() == "latin.csv is not a text in UTF-8: save it as one."
+
+
 def test_what_cannot_be_read_is_said_with_the_name_of_the_file(page):
     chosen(page, "mine.jsonl", "[")
     page.tab.wait_for_selector(".error")

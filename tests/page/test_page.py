@@ -27,6 +27,10 @@ def test_blank_two_words_see_the_joint_pin_and_click_a_cell(page):
     def other_blank():
         return page.tab.locator("ol.bars").nth(1).locator("li").all_inner_texts()
 
+    said = page.tab.get_by_role("region", name="joint of the two blanks").inner_text()
+    rule = "in each blank those that are most probable on average of restarted and of independent blanks"
+    assert f"The map shows 14 × 14 of them: {rule}, and what stands there, underlined." in said
+
     before = other_blank()
     page.tab.locator("ol.bars").first.locator("button").nth(1).click()
     page.tab.wait_for_selector("h3:has-text('given')")

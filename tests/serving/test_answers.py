@@ -166,6 +166,59 @@ def test_a_batch_is_scored_compared_or_filled(client, tiny):
     assert answer.status_code == 422 and answer.json()["error"].startswith("x.csv"), "no folder of the server is named"
 
 
+@pytest.mark.parametrize("first", ["the good cat and the bad dog .", "unacceptable ."])
+def test_a_list_whose_first_text_has_names_of_columns_is_a_list(client, first):
+    found = asked(client, "batch", content=f"{first}\nthe cat sat .\n")
+    assert found["columns"][:2] == ["text", "pll"]
+    assert [row[0] for row in found["rows"]] == [first, "the cat sat ."]
+
+
+PAIR = ["the cat sat .", "the cat on ."]
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "good,bad\nthe cat sat .,the cat on .",
+        "Sentence_Good; sentence_bad\nthe cat sat .;the cat on .",
+        "sentence_good\tsentence_bad\nthe cat sat .\tthe cat on .",
+        '{"good": "the cat sat .", "bad": "the cat on ."}',
+    ],
+)
+def test_pairs_that_are_pasted_are_compared(client, content):
+    found = asked(client, "batch", content=content)
+    assert found["rows"][0][:2] == PAIR and "of 1 pairs right" in found["lines"][0]
+
+
+def test_a_target_of_a_batch_is_scored_alone(client, tiny):
+    content = "before,target,after\nthe,cat,sat .\n"
+    found = asked(client, "batch", content=content, name="targets.csv")
+    record = {"before": "the", "target": "cat", "after": "sat ."}
+    (known,) = unmask.score([record], "pll", model=tiny).rows
+    assert found["columns"] == ["text", "target", "pll"]
+    assert found["rows"] == [["the cat sat .", "cat", pytest.approx(known["pll"], abs=1e-5)]]
+
+
+@pytest.mark.parametrize("name", ["\U0001d54f" * 90 + ".csv", "x/../..", "a\nb.csv", "..", "x.csv.gz", "é" * 300])
+def test_any_name_of_a_file_is_answered(client, name):
+    found = asked(client, "batch", content="text\nthe cat sat .\n", name=name)
+    assert found["rows"][-1][0] == "the cat sat ."
+    answer = client.post("/api/batch", json={"content": '"\n', "name": "\U0001d54f" * 90 + ".csv"})
+    assert answer.status_code == 422 and answer.json()["error"].startswith("\U0001d54f")
+
+
+def test_a_text_that_is_too_long_is_refused_with_its_length(client):
+    for path, body, called in (
+        ("words", {"text": "a" * 70_000}, "text"),
+        ("fill", {"text": "a" * 2_001}, "text"),
+        ("score", {"texts": ["the cat .", "a" * 2_001]}, "texts.1"),
+    ):
+        answer = client.post(f"/api/{path}", json=body)
+        count = len(body.get("text", "a" * 2_001))
+        said = f"{called} has {count:,} characters, and the page takes 2,000"
+        assert answer.status_code == 422 and answer.json()["error"].startswith(said)
+
+
 def test_score_and_difference(client, tiny):
     found = asked(client, "score", texts=[WHOLE, "the dog sat on the mat ."], score=["pll", "left_to_right"])
     known = unmask.score([WHOLE, "the dog sat on the mat ."], ["pll", "left_to_right"], model=tiny, rows="nested")

@@ -1,11 +1,18 @@
 """The JSON interface as its document describes it: every field, every refusal; and copies of questions, which can be run."""
 
+import json
+import re
+import subprocess
+import sys
+import urllib.request
+
 import pytest
+from fastapi.testclient import TestClient
 
 import unmask
 from unmask.serving.limits import ENDPOINTS, request
 from unmask.serving.questions import Copies
-from unmask.serving.server import address_of, print_address
+from unmask.serving.server import Guard, address_of, names_of, outward_address, print_address
 from unmask.signature import options
 
 TWO = "the [MASK] sat on the [MASK] ."
@@ -79,6 +86,48 @@ def test_the_address_printed_can_be_opened(capsys, host, address):
     print_address(address, host)
     said = capsys.readouterr()
     assert address in said.out and ("beyond this machine" in said.err) == (host not in ("127.0.0.1", "::1"))
+    assert ("other machines" in said.out) == (host in ("0.0.0.0", "::"))
+
+
+@pytest.mark.parametrize(
+    ("own", "hosts", "said"),
+    [
+        ("10.1.2.3", [], "at http://10.1.2.3:8000/; any other name needs --allow-host NAME"),
+        ("10.1.2.3", ["box.local"], "at http://10.1.2.3:8000/, under the name box.local; any other"),
+        ("10.1.2.3", ["*"], "at http://10.1.2.3:8000/, under any name"),
+        (None, ["box.local"], "under the name box.local; any other name needs --allow-host NAME"),
+        (None, ["*"], "under any name"),
+        (None, [], "no name is allowed yet; start it with --allow-host NAME"),
+    ],
+)
+def test_where_other_machines_open_it_is_printed_and_allowed(capsys, monkeypatch, served, own, hosts, said):
+    monkeypatch.setattr("unmask.serving.server.outward_address", lambda host: own)
+    print_address("http://127.0.0.1:8000/", "0.0.0.0", hosts)
+    assert capsys.readouterr().out.splitlines()[1].startswith(f"other machines: {said}")
+    guarded = TestClient(Guard(served[0], names_of("0.0.0.0", hosts)))
+    for name in [name for name in (own, *hosts) if name not in (None, "*")]:
+        assert guarded.get("/healthz", headers={"host": f"{name}:8000"}).status_code == 200
+    elsewhere = guarded.get("/healthz", headers={"host": "10.9.9.9:8000"}).status_code
+    assert elsewhere == (200 if "*" in hosts else 400)
+
+
+def test_a_server_at_every_address_answers_under_its_own(tiny_folder):
+    """The address that is printed for other machines, asked as one of them would."""
+    own = outward_address("0.0.0.0")
+    if own is None:
+        pytest.skip("this machine has no network")
+    command = [sys.executable, "-m", "unmask", "serve", "--host", "0.0.0.0", "--port", "0"]
+    command += ["--model", str(tiny_folder)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as server:
+        try:
+            server.stdout.readline()
+            found = re.search(r"other machines: at (http://\S+/)", server.stdout.readline())
+            assert found and own in found[1]
+            with urllib.request.urlopen(f"{found[1]}healthz") as answer:
+                assert json.load(answer)["status"] == "ok"
+        finally:
+            server.terminate()
+            server.communicate()
 
 
 FILL = {"text": "A [MASK].", "joint": None, "candidates": None, "exact": False, "top": 3, "cells": 14, "pin": None}

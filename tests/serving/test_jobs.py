@@ -128,13 +128,24 @@ def test_a_stopped_joint_is_an_error_and_a_stopped_chain_ends(client, served, ga
     assert name == last and (value == {"stopped": True} if last == "end" else "was stopped" in value["error"])
 
 
-def test_a_client_that_leaves_before_the_first_line_ends_its_job(served, until):
+def test_a_client_that_leaves_before_the_first_line_ends_its_job(served, until, monkeypatch):
     app, jobs = served
+    begun, start = [], jobs._start
+
+    def starting(run):
+        begun.append(start(run))
+        return begun[-1]
+
+    monkeypatch.setattr(jobs, "_start", starting)
     body = json.dumps({"template": "the [MASK] [MASK] .", "sweeps": 400, "chains": 8}).encode()
     coming = [{"type": "http.request", "body": body, "more_body": False}]
 
     async def receive():
-        return coming.pop() if coming else {"type": "http.disconnect"}
+        if coming:
+            return coming.pop()
+        while len(begun) < 2:  # the check of the settings, then the chains
+            await asyncio.sleep(0.001)
+        return {"type": "http.disconnect"}
 
     async def send(message):
         await asyncio.sleep(0)
@@ -142,6 +153,8 @@ def test_a_client_that_leaves_before_the_first_line_ends_its_job(served, until):
     headers = [(b"host", b"127.0.0.1"), (b"content-type", b"application/json")]
     scope = {"type": "http", "method": "POST", "path": "/api/sample", "query_string": b"", "headers": headers}
     asyncio.run(app(scope, receive, send))
+    _, chains = begun
+    assert chains.cancelled
     until(lambda: not jobs.under_way)
 
 

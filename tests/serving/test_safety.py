@@ -3,6 +3,7 @@
 import re
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from html import escape
 
 import pytest
 import torch
@@ -22,7 +23,27 @@ HOSTS = ["evil.example", "evil.example:8000", "127.0.0.1.evil.example", "169.254
 
 @pytest.mark.parametrize("host", HOSTS)
 def test_another_name_is_refused(client, host):
-    assert client.get("/api/about", headers={"host": host}).status_code == 400
+    """In one line that says what to do: a page for a browser, JSON for everybody else."""
+    answer = client.get("/api/about", headers={"host": host})
+    page = client.get("/", headers={"host": host, "accept": "text/html,*/*;q=0.8"})
+    assert answer.status_code == page.status_code == 400
+    line = answer.json()["error"]
+    assert "\n" not in line and ("--allow-host" in line or "the page's own address" in line)
+    assert page.headers["content-type"].startswith("text/html")
+    assert escape(line) in page.text
+
+
+@pytest.mark.parametrize("accept", ["*/*", "text/html"])
+def test_a_refused_name_is_no_markup(client, accept):
+    answer = client.get("/", headers={"host": "<script>x", "accept": accept})
+    assert answer.status_code == 400 and ("<script>x" in answer.text) == (accept == "*/*")
+    assert answer.headers["content-type"].split(";")[0] in ("application/json", "text/html")
+
+
+def test_a_name_is_allowed_in_capitals_and_small_letters(served):
+    guarded = TestClient(Guard(served[0], [allowed_name("Box.Local")]))
+    for host in ("box.local", "BOX.LOCAL:8000"):
+        assert guarded.get("/api/about", headers={"host": host}).status_code == 200
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1:8000", "localhost:8000", "[::1]:8000", "LOCALHOST"])

@@ -33,7 +33,7 @@ from unmask.scoring.registry import SCORES
 from unmask.serving import limits
 from unmask.serving.jobs import ENDING, Busy, Cancelled, Emit, Jobs
 from unmask.serving.limits import ENDPOINTS
-from unmask.serving.questions import EXTENTS, KINDS, Answer, Answers, Copies
+from unmask.serving.questions import COMMAND, EXTENTS, KINDS, Answer, Answers, Copies
 from unmask.signature import description, summary
 
 BUNDLED, SAMPLE = model_name(None), "sample"
@@ -203,6 +203,9 @@ async def _refuse_unsound(request: Request) -> None:
 def _invalid(first: Any) -> str:
     """Where a request does not fit its schema, what is there, and what should be."""
     path = ".".join(str(part) for part in first["loc"] if part != "body")
+    if first["type"] == "string_too_long":
+        given, most = len(first["input"]), first["ctx"]["max_length"]
+        return f"{path} has {given:,} characters, and the page takes {most:,}: shorten it, or {COMMAND}"
     where = "the request" if first["type"] == "json_invalid" or not path else f"{path} {shown(first['input'])}"
     return f"{where}: {first['msg']}"
 

@@ -36,10 +36,12 @@ from unmask.joints.metrics import compatibility
 from unmask.joints.registry import CONSTRUCTIONS, DEFAULT, INDEPENDENT, SEARCHED, named
 from unmask.models.masked_lm import MaskedLM
 from unmask.models.text.blanks import has_several_lengths, read_blanks
+from unmask.runs.files import parse_json
+from unmask.runs.lines import FASTA, RECORDS, column, kind_of, records
 from unmask.runs.progress import Progress
 from unmask.sampling.settings import SampleSettings
 from unmask.scoring.registry import SCORES
-from unmask.scoring.texts import PAIRS, items_of, pairs_of, spaced_words
+from unmask.scoring.texts import PAIRS, Item, items_of, pairs_of, spaced_words
 from unmask.serving import limits
 from unmask.serving.jobs import FairLock, shared
 from unmask.signature import arguments, fitted, hints, options
@@ -327,17 +329,17 @@ class Answers:
 
         Texts with blanks are filled, minimal pairs (sentence_good and sentence_bad) are compared, and other texts are scored.
         """
-        with _file(request["name"], request["content"]) as path:
-            head = request["content"].lstrip().partition("\n")[0]
+        with self._file(request["name"], request["content"]) as path:
             options = {"score": request["score"], **self._orders(request["score"])}
-            if any(good in head and bad in head for good, bad in PAIRS):
+            if _holds_pairs(path):
                 count = sum(1 for _ in pairs_of(path))
                 limits.refuse_more(count, limits.MOST_ROWS, "the file has {} pairs", COMMAND)
                 compared = self._result("score", {"minimal_pairs": path, **options}, progress=progress)
                 overall = [row for row in compared.accuracy if row["level"] == "all" and row["pairs"]]
                 lines = [f"{row['accuracy']:.1%} of {row['pairs']} pairs right by {row['score']}." for row in overall]
                 return _table([{k: v for k, v in row.items() if k not in ("set", "phenomenon")} for row in compared.rows], lines)
-            texts = [self.sequence(item.text) for item in items_of(path) if item.text.strip()]
+            items = [self._read_item(item) for item in items_of(path) if item.text.strip()]
+        texts = [item.text for item in items]
         limits.refuse_more(len(texts), limits.MOST_ROWS, "the list has {} texts", f"give fewer, or {COMMAND}")
         if not texts:
             raise InputError("the list is empty: write one text per line")
@@ -348,9 +350,35 @@ class Answers:
                 if progress:
                     progress(number, len(texts), "texts")
             return _table(rows, [f"{len(rows):,} texts with blanks, and the best completion of each."])
-        scores = self._result("score", {"texts": texts, **options}, progress=progress)
-        rows = [{name: row[name] for name in ("text", *request["score"], "reason")} for row in scores.rows]
+        scores = self._result("score", {"texts": items, **options}, progress=progress)
+        targets = [item.target and {"target": item.text[slice(*item.target)]} for item in items]
+        rows = [
+            {"text": row["text"], **(target or {}), **{name: row[name] for name in (*request["score"], "reason")}}
+            for row, target in zip(scores.rows, targets, strict=True)
+        ]
         return _table(rows, [f"{len(rows):,} texts."])
+
+    def _read_item(self, item: Item) -> Item:
+        """A text as the model reads it; a part that is scored alone has to stand where it stood."""
+        text = self.sequence(item.text)
+        if item.target is not None and text != item.text:
+            raise InputError(f"the page scores whole sequences, not a target in one: {COMMAND}")
+        return item._replace(text=text)
+
+    @contextmanager
+    def _file(self, name: str, content: str) -> Iterator[Path]:
+        """A list of the page as the file that the readers of files take; their messages name it as the user does."""
+        called = re.sub(r"[^\w.-]", "_", Path(name).name)[-80:].lstrip(".") or "list.txt"
+        ending = kind_of(Path(called))
+        if ending not in (*FASTA, *RECORDS):
+            ending = _ending_of(content, self.model.words.by_character)
+        with TemporaryDirectory() as folder:
+            path = Path(folder, f"list{ending}")
+            path.write_text(content, encoding="utf-8", errors="replace", newline="")
+            try:
+                yield path
+            except InputError as error:
+                raise InputError(str(error).replace(str(path), called)) from None
 
     def _filled(self, text: str) -> Answer:
         masked = self._typed.sub(lambda typed: typed[0] if typed[0].startswith(("[WORD", "[GAP")) else "[MASK]", text)
@@ -408,18 +436,32 @@ def _plainly(summary: str) -> str:
     return f"{short[0].upper()}{short[1:]}."
 
 
-@contextmanager
-def _file(name: str, content: str) -> Iterator[Path]:
-    """A list of the page as the file that the readers of files take; their messages name it as the user does."""
-    with TemporaryDirectory() as folder:
-        path = Path(folder, re.sub(r"[^\w.-]", "_", Path(name).name)[-80:].lstrip(".") or "list.txt")
-        if path.suffix == ".txt" and content.lstrip().startswith(">"):
-            path = path.with_suffix(".fasta")
-        path.write_text(content, encoding="utf-8", errors="replace")
-        try:
-            yield path
-        except InputError as error:
-            raise InputError(str(error).replace(f"{folder}/", "")) from None
+def _ending_of(content: str, letters: bool) -> str:
+    """The ending of a file with this content, where its name does not say it: by its first line.
+
+    A JSON object and a header of minimal pairs are no texts, and for a model of single letters neither is a header of FASTA.
+    Anything else is one text per line.
+    """
+    head = content.lstrip().partition("\n")[0].strip()
+    if letters and head.startswith(">"):
+        return ".fasta"
+    if head.startswith("{"):
+        with suppress(ValueError):
+            if isinstance(parse_json(head), dict):
+                return ".jsonl"
+    for ending, between in ((".csv", ","), (".csv", ";"), (".tsv", "\t")):
+        names = {cell.strip(' "').casefold() for cell in head.split(between)}
+        if any(names.issuperset(pair) for pair in PAIRS):
+            return ending
+    return ".txt"
+
+
+def _holds_pairs(path: Path) -> bool:
+    """Whether the first record of a file has both sentences of a minimal pair."""
+    if kind_of(path) not in RECORDS:
+        return False
+    first = next((record for _, record in records(path) if record), {})
+    return any(all(column(first, name) for name in pair) for pair in PAIRS)
 
 
 def _completions(filling: Filling) -> list[Answer]:

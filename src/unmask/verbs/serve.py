@@ -42,4 +42,5 @@ def serve(
         raise InputError("the page needs fastapi and uvicorn, which are not installed: pip install 'unmask[serve]'") from None
     from unmask.serving.server import print_address, run_page
 
-    run_page(model, beside, host, port, allow_host, ready or partial(print_address, host=host))
+    printed = partial(print_address, host=host, hosts=allow_host)
+    run_page(model, beside, host, port, allow_host, ready or printed)

@@ -67,6 +67,8 @@ async function show() {
   }
 }
 
+// The address is the state: the link to the view moves the keyboard there, and leaves the address as it is.
+document.querySelector("a.skip").addEventListener("click", (event) => { event.preventDefault(); root.focus(); });
 addEventListener("hashchange", show);
 addEventListener("popstate", () => location.hash || show());
 await show();

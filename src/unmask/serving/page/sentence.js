@@ -7,16 +7,18 @@ const WAIT = 350;
 
 export class Sentence {
   // change(reason) is called when the text, the words or the pressed ones are others than before.
-  // kinds: those that a blank can be made by clicking; hides: whether pressed words are covered; blanks: whether they are not read.
-  constructor({ about, question, label, state, kinds = ["token"], hides = false, blanked = true, change }) {
+  // kinds: those that a blank can be made by clicking; hides: whether pressed words are covered; blanked: whether they are not read;
+  // pins: whether what is pinned is read in place of its word.
+  constructor({ about, question, label, state, kinds = ["token"], hides = false, blanked = true, pins = true, change }) {
     const { text, blanks = "", pin = "" } = state;
-    Object.assign(this, { question, text, pin, words: [], filled: new Map(), kinds, hides, blanked, change, letters: about.by_character });
+    Object.assign(this, { question, text, pin, words: [], filled: new Map(), kinds, hides, blanked, pins, change, letters: about.by_character });
     this.known = Object.fromEntries(about.kinds.map((kind) => [kind.name, kind]));
     this.pressed = this.#parsed(blanks);
-    this.input = h("input", { type: "text", value: text, dir: "auto", maxLength: about.limits.longest_text, spellcheck: false, autocomplete: "off", oninput: () => this.#later(), onpaste: (event) => this.#paste(event) });
+    this.input = h("input", { type: "text", value: text, dir: "auto", spellcheck: false, autocomplete: "off", oninput: () => this.#later(), onpaste: (event) => this.#paste(event) });
     this.list = h("ul", { class: this.letters ? "words letters" : "words", "aria-label": this.letters ? "residues" : "words" });
     this.unknown = h("p", { class: "unsaid", role: "status", hidden: true });
-    this.element = h("section", { class: "sentence card" }, h("label", {}, h("span", {}, label ?? (this.letters ? "A sequence" : "A sentence")), this.input), this.list, this.unknown, question.element);
+    this.held = h("p", { class: "note", hidden: true });
+    this.element = h("section", { class: "sentence card" }, h("label", {}, h("span", {}, label ?? (this.letters ? "A sequence" : "A sentence")), this.input), this.list, this.held, this.unknown, question.element);
   }
 
   // "3,5w" is the fourth word as one token, and the sixth as a whole word.
@@ -87,7 +89,7 @@ export class Sentence {
 
   // Of the n-th blank, what is pinned there: {blank, id, word}.
   get pinned() {
-    const found = this.pin.match(/^([01]):(\d+)(?::(.*))?$/s);
+    const found = this.pins && this.pin.match(/^([01]):(\d+)(?::(.*))?$/s);
     return found && Number(found[1]) < this.pressed.size ? { blank: Number(found[1]), token: Number(found[2]), word: found[3] } : null;
   }
 
@@ -95,6 +97,10 @@ export class Sentence {
 
   draw() {
     keeping(this.list, () => this.#draw());
+    const [at, word] = this.#pinnedWord ?? [];
+    const stood = at === undefined ? undefined : this.words[at];
+    this.held.hidden = stood === undefined;
+    this.held.textContent = stood === undefined ? "" : `“${word}” is pinned in place of “${stood.text}”.`;
     const strange = [...new Set(this.words.filter((word, i) => !word.known && !(this.blanked && this.pressed.has(i))).map((word) => `“${word.text}”`))];
     this.unknown.hidden = !strange.length;
     this.unknown.textContent = strange.length ? `The model does not know ${strange.slice(0, 5).join(", ")}${strange.length > 5 ? ` and ${strange.length - 5} more` : ""}, and reads the unknown token instead.` : "";

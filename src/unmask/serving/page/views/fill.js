@@ -104,7 +104,15 @@ export function open(root, about, values) {
     const every = () => [["first", "second", answer.joint, "product"], ...rows.tokens.flatMap((first, i) => across.tokens.map((second, j) => [first, second, joint[i][j], product[i][j]]))];
     return card({ title: "The two blanks together", label: "joint of the two blanks", name: "map", kind: "map", rows: every, data: () => answer, of, tools: [choices("colour", state.colour, COLOURINGS, (colour) => { state.colour = colour; address.save(); draw(); })] },
       heatmap(answer.map, { colouring: state.colour, pinned: sentence.pinned, chosen, names: names(), pin: setPin, choose, look }), readout,
-      h("p", { class: "note" }, `${answer.note} ${rows.ids.length < answer.shape[0] ? `The map shows the ${rows.ids.length} likeliest of each` : "The map shows all of them"}${rows.stands === null ? "." : `; underlined is what stands there.`}`));
+      h("p", { class: "note" }, `${answer.note} ${onMap(rows, across)}`));
+  }
+
+  // How the tokens along the edges were chosen (`pair_map`).
+  function onMap(rows, across) {
+    if (rows.ids.length === answer.shape[0] && across.ids.length === answer.shape[1]) return `The map shows all of them${rows.stands === null ? "." : "; underlined is what stands there."}`;
+    const size = `The map shows ${rows.ids.length} × ${across.ids.length} of them`;
+    const likely = `in each blank those that are most probable on average of ${answer.joint} and of independent blanks`;
+    return `${size}: ${likely}${rows.stands === null ? "." : ", and what stands there, underlined."}`;
   }
 
   function pinCard() {
@@ -122,7 +130,7 @@ export function open(root, about, values) {
       ? [["token", "given", "before", "model"], ...given.tokens.map((token, i) => [token, given.given[i], given.marginal[i], given.model[i]])]
       : [["blank", "token", "joint", "product"], ...axes.flatMap((axis, n) => axis.tokens.map((token, i) => [n + 1, token, axis.marginal[i], axis.product[i]]))]);
     return card({ title: `Pin a ${word}`, label: `pin a ${word}`, name: "pinned", rows, data: () => given ?? axes, tools: given ? [h("button", { type: "button", "data-key": `bar:${given.blank}:unpin`, onclick: () => setPin(null) }, "Unpin")] : [] },
-      h("p", { class: "note" }, given ? `With “${shown(given.token)}” in ${names()[given.blank]}, the other blank changes; the mark is where it was before.` : `Pin a ${word} in one blank and watch the other change.`),
+      h("p", { class: "note" }, given ? `With “${shown(given.token)}” in ${names()[given.blank]}, the other blank changes; the mark is where it was before.` : `The likeliest ${word}s of the map: pin one, and watch the other blank change.`),
       column(0), column(1));
   }
 

@@ -21,13 +21,13 @@ export function open(root, about, values) {
   let asked = "";
   const wanted = () => state.scores.split(",").filter((name) => about.scores.some((s) => s.name === name));
   const chosen = () => wanted().slice(0, most);
-  const body = () => ({ texts: [sentence.whole, state.second].filter((one) => one.trim()), score: chosen(), unit: state.unit });
+  const body = () => ({ texts: [sentence.text, state.second].filter((one) => one.trim()), score: chosen(), unit: state.unit });
   const entry = (name) => about.scores.find((s) => s.name === name);
   const byToken = () => Object.keys(answer.scores).filter((name) => entry(name).by_token);
   const share = (name) => (entry(name).better === "lower" ? name : `${name}_surprisal`);
 
   const sentence = new Sentence({
-    about, question, state, label: `First ${text}`, blanked: false,
+    about, question, state, label: `First ${text}`, blanked: false, pins: false,
     change: (reason) => {
       if (reason !== "begin") Object.assign(state, { text: sentence.text, blanks: sentence.blanks, pin: sentence.pin });
       address.save(reason === "begin" ? "quiet" : reason);
@@ -108,7 +108,7 @@ export function open(root, about, values) {
       h("p", { class: "lead" }, `By ${name} the ${total >= 0 ? "first" : "second"} ${text} is better, by ${nats(Math.abs(total))} ${answer.unit}.`));
   }
 
-  const other = h("input", { type: "text", value: state.second, dir: "auto", maxLength: about.limits.longest_text, spellcheck: false, autocomplete: "off", onchange: async () => { await second(other.value); address.save(); ask(); } });
+  const other = h("input", { type: "text", value: state.second, dir: "auto", spellcheck: false, autocomplete: "off", onchange: async () => { await second(other.value); address.save(); ask(); } });
   const boxes = h("fieldset", {}, h("legend", {}, "Scores"), about.scores.map((score) => {
     const one = h("input", { type: "checkbox", value: score.name, "data-key": `score:${score.name}`, onchange: () => {
       const names = new Set(chosen());
