@@ -209,7 +209,7 @@ def disagreements(mine: Found, theirs: Found) -> list[str]:
     """Every shared number of one pair that differs by more than rounding explains."""
     own = {m["construction"]: m for m in mine["metrics"]["joints"]}
     own["arnold_gokhale"] = mine["published_steps"]["joints"][0]
-    pairs = [("compatibility", mine["metrics"]["compatibility"], theirs["metrics"]["compatibility"])]
+    pairs = [("incompatibility", mine["metrics"]["incompatibility"], theirs["metrics"]["incompatibility"])]
     for row in theirs["metrics"]["joints"]:
         same = own[row["construction"]]
         pairs += [(f"{row['construction']} {key}", same[key], row[key]) for key in ("joint_nll", "a_kl", "g_kl", "objective")]

@@ -155,7 +155,7 @@ def test_a_list_of_texts_gives_the_answers_of_each(tiny):
         assert filling.candidates_mass == pytest.approx(alone.candidates_mass, rel=1e-5)
     pairs = [TWO, "the [MASK] ran under the [MASK]"]
     for both, alone in zip(unmask.compare(pairs, model=tiny), [unmask.compare(t, model=tiny) for t in pairs], strict=True):
-        assert both.compatibility == pytest.approx(alone.compatibility, abs=1e-5)
+        assert both.incompatibility == pytest.approx(alone.incompatibility, abs=1e-5)
     assert [d.text for d in unmask.dependence(pairs, model=tiny)] == pairs
 
 

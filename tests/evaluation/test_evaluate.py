@@ -42,7 +42,7 @@ def table(out) -> str:
 
 def numbers(out) -> dict:
     whole = json.loads((out / "table.json").read_text())
-    return {key: whole[key] for key in ("pairs", "compatibility", "constructions", "settings", "failed")}
+    return {key: whole[key] for key in ("pairs", "incompatibility", "constructions", "settings", "failed")}
 
 
 def parts(out):

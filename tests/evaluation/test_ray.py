@@ -51,7 +51,7 @@ def local(asked):
 def assert_same_numbers(found: pd.DataFrame, expected: pd.DataFrame) -> None:
     about = ["pair", "text", "first", "second", "first_token", "second_token", "construction"]
     pd.testing.assert_frame_equal(found[about], expected[about])
-    for name in ("unary_nll_first", "unary_nll_second", "pair_nll", "a_kl", "g_kl", "compatibility", "objective"):
+    for name in ("unary_nll_first", "unary_nll_second", "pair_nll", "a_kl", "g_kl", "incompatibility", "objective"):
         contexts = 2 * REGULAR_TOKENS if name == "objective" else 1
         np.testing.assert_allclose(found[name], expected[name], rtol=1e-5, atol=1e-5 * contexts, err_msg=name)
 

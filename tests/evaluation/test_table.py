@@ -18,18 +18,30 @@ def rows(pairs: int, seed: int = 0) -> pd.DataFrame:
     frame = pd.DataFrame([(p, c) for p in range(pairs) for c in NAMES], columns=["pair", "construction"])
     for column in ("unary_nll_first", "unary_nll_second", "pair_nll", "a_kl", "g_kl"):
         frame[column] = draw.gamma(2.0, size=len(frame))
-    frame["compatibility"] = frame.groupby("pair")["a_kl"].transform("first")
+    frame["incompatibility"] = frame.groupby("pair")["a_kl"].transform("first")
     frame["objective"] = frame["a_kl"] * 10
     frame["steps"] = np.where(frame["construction"] == "balanced", 12.0, np.nan)
     return frame
+
+
+def test_an_infinite_number_has_a_mean_and_no_interval_and_leaves_the_others():
+    """The conditionals of one pair may rule out different tokens, so that nothing is near to a joint of both."""
+    frame = rows(7)
+    finite = summarise(frame, NAMES, resamples=99)
+    frame.loc[frame["pair"] == 3, "incompatibility"] = np.inf
+    summary = summarise(frame, NAMES, resamples=99)
+    assert summary["incompatibility"] == {"value": np.inf, "low": None, "high": None}
+    assert summary["constructions"] == finite["constructions"]
+    assert finite["incompatibility"]["low"] < finite["incompatibility"]["high"]
+    assert "(0: one joint has both): inf." in as_markdown(summary, {})
 
 
 def test_values_are_the_paper_s_means():
     frame = rows(7)
     summary = summarise(frame, NAMES, resamples=99)
     assert summary["pairs"] == 7
-    of_pairs = frame.drop_duplicates("pair")["compatibility"]
-    assert summary["compatibility"]["value"] == pytest.approx(of_pairs.sum() / 7)
+    of_pairs = frame.drop_duplicates("pair")["incompatibility"]
+    assert summary["incompatibility"]["value"] == pytest.approx(of_pairs.sum() / 7)
     for row, name in zip(summary["constructions"], NAMES, strict=True):
         mine = frame[frame["construction"] == name]
         unary = mine["unary_nll_first"].sum() + mine["unary_nll_second"].sum()

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 import torch
-from joint_cases import LARGE, large_tables, random_tables
+from joint_cases import LARGE, large_tables, random_tables, tables_from
 from scipy.stats import chi2
 
 import unmask
@@ -111,7 +111,7 @@ def test_tables_for_people():
 def test_tokens_may_be_named_as_they_are_spelled():
     joint = unmask.fill("The [MASK] [MASK] at the casino.", candidates=16).joint
     ids, scores = joint.topk(1)
-    words = [joint.label(i) for i in ids[0].tolist()]
+    words = [joint.tables.spelled(site, i) for site, i in enumerate(ids[0].tolist())]
     assert joint.log_prob(words) == joint.log_prob(ids[0]) == scores[0]
     assert joint.conditional(1, words[:1]).equal(joint.conditional(1, [int(ids[0, 0])]))
     assert joint.conditional(0, words[1:]).equal(joint.conditional(0, [int(ids[0, 1])]))
@@ -119,8 +119,56 @@ def test_tokens_may_be_named_as_they_are_spelled():
         joint.log_prob([words[0], "xyzzy"])
 
 
-def test_a_spelling_of_two_tokens_is_refused(monkeypatch):
-    joint = unmask.fill("The [MASK] [MASK] at the casino.", candidates=4).joint
-    monkeypatch.setattr(type(joint), "label", lambda self, token_id: "same")
-    with pytest.raises(InputError, match="'same' is how 4 candidates of blank 1 are spelled: give token ids"):
-        joint.log_prob(["same", "same"])
+def test_a_spelling_of_two_tokens_is_refused():
+    joint = derive(replace(random_tables((2, 5), 9), label=lambda i: "same" if i in (1, 3) else str(i)), "balanced")
+    with pytest.raises(InputError, match="'same' is how 2 candidates of blank 1 are spelled: give token ids"):
+        joint.log_prob(["same", "0"])
+    assert joint.log_prob(["0", "2"]) == joint.log_prob([0, 2])
+
+
+def test_one_blank_is_labelled_and_its_numbers_are_a_tensor():
+    tables = replace(random_tables((2, 5), 9), label="token{}".format)
+    joint = derive(tables, "balanced")
+    mu = joint.dense().exp()
+    for site in range(2):
+        marginal = joint.marginal(site)
+        assert isinstance(marginal, torch.Tensor) and marginal.equal(joint.marginals()[site])
+        torch.testing.assert_close(marginal + 0, mu.sum(1 - site))
+        assert marginal.to_frame()["token"].tolist() == [f"token{i}" for i in range(5)]
+        assert marginal.to_frame()["prob"].tolist() == marginal.tolist()
+    given = joint.conditional(1, ["token3"])
+    torch.testing.assert_close(given + 0, mu[3] / mu[3].sum())
+    top = given.top(2)
+    best = (given + 0).topk(2)
+    assert top["token"].tolist() == [f"token{i}" for i in best.indices.tolist()] and top["prob"].tolist() == best.values.tolist()
+    assert len(given.top()) == 5
+    for computed in (given[:2], given * 2, given.exp(), torch.stack([given, given])):
+        assert type(computed) is torch.Tensor, "a slice has other tokens, or none"
+    with pytest.raises(InputError, match="site 2 is out of range"):
+        joint.marginal(2)
+    with pytest.raises(InputError, match="n"):
+        given.top(0)
+
+
+@pytest.mark.parametrize("name", ["product", "chain", "mrf", "balanced", "pseudo_gibbs"])
+def test_a_context_of_probability_0_has_no_conditional(name):
+    """Token 2 of blank 1 is ruled out by every pass."""
+    logits = torch.randn(2, 3, 3, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
+    logits[0, 2] = -torch.inf
+    masked = [torch.tensor([0.4, 0.6, 0.0], dtype=torch.float64).log(), torch.zeros(3, dtype=torch.float64).log_softmax(0)]
+    joint = derive(tables_from([f.log_softmax(t) for t, f in enumerate(logits)], masked), name)
+    if name in ("product", "chain", "mrf"):
+        with pytest.raises(InputError, match=rf"tokens \[2\] have probability 0 in {name}: give tokens that it allows"):
+            joint.conditional(1, [2])
+    else:
+        assert float(joint.marginal(0)[2]) < 1e-30 and not joint.conditional(1, [2]).isnan().any()
+    assert not joint.conditional(1, [1]).isnan().any()
+    assert joint.log_prob([2, 0]) < -60
+
+
+def test_a_construction_without_a_joint_has_no_conditional_either():
+    logits = torch.zeros(2, 3, 3, dtype=torch.float64)
+    logits[1, 0, 0] = -torch.inf
+    joint = hcb(tables_from([f.log_softmax(t) for t, f in enumerate(logits)]), [0, 0])
+    with pytest.raises(InputError, match="hcb has no joint over these tables"):
+        joint.conditional(0, [1])

@@ -16,7 +16,7 @@ from unmask.joints.closed_forms import chain, hcb, mrf, mrf_logit
 from unmask.joints.closed_forms import product as product_joint
 from unmask.joints.deriving import derive
 from unmask.joints.joint import Joint
-from unmask.joints.metrics import JointMetrics, block_metrics, compatibility, read_joints
+from unmask.joints.metrics import JointMetrics, block_metrics, read_joints
 from unmask.joints.registry import CONSTRUCTIONS
 from unmask.models.tabular import TabularMLM
 from unmask.tables.unary import unary_tables
@@ -142,17 +142,6 @@ def test_tokens_that_the_model_rules_out_add_nothing_to_a_divergence(seed, ruled
         hold_to_their_sums(joints, gold)
 
 
-def test_compatibility_is_that_of_the_cells_that_both_tables_allow():
-    joint = torch.rand(4, 5, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
-    joint[3], joint[:, 4] = 0, 0
-    logits = [joint.log(), joint.log()]
-    logits[0][:3, 4], logits[1][3, :4] = 0.5, -0.5
-    with_zeros = tables_from([f.log_softmax(t) for t, f in enumerate(logits)])
-    assert compatibility(with_zeros) == pytest.approx(0, abs=1e-12)
-    logits[0][1, 1] += 1
-    assert compatibility(tables_from([f.log_softmax(t) for t, f in enumerate(logits)])) > 0.01
-
-
 @settings(max_examples=30, deadline=None)
 @given(blocks(), st.integers(1, 40))
 def test_a_reading_holds_the_normaliser_and_the_marginals(case, tile_cells):
@@ -165,30 +154,6 @@ def test_a_reading_holds_the_normaliser_and_the_marginals(case, tile_cells):
         assert reading.log_z == pytest.approx(float(cells.logsumexp(tuple(range(joint.sites)))), abs=1e-11)
         for t, marginal in enumerate(reading.log_marginals):
             torch.testing.assert_close(marginal, joint.dense().expand(joint.shape).logsumexp(t, keepdim=True))
-
-
-@settings(max_examples=40, deadline=None)
-@given(blocks())
-def test_compatibility_equals_its_definition(case):
-    tables = tables_of(case)
-    k, shape = tables.sites, tables.shape
-    means = []
-    for s in range(k):
-        for t in range(s + 1, k):
-            ratio = tables.log_q[s] - tables.log_q[t]
-            total = 0.0
-            for cell in product(*[range(n) for n in shape]):
-                line_s = [float(ratio[tuple(x if r == s else c for r, c in enumerate(cell))]) for x in range(shape[s])]
-                line_t = [float(ratio[tuple(x if r == t else c for r, c in enumerate(cell))]) for x in range(shape[t])]
-                plane = [
-                    float(ratio[tuple(x if r == s else y if r == t else c for r, c in enumerate(cell))])
-                    for x in range(shape[s])
-                    for y in range(shape[t])
-                ]
-                lse_s, lse_t, lse = (log(sum(exp(v) for v in values)) for values in (line_s, line_t, plane))
-                total += (float(ratio[cell]) + lse - lse_s - lse_t) ** 2
-            means.append(total / ratio.numel())
-    assert compatibility(tables) == pytest.approx(sum(means) / len(means), rel=1e-9, abs=1e-12)
 
 
 def test_perplexities_of_one_block():

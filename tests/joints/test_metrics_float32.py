@@ -60,7 +60,7 @@ def joints(tables: Tables) -> list[Joint]:
 def test_float32_tables_give_the_numbers_of_float64(absurd):
     tables = heavy_tailed(absurd)
     found, exact = (block_metrics(joints(t), (3, 299)) for t in (tables, in_float64(tables)))
-    assert found.compatibility == pytest.approx(exact.compatibility, rel=1e-5)
+    assert found.incompatibility == pytest.approx(exact.incompatibility, rel=1e-5)
     for a, b in zip(found.joints, exact.joints, strict=True):
         for name in ("joint_nll", "a_kl", "objective"):
             assert getattr(a, name) == pytest.approx(getattr(b, name), rel=1e-5), (a.construction, name)

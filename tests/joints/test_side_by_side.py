@@ -50,7 +50,7 @@ def test_metrics_side_by_side_are_those_of_the_blocks_alone():
     found = metrics_of_blocks(derive_blocks(blocks), golds)
     for tables, gold, of_block in zip(blocks, golds, found, strict=True):
         expected = block_metrics(derive_all(tables), gold)
-        assert of_block.compatibility == pytest.approx(expected.compatibility, rel=1e-12)
+        assert of_block.incompatibility == pytest.approx(expected.incompatibility, rel=1e-12)
         for mine, theirs in zip(of_block.joints, expected.joints, strict=True):
             assert mine.construction == theirs.construction
             for name in ("joint_nll", "a_kl", "g_kl", "objective"):
@@ -103,7 +103,7 @@ def test_pairs_side_by_side_by_triton_are_those_of_the_tiles(monkeypatch: pytest
     again = [pair(seed, 2.0, (9, 40), torch.float32) for seed in range(2)]
     by_triton = metrics_of_blocks(derive_blocks(again, wanted), golds)
     for mine, theirs in zip(by_triton, by_tiles, strict=True):
-        assert mine.compatibility == pytest.approx(theirs.compatibility, rel=1e-5)
+        assert mine.incompatibility == pytest.approx(theirs.incompatibility, rel=1e-5)
         for found, expected in zip(mine.joints, theirs.joints, strict=True):
             for name in ("joint_nll", "a_kl", "g_kl", "objective"):
                 assert getattr(found, name) == pytest.approx(getattr(expected, name), rel=1e-4, abs=1e-5), (found, name)

@@ -54,6 +54,6 @@ def test_joints_and_metrics_do_not_depend_on_the_number_of_threads():
     assert len(list(tiles(tables.log_q[0]))) > 1
     for joint, other in zip(alone, shared, strict=True):
         assert distance(joint.dense().exp(), other.dense().exp()) < 1e-10
-    assert by_two.compatibility == pytest.approx(by_one.compatibility, rel=1e-12)
+    assert by_two.incompatibility == pytest.approx(by_one.incompatibility, rel=1e-12)
     for mine, theirs in zip(by_one.joints, by_two.joints, strict=True):
         assert mine.a_kl == pytest.approx(theirs.a_kl, rel=1e-8) and mine.g_kl == pytest.approx(theirs.g_kl, rel=1e-8, abs=1e-12)

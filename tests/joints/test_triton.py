@@ -14,6 +14,7 @@ if not os.environ.get("TRITON_INTERPRET"):
 from joint_cases import float32_pair
 
 from unmask.joints.deriving import derive, derive_all
+from unmask.joints.incompatibility import incompatibilities
 from unmask.joints.metrics import block_metrics
 from unmask.joints.registry import CONSTRUCTIONS, Member
 from unmask.joints.rules import Linear, PairForm, pair_form, triton_serves
@@ -67,11 +68,30 @@ def test_joints_and_metrics_by_triton_are_those_of_the_tiles(zeros: bool, monkey
     by_tiles = block_metrics(derive_all(tables, WITH_RESTARTS), (4, 7))
     monkeypatch.setattr(batching, "TRITON_DEVICES", {"cuda", "cpu"})
     by_triton = block_metrics(derive_all(replace(tables), WITH_RESTARTS), (4, 7))
-    assert isclose(by_triton.compatibility, by_tiles.compatibility, rel_tol=1e-5)
+    assert isclose(by_triton.incompatibility, by_tiles.incompatibility, rel_tol=1e-5)
     for found, wanted in zip(by_triton.joints, by_tiles.joints, strict=True):
         for key in ("joint_nll", "a_kl", "g_kl", "objective"):
             assert isclose(getattr(found, key), getattr(wanted, key), rel_tol=1e-4, abs_tol=1e-5), (found.construction, key)
     assert zeros == any(found.a_kl == torch.inf for found in by_triton.joints)
+
+
+def test_incompatibility_by_triton_is_that_of_the_tiles_with_zeros_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    generator = torch.Generator().manual_seed(4)
+    zeros = torch.rand(11, 37, generator=generator) < 0.3
+    zeros[torch.arange(11), torch.arange(11)] = False
+    zeros[0] = False
+    pairs = []
+    for first_zeros, second_zeros in ((zeros & False, zeros & False), (zeros, zeros), (zeros, zeros & False)):
+        logits = [torch.randn(11, 37, generator=generator) for _ in range(2)]
+        masked = (logits[0].masked_fill(first_zeros, -torch.inf), logits[1].masked_fill(second_zeros, -torch.inf))
+        pairs.append(replace(float32_pair((11, 37), 3), log_q=tuple(f.log_softmax(t) for t, f in enumerate(masked))))
+    by_tiles = incompatibilities(pairs)
+    monkeypatch.setattr(batching, "TRITON_DEVICES", {"cuda", "cpu"})
+    assert triton_serves(*pairs)
+    by_triton = incompatibilities(pairs)
+    assert isclose(by_triton[0], by_tiles[0], rel_tol=1e-5)
+    assert by_triton[1:] == by_tiles[1:], "tables with zeros are read by the tiles of every device"
+    assert by_tiles[1] > 0.1 and by_tiles[2] == torch.inf
 
 
 def test_a_token_that_one_table_rules_out_is_no_matter_to_a_form_without_it() -> None:

@@ -72,7 +72,7 @@ def check_exact_joint(filling: unmask.Filling, residues: int) -> None:
     """A distribution over 20^k fillings, whose marginals, modes and conditionals are those of its dense table."""
     joint = filling.joint
     assert joint.shape == (20,) * residues
-    assert sorted(joint.label(int(i)) for i in joint.tables.candidates[0]) == sorted(AMINO_ACIDS)
+    assert sorted(joint.tables.spelled(0, int(i)) for i in joint.tables.candidates[0]) == sorted(AMINO_ACIDS)
     dense = joint.dense().double()
     assert float(dense.exp().sum()) == pytest.approx(1, abs=1e-4)
     for t, marginal in enumerate(joint.marginals()):

@@ -49,7 +49,7 @@ def test_the_page_is_told_what_did_not_converge(client, monkeypatch):
 def test_joint_is_the_comparison_and_its_map_sums_to_one(client, tiny):
     found = asked(client, "fill", text=TWO, joint="balanced", cells=12)
     compared = unmask.compare(TWO, tiny)
-    assert found["compatibility"] == pytest.approx(compared.compatibility, rel=1e-4)
+    assert found["incompatibility"] == pytest.approx(compared.incompatibility, rel=1e-4)
     for row in found["constructions"]:
         assert row["total_correlation"] == pytest.approx(compared.descriptions[row["name"]].total_correlation, abs=1e-4)
     (rows, columns), best = found["map"]["axes"], found["map"]["joint"][0][0]

@@ -45,7 +45,42 @@ def test_masked_distributions_are_used_and_labels_shown():
     a, b = conditionals(drawn(0, 2, 2))
     tables = unmask.Tables.from_conditionals(a, b, masked=([0.5, 0.5], [0.9, 0.1]), labels=(["he", "they"], ["is", "are"]))
     assert unmask.derive(tables, "product").dense().exp().numpy() == pytest.approx(np.outer([0.5, 0.5], [0.9, 0.1]))
-    assert [tables.label(int(i)) for axis in tables.candidates for i in axis] == ["he", "they", "is", "are"]
+    assert [tables.spelled(site, i) for site in range(2) for i in range(2)] == ["he", "they", "is", "are"]
+
+
+def test_ids_count_from_0_at_each_site_with_labels_as_without():
+    a, b = conditionals(drawn(0, 2, 3))
+    plain = unmask.Tables.from_conditionals(a, b)
+    labelled = unmask.Tables.from_conditionals(a, b, labels=(["he", "they"], ["is", "are", "they"]))
+    for site, size in enumerate((2, 3)):
+        assert plain.candidates[site].tolist() == labelled.candidates[site].tolist() == list(range(size))
+    unnamed, joint = (unmask.derive(tables, "balanced") for tables in (plain, labelled))
+    assert joint.log_prob([1, 2]) == unnamed.log_prob([1, 2]) == joint.dense()[1, 2] > -torch.inf
+    frame = joint.to_frame(1)
+    best = joint.topk(1)[0][0].tolist()
+    assert frame.iloc[0, :2].tolist() == [["he", "they"][best[0]], ["is", "are", "they"][best[1]]]
+
+
+def test_every_place_that_takes_a_token_takes_its_name():
+    """The name "they" stands at both sites, for two different ids."""
+    a, b = conditionals(drawn(1, 2, 3))
+    tables = unmask.Tables.from_conditionals(a, b, labels=(["he", "they"], ["is", "are", "they"]))
+    joint = unmask.derive(tables, "balanced")
+    assert joint.log_prob(["they", "they"]) == joint.log_prob([1, 2]) != joint.log_prob([1, 1])
+    assert joint.log_prob([["he", "is"], ["they", "are"]]).equal(joint.log_prob([[0, 0], [1, 1]]))
+    assert joint.conditional(0, ["they"]).equal(joint.conditional(0, [2]))
+    assert joint.conditional(1, ["they"]).equal(joint.conditional(1, [1]))
+    of_names, of_ids = (unmask.derive(tables, "hcb", pivot=pivot) for pivot in (["they", "are"], [1, 1]))
+    assert of_names.report["pivot"] == [1, 1] and of_names.dense().equal(of_ids.dense())
+    assert unmask.block_metrics([joint], ["they", "they"]) == unmask.block_metrics([joint], [1, 2])
+    for refused in (
+        lambda: joint.log_prob(["they", "were"]),
+        lambda: joint.conditional(0, ["were"]),
+        lambda: unmask.derive(tables, "hcb", pivot=["he", "were"]),
+        lambda: unmask.block_metrics([joint], ["he", "were"]),
+    ):
+        with pytest.raises(InputError, match="'were' is not among the candidates of blank 2"):
+            refused()
 
 
 IDENTITY = [[1.0, 0.0], [0.0, 1.0]]

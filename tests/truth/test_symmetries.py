@@ -41,7 +41,7 @@ def test_permuting_the_tokens_permutes_the_joint_and_leaves_the_metrics(seed, fi
     for a, b in zip(plain, moved, strict=True):
         torch.testing.assert_close(a.dense().exp()[first][:, second], b.dense().exp(), rtol=0, atol=1e-5, msg=a.name)
     found, expected = block_metrics(moved, (1, 2)), block_metrics(plain, (1, 2))
-    assert found.compatibility == pytest.approx(expected.compatibility, rel=1e-9)
+    assert found.incompatibility == pytest.approx(expected.incompatibility, rel=1e-9)
     assert_same_metrics(found, expected)
 
 

@@ -24,8 +24,9 @@ from unmask.cloze import Cloze
 from unmask.errors import InputError
 from unmask.formats import around_blanks
 from unmask.joints.deriving import derive_all
+from unmask.joints.incompatibility import incompatibility
 from unmask.joints.joint import Joint, not_converged
-from unmask.joints.metrics import block_metrics, compatibility, read_joints
+from unmask.joints.metrics import block_metrics, read_joints
 from unmask.joints.registry import DEFAULT, INDEPENDENT, all_named, named
 from unmask.models.load import Model, as_model
 from unmask.models.masked_lm import MaskedLM
@@ -91,7 +92,7 @@ class Comparison(Result):
     True
     """
 
-    KEYS = ("text", "candidates_mass", "warning", "compatibility", "joints=descriptions", "ranked_by", "completions")
+    KEYS = ("text", "candidates_mass", "warning", "incompatibility", "joints=descriptions", "ranked_by", "completions")
     OPTIONAL = ("warning",)
 
     text: str
@@ -112,9 +113,12 @@ class Comparison(Result):
         return next(iter(self.joints.values())).tables
 
     @cached_property
-    def compatibility(self) -> float:
-        """Zero if and only if the model's conditionals come from one joint; see `unmask.joints.metrics`."""
-        return compatibility(self._tables)
+    def incompatibility(self) -> float:
+        """How far the model's conditionals are from any joint: root mean square, in nats (`unmask.joints.incompatibility`).
+
+        Of two blanks it is zero if and only if one joint has both conditionals; of more it is that of all pairs of tables.
+        """
+        return incompatibility(self._tables)
 
     @cached_property
     def descriptions(self) -> dict[str, Description]:

@@ -11,7 +11,7 @@ in it is not mathematics.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from math import exp
+from math import exp, inf
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -67,11 +67,11 @@ def pair_joints(joints: Sequence[Joint], title: str) -> Figure:
     brightest = max(float(c.max()) for c in cells)
     figure = Figure(figsize=(1.2 + 4.6 * len(joints), 5.4), layout="constrained")
     axes = figure.subplots(1, len(joints), sharey=True, squeeze=False)[0]
-    label = joints[0].label
+    tables = joints[0].tables
     for joint, values, panel in zip(joints, cells, axes, strict=True):
         image = panel.imshow(values.numpy(), cmap="Blues", norm=PowerNorm(0.5, 0, brightest), aspect="auto")
         panel.set_title(f"{joint.name}: mutual information {abs(joint.mutual_information()):.2f} nats", fontsize=11)
-        names = [label(int(joint.tables.candidates[1][i])) for i in columns]
+        names = [tables.spelled(1, int(tables.candidates[1][i])) for i in columns]
         panel.set_xticks(range(len(columns)), names, rotation=60, ha="right", parse_math=False)
         panel.set_xlabel("second blank")
         for place in values.flatten().topk(min(LABELLED_CELLS, values.numel())).indices.tolist():
@@ -79,7 +79,8 @@ def pair_joints(joints: Sequence[Joint], title: str) -> Figure:
             value = float(values[row, column])
             colour = "white" if value > brightest / 3 else "black"
             panel.text(column, row, f"{value:.1f}", ha="center", va="center", fontsize=7, color=colour)
-    axes[0].set_yticks(range(len(rows)), [label(int(joints[0].tables.candidates[0][i])) for i in rows], parse_math=False)
+    names = [tables.spelled(0, int(tables.candidates[0][i])) for i in rows]
+    axes[0].set_yticks(range(len(rows)), names, parse_math=False)
     axes[0].set_ylabel("first blank")
     figure.colorbar(image, ax=axes, label="probability (%)", shrink=0.8)
     figure.suptitle(around_blanks(title, 40 + 40 * len(joints)), parse_math=False)
@@ -152,24 +153,31 @@ def pair_map(
     return {"axes": axes, **cells, "given": None if pinned is None else _with_pinned(joint, marginals, *pinned, shown)}
 
 
-def dependence_in_words(joint: Joint, compatibility: float) -> str:
-    """How dependent two or more blanks are under a joint, and how compatible the model's conditionals, in words."""
+def dependence_in_words(joint: Joint, incompatibility: float) -> str:
+    """How dependent two or more blanks are under a joint, and how far the model's conditionals are from one, in words."""
     information = max(0.0, joint.total_correlation())
-    root = compatibility**0.5
     how = "nearly independent" if information < WEAK else "dependent" if information < STRONG else "strongly dependent"
-    agree = "nearly agree" if root <= NEARLY else "do not quite agree" if root <= 4 * NEARLY else "disagree"
+    if incompatibility <= NEARLY:
+        agree = "nearly agree"
+    elif incompatibility <= 4 * NEARLY:
+        agree = "do not quite agree"
+    else:
+        agree = "disagree"
     if joint.sites == 2:
         divided = f"one divides the perplexity of the other by {exp(information):.2f}"
         measured = f"{information:.2f} nats of mutual information; {divided}"
     else:
         measured = f"{information:.2f} nats of total correlation"
-    apart = f"{root:.2f} nats apart (root mean square)"
+    if incompatibility < inf:
+        apart = f"{incompatibility:.2f} nats apart (root mean square)"
+    else:
+        apart = "one rules out tokens that the other allows"
     return f"The blanks are {how}: {measured}. The model's conditionals {agree} with one joint: {apart}."
 
 
 def _tokens(joint: Joint, blank: int, place: Tensor) -> dict[str, Any]:
     ids = joint.tables.candidates[blank][place].tolist()
-    return {"ids": ids, "tokens": list(map(joint.label, ids))}
+    return {"ids": ids, "tokens": [joint.tables.spelled(blank, i) for i in ids]}
 
 
 def _with_pinned(joint: Joint, marginals: Sequence[Tensor], blank: int, token: int, shown: int) -> dict[str, Any]:
@@ -180,4 +188,4 @@ def _with_pinned(joint: Joint, marginals: Sequence[Tensor], blank: int, token: i
     model = joint.tables.log_q[other].select(blank, at).exp()
     numbers = {"given": conditional, "marginal": marginals[other], "model": model}
     lists = {name: values[place].tolist() for name, values in numbers.items()}
-    return {"blank": blank, "token": joint.label(token), **_tokens(joint, other, place), **lists}
+    return {"blank": blank, "token": joint.tables.spelled(blank, token), **_tokens(joint, other, place), **lists}

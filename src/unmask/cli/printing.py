@@ -153,7 +153,11 @@ def _show_comparison(comparison: unmask.Comparison, console: Console) -> None:
     dependence = "mutual\ninformation" if joint.sites == 2 else "total\ncorrelation"
     columns = ["entropy", dependence, "A-KL", *(["G-KL", "U-PPL", "P-PPL"] if known else [])]
     print_table(console, columns, rows, first="construction")
-    console.print(f"\ncompatibility {nats(comparison.compatibility)} (0: one joint has all these conditionals)")
+    if joint.sites == 2:
+        meaning = "root mean square; 0: one joint has both conditionals"
+    else:
+        meaning = "root mean square over pairs of tables"
+    console.print(f"\nincompatibility {nats(comparison.incompatibility)} nats ({meaning})")
 
 
 def _show_dependence(result: unmask.Dependence, console: Console) -> None:

@@ -67,13 +67,13 @@ COLUMNS: dict[str, str] = {
     "pair": "int64", "text_index": "int64", "text": "string", "first": "int64", "second": "int64", "first_token": "string",
     "second_token": "string", "tokens": "int64", "token_distance": "int64", "syntactic_distance": "int64",
     "construction": "string", "unary_nll_first": "float64", "unary_nll_second": "float64", "pair_nll": "float64",
-    "a_kl": "float64", "g_kl": "float64", "compatibility": "float64", "objective": "float64",
+    "a_kl": "float64", "g_kl": "float64", "incompatibility": "float64", "objective": "float64",
     "steps": "int64", "converged": "bool", "seconds": "float64",
 }  # fmt: skip
 """Column: Arrow type. NLL and KL are in nats at the gold tokens; `seconds` is the time of the whole pair,
 or its share of that of the pairs that were measured with it."""
 
-METRICS = ("unary_nll_first", "unary_nll_second", "pair_nll", "a_kl", "g_kl", "compatibility")
+METRICS = ("unary_nll_first", "unary_nll_second", "pair_nll", "a_kl", "g_kl")
 """The numbers of a row that are always there and finite."""
 
 logger = logging.getLogger(__name__)
@@ -213,7 +213,7 @@ def measure_pairs(
     arnold_gokhale_steps: int | None = None,
     support: torch.Tensor | None = None,
 ) -> list[list[Row]]:
-    """For each pair one row per construction: the terms of U-PPL and P-PPL, A-KL, G-KL, compatibility, steps and objective.
+    """For each pair one row per construction: the terms of U-PPL and P-PPL, A-KL, G-KL, incompatibility, steps and objective.
 
     First the tables of all pairs, of any texts, then their joints side by side, then the numbers.
 
@@ -237,7 +237,7 @@ def measure_pairs(
                 "pair_nll": of.joint_nll,
                 "a_kl": of.a_kl,
                 "g_kl": of.g_kl,
-                "compatibility": metrics.compatibility,
+                "incompatibility": metrics.incompatibility,
                 "objective": of.objective,
                 "steps": joint.report.get("steps"),
                 "converged": joint.report.get("converged"),

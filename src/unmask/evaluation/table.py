@@ -48,7 +48,7 @@ RESAMPLES = 9999
 
 
 def summarise(rows: pandas.DataFrame, constructions: Sequence[str], seed: int = 0, resamples: int = RESAMPLES) -> dict[str, Any]:
-    """Every number of the table: {"pairs": N, "compatibility": ..., "constructions": [{construction, u_ppl, ...}, ...]}.
+    """Every number of the table: {"pairs": N, "incompatibility": ..., "constructions": [{construction, u_ppl, ...}, ...]}.
 
     A number with an interval is {"value", "low", "high"}; with fewer than two pairs, low and high are null.
     """
@@ -63,7 +63,7 @@ def summarise(rows: pandas.DataFrame, constructions: Sequence[str], seed: int = 
         if INDEPENDENT in names and name != INDEPENDENT:
             product = columns[INDEPENDENT]["pair_nll"].to_numpy(float)
             values[name, "difference"] = (columns[name]["pair_nll"].to_numpy(float) - product) / 2
-    values["", "compatibility"] = columns[names[0]]["compatibility"].to_numpy(float)
+    values["", "incompatibility"] = columns[names[0]]["incompatibility"].to_numpy(float)
     numbers = dict(zip(values, with_intervals(np.array([*values.values()]), seed, resamples), strict=True))
     summary = []
     for name in names:
@@ -79,18 +79,24 @@ def summarise(rows: pandas.DataFrame, constructions: Sequence[str], seed: int = 
             row[column] = float(known.mean()) if len(known) else None
         row["not_converged"] = int((columns[name].get("converged", np.array([])) == False).sum())  # noqa: E712
         summary.append(row)
-    return {"pairs": pairs, "compatibility": numbers["", "compatibility"], "constructions": summary}
+    return {"pairs": pairs, "incompatibility": numbers["", "incompatibility"], "constructions": summary}
 
 
 def with_intervals(values: Float[np.ndarray, "rows pairs"], seed: int, resamples: int) -> list[dict[str, float | None]]:
-    """Mean of each row, with its bootstrap interval."""
+    """Mean of each row, with its bootstrap interval; none for a row with an infinite number."""
     means = values.mean(-1)
     if values.shape[1] < 2:
         return [{"value": float(mean), "low": None, "high": None} for mean in means]
     pairs = values.shape[1]
-    drawn = [counts @ values.T / pairs for counts in resampled(pairs, seed, resamples, 2**23 // values.size)]
-    low, high = np.percentile(np.concatenate(drawn), [2.5, 97.5], axis=0).tolist()
-    return [{"value": m, "low": lo, "high": hi} for m, lo, hi in zip(means.tolist(), low, high, strict=True)]
+    finite = np.isfinite(means)
+    known = np.where(finite[:, None], values, 0.0)  # 0 * inf is NaN
+    drawn = [counts @ known.T / pairs for counts in resampled(pairs, seed, resamples, 2**23 // values.size)]
+    low, high = np.percentile(np.concatenate(drawn), [2.5, 97.5], axis=0)
+    numbers: list[dict[str, float | None]] = []
+    for mean, lower, upper, is_finite in zip(means.tolist(), low.tolist(), high.tolist(), finite, strict=True):
+        ends = {"low": lower, "high": upper} if is_finite else {"low": None, "high": None}
+        numbers.append({"value": mean, **ends})
+    return numbers
 
 
 def as_markdown(summary: Mapping[str, Any], settings: Mapping[str, Any], failed: int = 0) -> str:
@@ -114,7 +120,8 @@ def as_markdown(summary: Mapping[str, Any], settings: Mapping[str, Any], failed:
         "Lower is better. In brackets: 95 % bootstrap intervals over pairs.",
         "The MLM's U-PPL is that of its own unary conditionals.",
     ]
-    lines.append(f"Compatibility of the conditionals (0: compatible): {cell(summary['compatibility'], 'compatibility')}.")
+    apart = cell(summary["incompatibility"], "incompatibility")
+    lines.append(f"Incompatibility of the conditionals in nats, root mean square (0: one joint has both): {apart}.")
     stopped = PUBLISHED_STEPS if settings.get("arnold_gokhale_steps") else None
     missed = {
         row["construction"]: row["not_converged"] for row in rows if row["not_converged"] and row["construction"] != stopped
@@ -285,9 +292,9 @@ class Evaluation(Result):
 
     @cached_property
     def summary(self) -> dict[str, Any]:
-        """{"pairs", "compatibility", "constructions": [{construction, u_ppl, p_ppl, a_kl, g_kl, ...}]}; see `table`."""
+        """{"pairs", "incompatibility", "constructions": [{construction, u_ppl, p_ppl, a_kl, g_kl, ...}]}; see `table`."""
         if self.rows.empty:
-            return {"pairs": 0, "compatibility": None, "constructions": []}
+            return {"pairs": 0, "incompatibility": None, "constructions": []}
         return summarise(self.rows, self.settings["constructions"], self.settings.get("seed") or 0)
 
     def to_frame(self) -> pandas.DataFrame:

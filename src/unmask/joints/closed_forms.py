@@ -61,8 +61,11 @@ def mrf_logit(tables: Tables) -> Joint:
     return Joint("mrf_logit", tables, SumRule((*tables.log_q, *tables.log_total)))
 
 
-def hcb(tables: Tables, pivot: Sequence[int] | None = None) -> Joint:
-    """The joint for a pivot: token ids, one per position; by default the mode of the product joint, as in the paper."""
+def hcb(tables: Tables, pivot: Sequence[int] | Sequence[str] | None = None) -> Joint:
+    """The joint for a pivot: tokens, ids or spelled, one per position.
+
+    By default the pivot is the mode of the product joint, as in the paper.
+    """
     places = _pivot_places(tables, pivot)
     factors = []
     for t, log_q in enumerate(tables.log_q):
@@ -76,13 +79,13 @@ def hcb(tables: Tables, pivot: Sequence[int] | None = None) -> Joint:
     return Joint("hcb", tables, SumRule(tuple(factors)), {"pivot": tokens}, log_z)
 
 
-def _pivot_places(tables: Tables, pivot: Sequence[int] | None) -> list[int]:
+def _pivot_places(tables: Tables, pivot: Sequence[int] | Sequence[str] | None) -> list[int]:
     if pivot is None:
         return [int(m.argmax()) for m in tables.log_masked]
     if len(pivot) != tables.sites:
         raise InputError(f"pivot {list(pivot)} has {len(pivot)} tokens for {tables.sites} blanks: give one token per blank")
     places = []
-    for token, candidates in zip(pivot, tables.candidates, strict=True):
+    for token, candidates in zip(tables.ids_of(pivot, range(tables.sites)), tables.candidates, strict=True):
         place = torch.nonzero(candidates == token).flatten()
         if not len(place):
             raise InputError(f"pivot token {token} is not among the candidates: add it to them, or choose another pivot")

@@ -8,7 +8,7 @@ reduction over tiles of the first axis, so that nothing of the tables' size is m
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -22,6 +22,7 @@ from torch import Tensor
 from unmask import checks
 from unmask.errors import InputError
 from unmask.formats import percent_at_least, percent_at_most
+from unmask.joints.distribution import Distribution
 from unmask.joints.registry import SEARCHED
 from unmask.joints.rules import Index, Rule, tiles
 from unmask.signature import checked
@@ -60,11 +61,6 @@ class Joint:
         return self.tables.shape
 
     @property
-    def label(self) -> Callable[[int], str]:
-        """How a token id is shown."""
-        return self.tables.label
-
-    @property
     def sites(self) -> int:
         return len(self.shape)
 
@@ -90,29 +86,26 @@ class Joint:
         """All log-probabilities: prod(shape) numbers."""
         return self.log_tile(tuple(slice(0, n) for n in self.shape))
 
-    def log_prob(self, values: Sequence[int] | Sequence[str] | Sequence[Sequence[int]] | Tensor) -> Tensor:
-        """log mu of token ids, shape (k,) or (n, k), or of k tokens as they are spelled.
+    def log_prob(
+        self, values: Sequence[int] | Sequence[str] | Sequence[Sequence[int]] | Sequence[Sequence[str]] | Tensor
+    ) -> Tensor:
+        """log mu of token ids, shape (k,) or (n, k), or of tokens as they are spelled: k of them, or rows of k.
 
         Token ids outside the candidates have log-probability -inf; spelled tokens outside them are refused.
         """
-        ids = self._ids(self._spelled(values, range(self.sites)))
+        ids = self._ids(self._without_names(values))
         places, known = self._places(ids.reshape(-1, self.sites))
         return torch.where(known, self.log_tile(places), -torch.inf).reshape(ids.shape[:-1])
 
-    def _spelled(self, values: Any, sites: Sequence[int]) -> Any:
-        """Token ids of `values`, where these are tokens as `label` spells them, one for each of the sites; else `values`."""
-        spelled = isinstance(values, list | tuple) and len(values) == len(sites) and all(isinstance(word, str) for word in values)
-        if not spelled:
+    def _without_names(self, values: Any) -> Any:
+        """`values` with ids for the tokens that are spelled out, in one filling or in rows of them."""
+        if not isinstance(values, list | tuple):
             return values
-        tokens = []
-        for word, site in zip(values, sites, strict=True):
-            ids = [i for i in self.tables.candidates[site].tolist() if self.label(i) == word]
-            if not ids:
-                raise InputError(f"{word!r} is not among the candidates of blank {site + 1}: give more candidates, or targets")
-            if len(ids) > 1:
-                raise InputError(f"{word!r} is how {len(ids)} candidates of blank {site + 1} are spelled: give token ids")
-            tokens.append(ids[0])
-        return tokens
+        if any(isinstance(row, list | tuple) for row in values):
+            return [self._without_names(row) for row in values]
+        if len(values) != self.sites or not any(isinstance(token, str) for token in values):
+            return values
+        return self.tables.ids_of(values, range(self.sites))
 
     def _ids(self, values: Sequence[int] | Sequence[Sequence[int]] | Tensor) -> Tensor:
         """Token ids of one filling, or of one per row, as a tensor."""
@@ -144,23 +137,37 @@ class Joint:
                 parts[:] = [*parts, part] if t == 0 else [torch.logaddexp(parts[0], part) if parts else part]
         return tuple(torch.cat(s) for s in sums)
 
-    def marginals(self) -> tuple[Tensor, ...]:
+    def marginals(self) -> tuple[Distribution, ...]:
         """k probability vectors, mu_t(x_t), over each axis' candidates."""
-        return tuple(m.exp() for m in self._log_marginals)
+        return tuple(self._labelled(site, log_marginal.exp()) for site, log_marginal in enumerate(self._log_marginals))
 
     @checked
-    def conditional(self, site: int, given: Sequence[int] | Sequence[str]) -> Tensor:
+    def marginal(self, site: int) -> Distribution:
+        """mu(x_site), the other sites of the block summed out, over the candidates of `site`."""
+        checks.whole("site", site, 0, self.sites - 1)
+        return self.marginals()[site]
+
+    @checked
+    def conditional(self, site: int, given: Sequence[int] | Sequence[str]) -> Distribution:
         """mu(x_site | the other sites of the block have the tokens `given`, ids or spelled), over the candidates of `site`."""
         checks.whole("site", site, 0, self.sites - 1)
         if len(given) != self.sites - 1:
             raise InputError(f"{len(given)} tokens were given for {self.sites - 1} other sites: give one for each")
-        row = list(self._spelled(given, [t for t in range(self.sites) if t != site]))
+        row = self.tables.ids_of(given, [t for t in range(self.sites) if t != site])
         row.insert(site, int(self.tables.candidates[site][0]))
         places, known = self._places(self._ids([row]))
         if not bool(known.all()):
             raise InputError(f"tokens {list(given)} are not all among the candidates: add them to the candidate sets")
         index = tuple(slice(0, n) if t == site else slice(int(places[t]), int(places[t]) + 1) for t, n in enumerate(self.shape))
-        return self.rule(index).flatten().softmax(0)
+        _ = self.log_z  # raises where the construction has no joint
+        cells = self.rule(index).flatten()
+        if bool((cells == -torch.inf).all()):
+            raise InputError(f"tokens {list(given)} have probability 0 in {self.name}: give tokens that it allows together")
+        return self._labelled(site, cells.softmax(0))
+
+    def _labelled(self, site: int, probabilities: Tensor) -> Distribution:
+        ids = self.tables.candidates[site].tolist()
+        return Distribution.of(probabilities, lambda: [self.tables.spelled(site, i) for i in ids])
 
     @checked
     def topk(self, n: int) -> tuple[Tensor, Tensor]:
@@ -229,7 +236,7 @@ class Joint:
 
         checks.whole("top", top, 1, MOST_DRAWS)
         ids, scores = self.topk(top)
-        tokens = [[self.label(i) for i in row] for row in ids.tolist()]
+        tokens = [[self.tables.spelled(site, i) for site, i in enumerate(row)] for row in ids.tolist()]
         frame = pandas.DataFrame(tokens, columns=[f"blank_{t + 1}" for t in range(self.sites)])
         return frame.assign(log_prob=scores.tolist(), prob=scores.double().exp().tolist())
 

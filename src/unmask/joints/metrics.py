@@ -7,7 +7,7 @@ For N blocks with gold tokens w, k sites each (2 in the paper), and a joint mu w
     A-KL           1/N sum_n mean over t and over every context x_{-t} of KL(q_t(. | x_{-t}) || mu_t(. | x_{-t}))
     G-KL           the same for the gold context x_{-t} = w_{-t} alone
     objective      sum over t and x_{-t} of the same divergence, for one block (eq. 4)
-    compatibility  of the tables alone, whatever the joint
+    incompatibility  of the tables alone, whatever the joint (`unmask.joints.incompatibility`)
 
 The U-PPL of the product is that of the model's own unary conditionals q_t, as in the paper; its A-KL and G-KL compare the
 product's conditionals (its factors) with q_t. Over candidate sets everything is given that the block lies in them.
@@ -22,18 +22,6 @@ Two of these four sums, q_t and q_t log q_t, are shared by all joints over the t
 rounding only (sum q_t = 1 +- 1e-6) leaves no trace, since log R is weighted by the sum. A token that the model rules out, q_t =
 0, adds nothing. A token that the joint alone rules out makes the divergence infinite, also in a context that the joint rules out
 altogether; a token's probability given such a context counts as 0.
-
-Compatibility: whether the tables can be the conditionals of one joint at all. With L = log A - log B for a pair, and lse_x,
-lse_y, lse its log-sums over x, over y and over both,
-
-    compatibility = mean over all (x, y) of (L + lse - lse_x - lse_y)^2,
-
-zero if and only if the tables are compatible (Arnold & Press 1989): then A/B = mu_a(x) / mu_b(y), a product, and the bracket is
-the pointwise mutual information of the distribution proportional to A/B. Swapping the positions turns A/B into B/A, so that
-incompatible tables have one value in each order. For k > 2 sites the mean runs over all pairs of sites too, in the block's
-order, the other tokens held fixed. That is zero if and only if all k tables are compatible: log-ratios along the axes then add
-up to zero around every square of cells, hence around every closed path. Cells that a table rules out (probability 0) are left
-out of sums and mean.
 """
 
 from __future__ import annotations
@@ -41,8 +29,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, reduce
-from itertools import combinations
-from math import exp, isfinite, nan
+from math import exp
 from typing import TYPE_CHECKING, NamedTuple
 from weakref import WeakKeyDictionary
 
@@ -50,6 +37,7 @@ import torch
 from torch import Tensor
 
 from unmask.errors import InputError
+from unmask.joints.incompatibility import incompatibilities
 from unmask.joints.joint import Joint
 from unmask.joints.registry import CONSTRUCTIONS
 from unmask.joints.rules import Linear, PairForm, Rule, Stack, Tile, at, by_threads, contexts, pair_form, triton_serves
@@ -356,10 +344,10 @@ class JointMetrics:
 
 @dataclass(frozen=True)
 class BlockMetrics:
-    """All constructions on one block, and the compatibility of its tables."""
+    """All constructions on one block, and the incompatibility of its tables."""
 
     joints: tuple[JointMetrics, ...]
-    compatibility: float
+    incompatibility: float
 
     def to_frame(self) -> pandas.DataFrame:
         """One row per construction."""
@@ -367,15 +355,15 @@ class BlockMetrics:
 
         rows = pandas.DataFrame([vars(of_joint) for of_joint in self.joints])
         unary = pandas.DataFrame(rows.pop("unary_nll").tolist()).rename(columns=lambda t: f"unary_nll_{t + 1}")
-        return pandas.concat([rows.pop("construction"), unary, rows.assign(compatibility=self.compatibility)], axis=1)
+        return pandas.concat([rows.pop("construction"), unary, rows.assign(incompatibility=self.incompatibility)], axis=1)
 
 
 @checked
-def block_metrics(joints: Sequence[Joint], gold: Sequence[int]) -> BlockMetrics:
+def block_metrics(joints: Sequence[Joint], gold: Sequence[int] | Sequence[str]) -> BlockMetrics:
     """The metrics of several joints of one block, as `unmask evaluate` has them: U-NLL, P-NLL, A-KL and G-KL.
 
     joints   rules over the same tables
-    gold     the token ids that stood in the blanks
+    gold     the tokens that stood in the blanks, ids or spelled
 
     >>> tables = unmask.fill("The [MASK] [MASK] at the casino.", candidates=16).joint.tables
     >>> gold = [int(ids[0]) for ids in tables.candidates]
@@ -384,7 +372,9 @@ def block_metrics(joints: Sequence[Joint], gold: Sequence[int]) -> BlockMetrics:
     """
     if not joints or any(joint.tables is not joints[0].tables for joint in joints):
         raise InputError(f"the {len(joints)} joints are not rules over the same tables: give joints of one block, one or more")
-    return metrics_of_blocks([joints], [gold])[0]
+    tables = joints[0].tables
+    _one_for_each_blank(tables, gold)
+    return metrics_of_blocks([joints], [tables.ids_of(gold, range(tables.sites))])[0]
 
 
 def metrics_of_blocks(blocks: Sequence[Sequence[Joint]], golds: Sequence[Sequence[int]]) -> list[BlockMetrics]:
@@ -400,7 +390,7 @@ def metrics_of_blocks(blocks: Sequence[Sequence[Joint]], golds: Sequence[Sequenc
         return JointMetrics(joint.name, tuple(of_sites[::2]), reading.log_z - cell, *mean)
 
     of_blocks = [tuple(map(measured, *block)) for block in zip(blocks, readings, strict=True)]
-    return [BlockMetrics(*of_block) for of_block in zip(of_blocks, compatibilities(tables), strict=True)]
+    return [BlockMetrics(*of_block) for of_block in zip(of_blocks, incompatibilities(tables), strict=True)]
 
 
 def _mean(values: Sequence[float]) -> float:
@@ -431,11 +421,15 @@ def _numbers(at_gold: Sequence[tuple[Joint, tuple[int, ...]]]) -> list[list[floa
     return numbers
 
 
+def _one_for_each_blank(tables: Tables, gold: Sequence[int] | Sequence[str]) -> None:
+    if len(gold) != tables.sites:
+        raise InputError(f"{len(gold)} gold tokens for {tables.sites} blanks: give one token per blank")
+
+
 def _places(blocks: Sequence[Tables], golds: Sequence[Sequence[int]]) -> list[tuple[int, ...]]:
     """Places of the gold tokens among the candidates."""
     for tables, gold in zip(blocks, golds, strict=True):
-        if len(gold) != tables.sites:
-            raise InputError(f"{len(gold)} gold tokens for {tables.sites} blanks: give one token per blank")
+        _one_for_each_blank(tables, gold)
     places = []
     for t in range(blocks[0].sites):
         tokens = on_device([gold[t] for gold in golds], blocks[0].candidates[t].device)
@@ -445,63 +439,3 @@ def _places(blocks: Sequence[Tables], golds: Sequence[Sequence[int]]) -> list[tu
                 raise InputError(f"gold token {gold[t]} is not among the candidates of blank {t + 1}: add it to them")
         places.append(same.int().argmax(1).tolist())
     return list(zip(*places, strict=True))
-
-
-def compatibility(tables: Tables) -> float:
-    """Mean squared log-ratio in nats^2, in two reads of the tables for each pair of sites; zero for a single site."""
-    return compatibilities([tables])[0]
-
-
-def compatibilities(blocks: Sequence[Tables]) -> list[float]:
-    """`compatibility` of several blocks of one shape."""
-    means = _pairs_by_triton(blocks) if triton_serves(*blocks) else [nan] * len(blocks)
-    pairs = list(combinations(range(blocks[0].sites), 2))
-    return [
-        mean if isfinite(mean) else sum(_pair(tables, *pair) for pair in pairs) / max(1, len(pairs))
-        for mean, tables in zip(means, blocks, strict=True)
-    ]
-
-
-def _pairs_by_triton(blocks: Sequence[Tables]) -> list[float]:
-    """Both reads of each pair on a GPU; not finite where a ratio leaves float32's range."""
-    from unmask.joints.triton_programs import pair_sums, table_sums
-
-    sums = table_sums(blocks)
-    over_y, over_x = torch.stack([s.rows.ratio for s in sums]).log(), torch.stack([s.columns.ratio for s in sums]).log()
-    form = PairForm(Linear(1, -1, over_x.logsumexp(1, keepdim=True) - over_y, -over_x))
-    a, b = (Stack.of([tables.log_q[t] for tables in blocks]) for t in range(2))
-    gaps = pair_sums(a, b, form, square=True)
-    means: list[float] = (gaps.row_mass.sum(1) / a.first.numel()).tolist()
-    return means
-
-
-def _pair(tables: Tables, s: int, t: int) -> float:
-    def ratio(index: Tile) -> Tensor:
-        cells = at(tables.log_q[s], index) - at(tables.log_q[t], index)
-        return cells.masked_fill_(~cells.isfinite(), -torch.inf)
-
-    def log_sums(part: Sequence[Tile]) -> list[Tensor]:
-        sums = [contexts(tables, axis).fill_(-torch.inf) for axis in (s, t)]
-        for index in part:
-            cells = ratio(index)
-            for axis, of_axis in zip((s, t), sums, strict=True):
-                here = at(of_axis, index)
-                torch.logaddexp(here, cells.logsumexp(axis, keepdim=True).double(), out=here)
-        return sums
-
-    def squares(part: Sequence[Tile]) -> Tensor:
-        total_and_count = torch.zeros((2,), dtype=torch.float64, device=first.device)
-        for index in part:
-            cells = ratio(index)
-            left_out = cells == -torch.inf
-            gap = (cells - at(first, index) - at(second, index)).masked_fill_(left_out, 0)
-            total_and_count[0] += gap.square_().sum(dtype=torch.float64)
-            total_and_count[1] += cells.numel() - left_out.sum()
-        return total_and_count
-
-    parts = by_threads(tables.log_q[0], log_sums)
-    over_s, over_t = (torch.stack(same).logsumexp(0) for same in zip(*parts, strict=True))
-    over_both = over_s.logsumexp(t, keepdim=True)
-    first, second = (over_s - over_both).to(tables.log_q[0].dtype), over_t.to(tables.log_q[0].dtype)
-    total, count = torch.stack(by_threads(tables.log_q[0], squares)).sum(0)
-    return float(total / count)

@@ -31,8 +31,8 @@ from unmask.cloze import Cloze
 from unmask.errors import InputError
 from unmask.formats import percent_at_least
 from unmask.joints.deriving import derive
+from unmask.joints.incompatibility import incompatibility
 from unmask.joints.joint import Joint, not_converged
-from unmask.joints.metrics import compatibility
 from unmask.joints.registry import CONSTRUCTIONS, DEFAULT, INDEPENDENT, SEARCHED, named
 from unmask.models.masked_lm import MaskedLM
 from unmask.models.text.blanks import has_several_lengths, read_blanks
@@ -195,8 +195,8 @@ class Answers:
         note = f"{sizes} tokens considered; they hold {held} of the independent blanks’ mass, and every number is given that"
         return {
             **{"text": compared.text, "joint": name, "shape": list(joint.shape), "exact": request["exact"], "beside": True},
-            **{"candidates_mass": compared.candidates_mass, "compatibility": compared.compatibility, "blanks": joint.sites},
-            "summary": dependence_in_words(joint, compared.compatibility),
+            **{"candidates_mass": compared.candidates_mass, "incompatibility": compared.incompatibility, "blanks": joint.sites},
+            "summary": dependence_in_words(joint, compared.incompatibility),
             "note": f"{note} the blanks lie among them.",
             "warning": not_converged(compared.joints.values()) or "",
             "constructions": described,
@@ -240,8 +240,8 @@ class Answers:
     def dependence(self, request: Values, progress: Progress | None = None) -> Answer:
         """The mutual information of every pair of tokens, as `unmask.dependence`.
 
-        pairs: those measured, strongest first; the first ones with the map, the sentence and the compatibility of the very joint
-        that the number is of. `measured` of `count` pairs are there: fewer where the work was stopped.
+        pairs: those measured, strongest first; the first ones with the map, the sentence and the incompatibility of the very
+        joint that the number is of. `measured` of `count` pairs are there: fewer where the work was stopped.
         """
         values, text, size = self.measured(request), request["text"], min(request["candidates"], len(self.model.regular_ids))
         ids, places = self.model.words.encode(text), values.get("positions")
@@ -287,9 +287,9 @@ class Answers:
         pair = {"i": i, "j": j, "value": value, "mass": mass, "held": percent_at_least(mass)}
         if joint is None:
             return pair
-        apart, gold = compatibility(joint.tables), [stands[i], stands[j]] if stands else None
+        apart, gold = incompatibility(joint.tables), [stands[i], stands[j]] if stands else None
         shown = pair_map(joint, derive(joint.tables, INDEPENDENT), whole if whole <= SMALL else PAIR_CELLS, gold=gold)
-        return {**pair, "summary": dependence_in_words(joint, apart), "compatibility": apart, "map": shown}
+        return {**pair, "summary": dependence_in_words(joint, apart), "incompatibility": apart, "map": shown}
 
     def _held(self, matrix: Any, pairs: list[Answer], count: int) -> str:
         """How many pairs were measured, and how much of their mass the candidates hold, in words."""

@@ -244,6 +244,7 @@ class Tables:
     log_between     by (S, t): log q(x_t | x_S; the other positions masked), for S neither empty nor all others; shape n_s for
                     s in S and t, else 1; the mass outside the candidates is not renormalised away. Empty for a pair
     label           how a token id is shown to people: as the model spells it, or the number itself
+    labels          k lists of names, of the values of each blank from id 0 on, where these are not tokens of a model; else empty
 
     >>> tables = unmask.fill("The [MASK] [MASK] at the casino.", candidates=16).joint.tables
     >>> [bool(torch.allclose(table.exp().sum(axis), torch.ones(16))) for axis, table in enumerate(tables.log_q)]
@@ -259,6 +260,7 @@ class Tables:
     log_masked_support: tuple[float, ...] = ()
     log_between: Mapping[tuple[tuple[int, ...], int], Tensor] = field(default_factory=dict, compare=False)
     label: Callable[[int], str] = str
+    labels: tuple[tuple[str, ...], ...] = ()
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -286,7 +288,7 @@ class Tables:
         second   second[x, y] = q(y | x); its rows sum to 1
         masked   the two distributions with both positions masked, which product, chain and restarted use; by default the u and v
                  with u = first v and v = second' u, so that chain is pseudo_gibbs
-        labels   how the values are shown, x's and y's
+        labels   how the values are shown, x's and y's; a value's id is its place, from 0 on, with and without labels
 
         >>> tables = unmask.Tables.from_conditionals([[0.9, 0.2], [0.1, 0.8]], [[0.7, 0.3], [0.1, 0.9]])
         >>> unmask.derive(tables, "arnold_gokhale").shape
@@ -303,18 +305,36 @@ class Tables:
         if labels is not None and [len(names) for names in labels] != list(a.shape):
             counts = [len(names) for names in labels]
             raise InputError(f"labels have {counts} names, and the tables are {_size(a)}: give one per value")
-        names = [name for axis in labels or () for name in axis]
         nothing = torch.zeros(1, a.shape[1], dtype=torch.float64), torch.zeros(len(a), 1, dtype=torch.float64)
         return cls(
-            candidates=(torch.arange(len(a)), torch.arange(a.shape[1]) + (len(a) if names else 0)),
+            candidates=(torch.arange(len(a)), torch.arange(a.shape[1])),
             log_q=(a.log(), b.log()),
             log_inside=nothing,
             log_total=nothing,
             log_masked=(m[0].log(), m[1].log()),
             log_masked_inside=(0.0, 0.0),
             log_masked_support=(0.0, 0.0),
-            label=names.__getitem__ if names else str,
+            labels=tuple(tuple(names) for names in labels or ()),
         )
+
+    def spelled(self, site: int, token: int) -> str:
+        """How a candidate of a blank is shown, given its id."""
+        return self.labels[site][token] if self.labels else self.label(token)
+
+    def ids_of(self, tokens: Sequence[int] | Sequence[str], sites: Sequence[int]) -> list[int]:
+        """The ids of tokens at these blanks, one for each; a text is a candidate as `spelled` shows it."""
+        each: Sequence[int | str] = tokens
+        return [self._id_of(token, site) for token, site in zip(each, sites, strict=True)]
+
+    def _id_of(self, token: int | str, site: int) -> int:
+        if not isinstance(token, str):
+            return token
+        ids = [i for i in self.candidates[site].tolist() if self.spelled(site, i) == token]
+        if not ids:
+            raise InputError(f"{token!r} is not among the candidates of blank {site + 1}: give more candidates, or targets")
+        if len(ids) > 1:
+            raise InputError(f"{token!r} is how {len(ids)} candidates of blank {site + 1} are spelled: give token ids")
+        return ids[0]
 
     @property
     def log_mass(self) -> float:

@@ -66,7 +66,7 @@ export function open(root, about, values) {
   }
 
   function draw() {
-    const drawn = answer.pairs.filter((pair) => pair.map).map((pair) => ({ ...pair, off: state.colour === "off" && Math.sqrt(pair.compatibility) > FAR, title: `${both(pair)}: ${nats(pair.value, 3)} nats` }));
+    const drawn = answer.pairs.filter((pair) => pair.map).map((pair) => ({ ...pair, off: state.colour === "off" && pair.incompatibility > FAR, title: `${both(pair)}: ${nats(pair.value, 3)} nats` }));
     const colours = [["plain", "Dependence"], ["off", "… and incompatibility", "How far the model’s conditionals of a pair are from any joint"]];
     keeping(columns, () => {
       picture.replaceChildren(card({ title: "Mutual information", name: "dependence", ...files(), of, tools: [choices("colour", state.colour, colours, (colour) => { state.colour = colour; address.save(); draw(); })] },

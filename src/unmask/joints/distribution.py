@@ -1,0 +1,55 @@
+"""Probabilities of one blank: a tensor that also knows the token of each number."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from torch import Tensor
+from torch._C import _disabled_torch_function_impl
+
+from unmask import checks
+from unmask.signature import checked
+
+if TYPE_CHECKING:
+    import pandas
+
+MOST_ROWS = 10**9
+
+
+class Distribution(Tensor):
+    """The probability of each candidate of a blank, in the order of the candidates.
+
+    It is a tensor, and what is computed from it (slices too) are plain tensors without tokens.
+
+    >>> joint = unmask.fill("The [MASK] [MASK] at the casino.", candidates=16).joint
+    >>> joint.marginal(0).top(3).columns.tolist(), round(float(joint.marginal(0).sum()), 6)
+    (['token', 'prob'], 1.0)
+    """
+
+    __torch_function__ = _disabled_torch_function_impl  # type: ignore[assignment]  # operations give plain tensors
+    _tokens: Callable[[], list[str]]
+
+    @classmethod
+    def of(cls, probabilities: Tensor, tokens: Callable[[], list[str]]) -> Distribution:
+        """These probabilities; `tokens` returns the token of each, and is called when they are asked for."""
+        labelled = probabilities.as_subclass(cls)
+        labelled._tokens = tokens
+        return labelled
+
+    @property
+    def tokens(self) -> list[str]:
+        """The token of each number."""
+        return self._tokens()
+
+    def to_frame(self) -> pandas.DataFrame:
+        """One row per candidate, in their order: token, prob."""
+        import pandas
+
+        return pandas.DataFrame({"token": self.tokens, "prob": self.tolist()})
+
+    @checked
+    def top(self, n: int = 10) -> pandas.DataFrame:
+        """The n most probable candidates, best first: token, prob."""
+        checks.whole("n", n, 1, MOST_ROWS)
+        return self.to_frame().sort_values("prob", ascending=False, kind="stable", ignore_index=True).head(n)
