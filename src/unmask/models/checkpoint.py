@@ -207,6 +207,8 @@ def _load_as(kind: Any, source: Source, config: Any, **options: Any) -> Any:
     try:
         network, report = kind.from_pretrained(source.name, config=config, **safely, **checked, **options)
     except Exception as error:
+        if source.local:
+            files.refuse_pointers(source.folder, "*.safetensors", "*.bin", "*.index.json")
         raise ModelError(files.why_not_read(error, source.name)) from None
     misshapen = [str(entry[0]) for entry in report["mismatched_keys"]]
     prefix = network.base_model_prefix + "."

@@ -35,7 +35,8 @@ from tokenizers.trainers import WordPieceTrainer
 
 from unmask import checks
 from unmask.errors import InputError, ModelError, UnmaskWarning
-from unmask.models.checkpoint_files import Source, TokenizerAbove, quiet_transformers, read_json
+from unmask.models.checkpoint_files import TOKENIZER_FILES, Source, TokenizerAbove, quiet_transformers, read_json
+from unmask.models.checkpoint_files import refuse_pointer, refuse_pointers
 from unmask.runs.files import first_line
 from unmask.runs.fingerprint import content_hash
 
@@ -162,6 +163,7 @@ def given_special_tokens(config: Mapping[str, Any]) -> dict[str, str]:
 
 def read_vocabulary(path: Path) -> list[str]:
     """The tokens of a file in the order of their ids."""
+    refuse_pointer(path)
     try:
         tokens = path.read_text(encoding="utf-8").split("\n")
     except (OSError, UnicodeDecodeError) as error:
@@ -302,6 +304,8 @@ def _by_transformers(source: Source) -> Any:
         except Exception as error:
             tokenizer, failed = None, first_line(error)
     if tokenizer is None:
+        if source.local:
+            refuse_pointers(source.folder, *TOKENIZER_FILES)
         remedy = "save it again, with save_pretrained" if source.local else "give a model that has one"
         raise ModelError(f"the tokenizer of {source.name!r} cannot be read ({failed}): {remedy}")
     return tokenizer
@@ -508,11 +512,33 @@ def load_word_pieces(path: Path) -> Tokenizer:
     try:
         tokenizer = Tokenizer.from_file(str(file))
     except Exception as error:
+        refuse_pointer(file)
         raise InputError(f"{file} is not a tokenizers file ({error}): give a tokenizer.json") from None
     missing = [t for t in SPECIAL_TOKENS if tokenizer.token_to_id(t) is None]
     if missing:
         raise InputError(f"the tokenizer at {file} lacks {', '.join(missing)}: training needs {', '.join(SPECIAL_TOKENS)}")
     return tokenizer
+
+
+CUT_BY = ("normalizer", "pre_tokenizer", "model", "added_tokens")
+"""The parts of a tokenizer.json that decide which ids a text has, without its start and end."""
+
+
+def tokenizer_difference(own: Tokenizer, other: Tokenizer) -> str:
+    """Where the ids of `other` differ from those of `own`, in words: a token, or a part of the rule. Empty if nowhere."""
+    ids, others = own.get_vocab(with_added_tokens=True), other.get_vocab(with_added_tokens=True)
+    for token, i in sorted(ids.items(), key=lambda item: item[1]):
+        if token not in others:
+            return f"it lacks {token!r}"
+        if others[token] != i:
+            return f"{token!r} has id {others[token]} in it and {i} in the model"
+    if more := sorted(set(others) - set(ids)):
+        return f"it has {more[0]!r}, which the model lacks"
+    rule, other_rule = json.loads(own.to_str()), json.loads(other.to_str())
+    for part in CUT_BY:
+        if rule.get(part) != other_rule.get(part):
+            return f"its {part} is another one, so it cuts texts in another way"
+    return ""
 
 
 def special_id(tokenizer: Tokenizer, token: str) -> int:
