@@ -517,6 +517,8 @@ def load_word_pieces(path: Path) -> Tokenizer:
     missing = [t for t in SPECIAL_TOKENS if tokenizer.token_to_id(t) is None]
     if missing:
         raise InputError(f"the tokenizer at {file} lacks {', '.join(missing)}: training needs {', '.join(SPECIAL_TOKENS)}")
+    tokenizer.no_truncation()  # a file may ask for it, and the rest of each text would be lost
+    tokenizer.no_padding()
     return tokenizer
 
 
