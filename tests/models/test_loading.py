@@ -77,8 +77,43 @@ def test_a_pointer_of_git_lfs_is_called_one(checkpoint, tmp_path, kind, name):
 
 def test_a_pointer_that_is_not_read_is_no_matter(copied):
     (copied / "pytorch_model.bin").write_bytes(POINTER)
+    (copied / "model.fp16.safetensors").write_bytes(POINTER)
     (copied / "tf_model.h5").write_bytes(POINTER)
     MaskedLM.load(copied)
+
+
+@pytest.mark.parametrize("name", ["config.json", "tokenizer.json", "model.safetensors"])
+def test_a_link_to_itself_is_named(copied, name):
+    (copied / name).unlink()
+    (copied / name).symlink_to(copied / name)
+    with pytest.raises(ModelError, match=re.escape(f"{str(copied / name)!r} cannot be read (Too many levels of symbolic links)")):
+        unmask.load(copied)
+
+
+def test_weights_of_eight_bits_are_read(copied):
+    tensors = load_file(copied / "model.safetensors")
+    name = "bert.embeddings.word_embeddings.weight"
+    tensors[name] = tensors[name].to(torch.float8_e4m3fn)
+    save_file(tensors, copied / "model.safetensors", {"format": "pt"})
+    words = MaskedLM.load(copied).network.get_input_embeddings().weight
+    assert torch.equal(words.detach(), tensors[name].float())
+
+
+@pytest.mark.parametrize("stated", [None, False])
+def test_capitals_are_as_tokenizer_json_says(copied, stated):
+    """transformers lowers the texts of a BERT, if tokenizer_config.json does not say how its tokenizer works."""
+    rule = json.loads((copied / "tokenizer.json").read_text())
+    rule["normalizer"] = {"type": "BertNormalizer", "clean_text": True, "handle_chinese_chars": True}
+    rule["normalizer"] |= {"strip_accents": False, "lowercase": False}
+    rule["model"]["vocab"]["The"] = len(rule["model"]["vocab"])
+    last = max(rule["model"]["vocab"], key=lambda token: rule["model"]["vocab"][token] if token != "The" else -1)
+    rule["model"]["vocab"]["The"] = rule["model"]["vocab"].pop(last)
+    (copied / "tokenizer.json").write_text(json.dumps(rule))
+    config = {} if stated is None else {"do_lower_case": stated, "tokenizer_class": "BertTokenizer"}
+    (copied / "tokenizer_config.json").write_text(json.dumps(config))
+    model = MaskedLM.load(copied)
+    first = model.words.tokens_of("The cat").ids[1]
+    assert model.token(first) == "The"
 
 
 @pytest.mark.parametrize("kind", ["bert", "roberta"])

@@ -286,7 +286,7 @@ def test_no_run_a_run_of_another_corpus_and_a_finished_one_are_not_resumed(share
     with pytest.raises(InputError, match="holds a run with corpus .*, not "):
         flat.train(made_up_lines(500, seed=9), out=out, valid=shared / "valid.txt", **SMALL, resume=True)
     assert go(shared, out, resume=True).finished
-    further = f"the training in {str(out)!r} is finished: to train its model further, name another --out and add --init {str(out)!r}"
+    further = f"{str(out)!r} is finished: to train its model further, name another --out and add --init {str(out)!r}"
     for resume in (True, False):
         with pytest.raises(InputError, match=re.escape(further)):
             go(shared, out, resume=resume)
@@ -399,7 +399,8 @@ def test_a_model_is_not_trained_further_with_another_tokenizer(shared, first_mod
     other = tmp_path / "tokenizer.json"
     other.write_text(json.dumps(rule))
     shape = {"layers": None, "width": None, "heads": None, "vocab": None}
-    with pytest.raises(InputError, match=f"is not that of init .*{message}.*: leave out --tokenizer, or leave out --init") as told:
+    refused = f"is not that of init .*{message}.*: leave out --tokenizer, or leave out --init"
+    with pytest.raises(InputError, match=refused) as told:
         go(shared, tmp_path / "model", steps=1, init=first_model, tokenizer=other, **shape)
     assert "\n" not in str(told.value) and not (tmp_path / "model").exists()
 

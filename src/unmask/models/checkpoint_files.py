@@ -98,7 +98,8 @@ class Source:
         config = read_json(path, "save the checkpoint again")
         kind = config.get("model_type")
         if kind is not None and not isinstance(kind, str):
-            raise ModelError(f"config.json of {self.name!r} has model_type {kind!r}, which is not a text: name a known model_type")
+            given = f"config.json of {self.name!r} has model_type {kind!r}, which is not a text"
+            raise ModelError(f"{given}: name a known model_type")
         return config
 
 
@@ -134,7 +135,15 @@ def state_of(where: str) -> tuple[object, ...]:
         return (where,)
     folder = os.path.realpath(folder)
     above = Path(folder).parent / "vocab.txt"
-    files = sorted((e.name, e.stat().st_size, e.stat().st_mtime_ns) for e in os.scandir(folder) if e.is_file())
+    files = []
+    for entry in os.scandir(folder):
+        try:
+            if entry.is_file():
+                files.append((entry.name, entry.stat().st_size, entry.stat().st_mtime_ns))
+        except OSError as error:  # a link to itself, for example
+            why = error.strerror or error
+            raise ModelError(f"{entry.path!r} cannot be read ({why}): copy it again, or remove it") from None
+    files.sort()
     return (folder, *files, above.stat().st_mtime_ns if above.is_file() else None)
 
 
@@ -196,7 +205,9 @@ def refuse_whole_numbers(folder: Path) -> None:
     from safetensors import safe_open
 
     types: dict[str, torch.dtype] = {}
-    for path in list(folder.glob("model*.safetensors")) or folder.glob("pytorch_model*.bin"):
+    whole_model = folder / "model.safetensors"  # is read if it is there; others beside it are not
+    parts = [whole_model] if whole_model.is_file() else list(folder.glob("model*.safetensors"))
+    for path in parts or folder.glob("pytorch_model*.bin"):
         if path.suffix == ".bin":
             types |= {name: tensor.dtype for name, tensor in torch.load(path, map_location="cpu", weights_only=True).items()}
             continue

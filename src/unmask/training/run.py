@@ -188,9 +188,8 @@ def refuse_folder(out: Path, resume: bool) -> None:
     if resume and not begun:
         raise InputError(f"no run to resume in {str(out)!r}: leave out --resume, or name the --out folder of an earlier run")
     if finished:
-        raise InputError(
-            f"the training in {str(out)!r} is finished: to train its model further, name another --out and add --init {str(out)!r}"
-        )
+        further = f"to train its model further, name another --out and add --init {str(out)!r}"
+        raise InputError(f"the training in {str(out)!r} is finished: {further}")
     if used and not resume:
         go_on = "name another --out, or add --resume to go on with the run in it" if begun else "name another --out"
         raise InputError(f"{str(out)!r} exists and is not empty: {go_on}")

@@ -35,8 +35,15 @@ from tokenizers.trainers import WordPieceTrainer
 
 from unmask import checks
 from unmask.errors import InputError, ModelError, UnmaskWarning
-from unmask.models.checkpoint_files import TOKENIZER_FILES, Source, TokenizerAbove, quiet_transformers, read_json
-from unmask.models.checkpoint_files import refuse_pointer, refuse_pointers
+from unmask.models.checkpoint_files import (
+    TOKENIZER_FILES,
+    Source,
+    TokenizerAbove,
+    quiet_transformers,
+    read_json,
+    refuse_pointer,
+    refuse_pointers,
+)
 from unmask.runs.files import first_line
 from unmask.runs.fingerprint import content_hash
 
@@ -58,6 +65,12 @@ FILES_WITH_A_RULE = ("tokenizer.json", "vocab.json", "merges.txt", "*.model", "*
 OTHER_LETTERS = ("esm", "perceiver")
 """Types whose tokenizers read letters by a rule of their own: names that are not in brackets, or bytes, without any file."""
 MOST_FILLED = 100_000  # Ids between the tokenizer's last one and the mask's
+BERT_NORMALIZER = {
+    "lowercase": "do_lower_case",
+    "strip_accents": "strip_accents",
+    "handle_chinese_chars": "tokenize_chinese_chars",
+}
+"""What a BERT's normaliser does: its names in tokenizer.json, and in tokenizer_config.json."""
 PADDED_TO = (64, 128)
 FEW_UNUSED, SHARE_UNUSED = 8, 0.02
 """Embeddings without a token that need no word: up to a multiple that is fast, or as few as published models have."""
@@ -297,7 +310,8 @@ def _by_transformers(source: Source) -> Any:
     if source.local and path.is_file():
         built = core_of(tokenizer)
         try:
-            if tokenizer is None or (built and _kinds(json.loads(path.read_text("utf-8"))) != _kinds(json.loads(built.to_str()))):
+            rule = json.loads(path.read_text("utf-8")) if built else {}
+            if tokenizer is None or (built and _is_replaced(rule, json.loads(built.to_str()), tokenizer_config(source))):
                 return as_it_is(Tokenizer.from_file(str(path)), tokenizer_config(source))
         except ModelError:
             raise
@@ -316,6 +330,17 @@ def as_it_is(core: Tokenizer, config: Mapping[str, Any]) -> FolderTokenizer:
     named = special_tokens(core.get_vocab(), given_special_tokens(config))
     core.add_special_tokens(list(named.values()))
     return FolderTokenizer(core, named, config)
+
+
+def _is_replaced(rule: Mapping[str, Any], built: Mapping[str, Any], config: Mapping[str, Any]) -> bool:
+    """Whether transformers cuts texts by another rule than tokenizer.json, for no reason that tokenizer_config.json gives.
+
+    Its BertTokenizer lowers texts unless told otherwise there.
+    """
+    if _kinds(rule) != _kinds(built):
+        return True
+    own, other = rule.get("normalizer") or {}, built.get("normalizer") or {}
+    return any(name not in config and own.get(part) != other.get(part) for part, name in BERT_NORMALIZER.items() if part in own)
 
 
 def _kinds(rule: Mapping[str, Any]) -> list[str]:
