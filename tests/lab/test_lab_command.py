@@ -40,15 +40,39 @@ def refused(capsys):
 def test_without_a_study_it_says_what_is_written_where(command, tmp_path):
     output = command()
     assert all(f" {name} " in output for name in (*lab.STUDIES, "all"))
-    assert "NAME.png and NAME.json to lab-report" in output
+    assert "With --out FOLDER it also writes NAME.png and NAME.json there" in output
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_study_prints_its_tables_and_writes_to_the_report_folder(command, tmp_path):
-    output = command("parallel", "--sites", 3)
+def test_a_study_prints_its_tables_and_writes_to_the_folder_that_is_named(command, tmp_path):
+    output = command("parallel", "--sites", 3, "--out", "lab-report")
     assert "N=3, coupling 0.4, fields -0.35:0.35" in output and "───" in output and "lab-report/parallel.png" in output
     assert {path.name for path in (tmp_path / "lab-report").iterdir()} == {"lab.json", "parallel.json", "parallel.png"}
     assert "[default: -0.35:0.35]" in command("parallel", "--help")
+
+
+def test_a_study_without_out_leaves_the_files_of_another_run_alone(command, tmp_path):
+    command("parallel", "--sites", 3, "--out", "lab-report")
+    before = {path.name: path.read_bytes() for path in (tmp_path / "lab-report").iterdir()}
+    output = command("parallel", "--sites", 2)
+    assert "N=2" in output and "png" not in output
+    assert {path.name: path.read_bytes() for path in (tmp_path / "lab-report").iterdir()} == before
+    assert [path.name for path in tmp_path.iterdir()] == ["lab-report"]
+
+
+@pytest.mark.parametrize("name", [name for name in lab.STUDIES if name != "stutter"])
+def test_options_that_are_left_out_are_the_same_in_python(name, command):
+    fits = {"fits": 2} if name == "masking" else {}
+    words = [word for option, value in fits.items() for word in (f"--{option}", value)]
+    printed = json.loads(command(name, "--sites", 3, *words, "--json"))
+    assert lab.STUDIES[name](lab.SpinModel(sites=3), **fits).to_dict() == printed
+
+
+def test_dependence_shows_the_coupling_that_is_asked_for_and_no_other(command):
+    shown = [line.split()[0] for line in command("dependence", "--sites", 3, "--coupling", 0.2).splitlines() if line[:2] == "0."]
+    assert shown == ["0.2", "0.2", "0.2"]
+    assert set(lab.dependence(lab.SpinModel(sites=3, coupling=0.2)).to_frame()["coupling"]) == {"0.2"}
+    assert set(lab.dependence(lab.SpinModel(sites=3)).to_frame()["coupling"]) == {"0.1", "0.3", "0.6"}
 
 
 def test_headings_that_do_not_fit_are_broken_and_no_column_is_lost(command, monkeypatch):

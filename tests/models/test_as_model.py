@@ -13,7 +13,8 @@ from functools import partial
 import pytest
 import torch
 
-from unmask.errors import ModelError
+import unmask
+from unmask.errors import InputError, ModelError
 from unmask.models.load import CACHED, as_model, load
 from unmask.models.masked_lm import MaskedLM
 
@@ -25,6 +26,16 @@ def test_an_object_is_itself_and_a_name_is_loaded_once(copied):
     assert load(copied, dtype="float64").dtype == torch.float64
     assert MaskedLM.load(copied) is not model
     assert as_model() is as_model(None)
+
+
+@pytest.mark.parametrize("returned", [None, 3, "a text", [1, 2], torch.nn.Linear(2, 2), MaskedLM])
+def test_a_function_that_returns_no_model_is_named(returned):
+    def mine():
+        return returned
+
+    message = "model: the function mine returned .*, which is not a model: return that of unmask.load"
+    with pytest.raises(InputError, match=message):
+        unmask.fill("A [MASK].", mine)
 
 
 def test_a_folder_that_changed_is_read_again(copied):

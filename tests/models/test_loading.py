@@ -39,6 +39,8 @@ DAMAGED = [
     ("config.json", lambda content: b'{"model_type": "no-such-type"}', "not understood"),
     ("config.json", lambda content: b"[]", r"not valid JSON \(it holds no JSON object\)"),
     ("config.json", lambda content: None, "no config.json"),
+    ("config.json", lambda content: b'{"model_type": ["bert"]}', r"has model_type \['bert'\], which is not a text"),
+    ("config.json", lambda content: b'{"model_type": {"bert": 1}}', "which is not a text"),
     ("config.json", lambda content: content.replace(b'"intermediate_size": 48', b'"intermediate_size": 40'), "the shapes"),
     ("config.json", lambda content: b'{"model_type": "bart", "d_model": 16}', "encoder-decoder"),
     ("model.safetensors", lambda content: content[: len(content) // 2], "truncated or corrupt"),
@@ -56,6 +58,85 @@ def test_a_damaged_file_is_named(copied, name, damage, message):
     content = damage(path.read_bytes() if path.exists() else (copied / "model.safetensors").unlink())
     path.unlink(missing_ok=True) if content is None else path.write_bytes(content)
     assert re.search(message, refusal(copied))
+
+
+POINTER = b"version https://git-lfs.github.com/spec/v1\noid sha256:4d7a214614ab2935c943f9e0ff69d22eadbb8f32b1\nsize 440473133\n"
+
+
+@pytest.mark.parametrize("name", ["config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json", "vocab.txt"])
+@pytest.mark.parametrize("kind", ["bert", "roberta"])
+def test_a_pointer_of_git_lfs_is_called_one(checkpoint, tmp_path, kind, name):
+    folder = shutil.copytree(checkpoint(kind), tmp_path / "copy")
+    if name == "vocab.txt":
+        (folder / "tokenizer.json").unlink()
+    (folder / name).write_bytes(POINTER)
+    message = refusal(folder)
+    assert f"{str(folder / name)!r} is a pointer of git-lfs" in message and f"run `git lfs pull` in {str(folder)!r}" in message
+    assert "corrupt" not in message and "JSON" not in message
+
+
+def test_a_pointer_that_is_not_read_is_no_matter(copied):
+    (copied / "pytorch_model.bin").write_bytes(POINTER)
+    (copied / "model.fp16.safetensors").write_bytes(POINTER)
+    (copied / "tf_model.h5").write_bytes(POINTER)
+    MaskedLM.load(copied)
+
+
+@pytest.mark.parametrize("name", ["config.json", "tokenizer.json", "model.safetensors"])
+def test_a_link_to_itself_is_named(copied, name):
+    (copied / name).unlink()
+    (copied / name).symlink_to(copied / name)
+    with pytest.raises(ModelError, match=re.escape(f"{str(copied / name)!r} cannot be read (Too many levels of symbolic links)")):
+        unmask.load(copied)
+
+
+def test_weights_of_eight_bits_are_read(copied):
+    tensors = load_file(copied / "model.safetensors")
+    name = "bert.embeddings.word_embeddings.weight"
+    tensors[name] = tensors[name].to(torch.float8_e4m3fn)
+    save_file(tensors, copied / "model.safetensors", {"format": "pt"})
+    words = MaskedLM.load(copied).network.get_input_embeddings().weight
+    assert torch.equal(words.detach(), tensors[name].float())
+
+
+@pytest.mark.parametrize("stated", [None, False])
+def test_capitals_are_as_tokenizer_json_says(copied, stated):
+    """transformers lowers the texts of a BERT, if tokenizer_config.json does not say how its tokenizer works."""
+    rule = json.loads((copied / "tokenizer.json").read_text())
+    rule["normalizer"] = {"type": "BertNormalizer", "clean_text": True, "handle_chinese_chars": True}
+    rule["normalizer"] |= {"strip_accents": False, "lowercase": False}
+    rule["model"]["vocab"]["The"] = len(rule["model"]["vocab"])
+    last = max(rule["model"]["vocab"], key=lambda token: rule["model"]["vocab"][token] if token != "The" else -1)
+    rule["model"]["vocab"]["The"] = rule["model"]["vocab"].pop(last)
+    (copied / "tokenizer.json").write_text(json.dumps(rule))
+    config = {} if stated is None else {"do_lower_case": stated, "tokenizer_class": "BertTokenizer"}
+    (copied / "tokenizer_config.json").write_text(json.dumps(config))
+    model = MaskedLM.load(copied)
+    first = model.words.tokens_of("The cat").ids[1]
+    assert model.token(first) == "The"
+
+
+@pytest.mark.parametrize("kind", ["bert", "roberta"])
+def test_weights_with_an_adapter_are_refused_and_not_called_other_heads(checkpoint, tmp_path, kind):
+    folder = shutil.copytree(checkpoint(kind), tmp_path / "copy")
+    tensors = load_file(folder / "model.safetensors")
+    low_rank = {
+        f"{kind}.encoder.layer.{layer}.attention.self.query.lora_{side}.default.weight": torch.zeros(2, 2)
+        for layer in range(2)
+        for side in "AB"
+    }
+    save_file(tensors | low_rank, folder / "model.safetensors", {"format": "pt"})
+    message = refusal(folder)
+    assert "4 tensors of" in message and "are those of an adapter" in message and "merge_and_unload" in message
+
+
+@pytest.mark.parametrize("with_model", [True, False])
+def test_a_folder_with_an_adapter_is_refused(copied, with_model):
+    """Weights beside which an adapter lies are not what the user means."""
+    (copied / "adapter_config.json").write_text('{"peft_type": "LORA"}')
+    if not with_model:
+        (copied / "config.json").unlink()
+    assert "adapter_config.json" in refusal(copied) and "merge it into the weights" in refusal(copied)
 
 
 def test_missing_head_and_missing_encoder_tensors(copied, make_network):

@@ -6,6 +6,7 @@ import errno
 import json
 import math
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -285,8 +286,14 @@ def test_no_run_a_run_of_another_corpus_and_a_finished_one_are_not_resumed(share
     with pytest.raises(InputError, match="holds a run with corpus .*, not "):
         flat.train(made_up_lines(500, seed=9), out=out, valid=shared / "valid.txt", **SMALL, resume=True)
     assert go(shared, out, resume=True).finished
-    with pytest.raises(InputError, match="is finished"):
-        go(shared, out, resume=True)
+    further = f"{str(out)!r} is finished: to train its model further, name another --out and add --init {str(out)!r}"
+    for resume in (True, False):
+        with pytest.raises(InputError, match=re.escape(further)):
+            go(shared, out, resume=resume)
+    (tmp_path / "notes").mkdir()
+    (tmp_path / "notes" / "thesis.tex").write_text("mine")
+    with pytest.raises(InputError, match="is not empty: name another --out$"):  # there is no run to resume
+        go(shared, tmp_path / "notes")
 
 
 def test_an_empty_or_short_corpus_leaves_no_folder(shared, tmp_path):
@@ -339,6 +346,85 @@ def test_a_run_goes_on_from_a_model_folder(shared, tmp_path):
     go(shared, tmp_path / "on", init=first, max_minutes=0.0, steps=3, **shape)
     with pytest.raises(InputError, match="holds a run with init "):
         go(shared, tmp_path / "on", init=second, steps=3, resume=True, **shape)
+
+
+def swapped(rule):
+    """The same tokens, two of them in another order."""
+    ids = rule["model"]["vocab"]
+    a, b = [token for token in ids if not token.startswith("[")][10:12]
+    ids[a], ids[b] = ids[b], ids[a]
+
+
+def renamed(rule):
+    ids = rule["model"]["vocab"]
+    ids["unheard"] = ids.pop(next(token for token, i in ids.items() if i == 20))
+
+
+def added(rule):
+    rule["model"]["vocab"]["unheard"] = len(rule["model"]["vocab"])
+
+
+def lowered(rule):
+    rule["normalizer"]["lowercase"] = True
+
+
+def cut_at_spaces(rule):
+    rule["pre_tokenizer"] = {"type": "WhitespaceSplit"}
+
+
+def shorter_words(rule):
+    rule["model"]["max_input_chars_per_word"] = 3
+
+
+@pytest.fixture(scope="module")
+def first_model(shared, tmp_path_factory):
+    return go(shared, tmp_path_factory.mktemp("first") / "model", steps=1).out
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (swapped, "has id .* in it and .* in the model"),
+        (renamed, "it lacks "),
+        (added, "it has 'unheard', which the model lacks"),
+        (lowered, "its normalizer is another one, so it cuts texts in another way"),
+        (cut_at_spaces, "its pre_tokenizer is another one"),
+        (shorter_words, "its model is another one"),
+    ],
+)
+def test_a_model_is_not_trained_further_with_another_tokenizer(shared, first_model, tmp_path, change, message):
+    """Each weight would belong to another word."""
+    rule = json.loads((first_model / "tokenizer.json").read_text())
+    change(rule)
+    other = tmp_path / "tokenizer.json"
+    other.write_text(json.dumps(rule))
+    shape = {"layers": None, "width": None, "heads": None, "vocab": None}
+    refused = f"is not that of init .*{message}.*: leave out --tokenizer, or leave out --init"
+    with pytest.raises(InputError, match=refused) as told:
+        go(shared, tmp_path / "model", steps=1, init=first_model, tokenizer=other, **shape)
+    assert "\n" not in str(told.value) and not (tmp_path / "model").exists()
+
+
+def test_an_equal_tokenizer_is_taken_and_neither_cuts_nor_pads_texts(shared, first_model, tmp_path):
+    rule = json.loads((first_model / "tokenizer.json").read_text())
+    rule["truncation"] = {"direction": "Right", "max_length": 2, "strategy": "LongestFirst", "stride": 0}
+    rule["padding"] = {"strategy": {"Fixed": 12}, "direction": "Right", "pad_to_multiple_of": None}
+    rule["padding"] |= {"pad_id": 0, "pad_type_id": 0, "pad_token": "[PAD]"}
+    other = tmp_path / "tokenizer.json"
+    other.write_text(json.dumps(rule, indent=1))
+    shape = {"layers": None, "width": None, "heads": None, "vocab": None}
+    made = go(shared, tmp_path / "model", steps=2, init=first_model, tokenizer=other, **shape)
+    plain = go(shared, tmp_path / "plain", steps=2, init=first_model, **shape)
+    assert same(weights(made.out), weights(plain.out))
+
+
+def test_a_model_beside_another_vocabulary_is_not_trained_further(shared, first_model, tmp_path):
+    folder = shutil.copytree(first_model, tmp_path / "copy")
+    tokens = sorted(json.loads((folder / "tokenizer.json").read_text())["model"]["vocab"].items(), key=lambda item: item[1])
+    (folder / "vocab.txt").write_text("\n".join(token for token, _ in reversed(tokens)))
+    shape = {"layers": None, "width": None, "heads": None, "vocab": None}
+    with pytest.raises(UnmaskError, match="is not that of its vocabulary file"):
+        go(shared, tmp_path / "model", steps=1, init=folder, **shape)
 
 
 def test_a_trained_tokenizer_that_cannot_spell_the_corpus_asks_for_a_larger_vocab(tmp_path):

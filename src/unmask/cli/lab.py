@@ -19,12 +19,10 @@ from unmask.lab import all as all_studies
 if TYPE_CHECKING:
     from unmask.lab.studies import Report, Study
 
-FOLDER = Path("lab-report")
-"""Where the commands write without --out."""
 COMMANDS: dict[str, Callable[..., Any]] = {**STUDIES, "all": all_studies}
-HELP = f"""The theory of generative masked language models, computed exactly on small models.
+HELP = """The theory of generative masked language models, computed exactly on small models.
 
-A study prints its findings and writes NAME.png and NAME.json to {FOLDER}, or to --out FOLDER."""
+A study prints its findings. With --out FOLDER it also writes NAME.png and NAME.json there."""
 
 
 def app() -> App:
@@ -36,8 +34,6 @@ def app() -> App:
 
 
 def _run(name: str, options: dict[str, Any]) -> None:
-    out = Path(options.setdefault("out", FOLDER))
-
     def show(result: Study | Report) -> None:
         from unmask.lab.studies import show as shown_cell
 
@@ -53,7 +49,7 @@ def _run(name: str, options: dict[str, Any]) -> None:
                 screen.print(*([study.note] if study.note else []))
             for finding in study.findings:
                 screen.print(f"- {finding}")
-            for ending in ("png", "json"):
-                screen.print(f"{ending}: {out / study.name}.{ending}", soft_wrap=True)
+            for ending in ("png", "json") if "out" in options else ():
+                screen.print(f"{ending}: {Path(options['out']) / study.name}.{ending}", soft_wrap=True)
 
     answered(f"lab.{name}", options, show)

@@ -9,8 +9,8 @@ Fixed groups B_1, ..., B_T (the order does not depend on the values drawn):
 
     q(x) = prod_t prod_{i in B_t} p(x_i | x_{B_<t}),        KL(p || q) = sum_t TC(B_t | B_<t)
 
-so the error of a schedule is the dependence inside its groups given what was drawn before, and a schedule that groups
-sites wisely can be found by dynamic programming over subsets. Orders that look at the values drawn are enumerated instead.
+so the error of a schedule is the dependence inside its groups given what was drawn before, and the best schedule of all can be
+found by dynamic programming over subsets. Orders that look at the values drawn are enumerated instead.
 
 A rule that chooses K from what is revealed, (S, x_S), draws K's tokens independently, and S grows by K until nothing is hidden:
 
@@ -132,19 +132,69 @@ def schedule_cost(entropies: Entropies, schedule: Grouping) -> list[float]:
     return [entropies.total_correlation(group, before) for group, before in zip(schedule, drawn, strict=True)]
 
 
-def best_schedule(model: LabModel, steps: int) -> tuple[float, Grouping]:
-    """The schedule of even groups with the least KL(p || q), by dynamic programming over what is drawn."""
+def best_schedules(model: LabModel) -> list[tuple[float, Grouping]]:
+    """For T = 1, ..., N steps the least KL(p || q) of all schedules of T groups of any sizes, and a schedule that has it.
+
+    Dynamic programming over what is drawn: with A the sites drawn in the first t steps,
+
+        cost_t(A) = min over groups B in A, B not empty, of  cost_{t-1}(A - B) + TC(B | A - B),     cost_0 of no site = 0
+
+    in 3^N additions for each t. Of schedules whose costs differ by rounding alone the first in this order is kept:
+    A by the binary number of its sites, A - B likewise.
+    """
+    sites = model.space.sites
+    correlations = _correlations_by_step(model)
+    costs = [{0: 0.0}]
+    groups: list[dict[int, int]] = [{}]  # by step and A: the last group B
+    for _ in range(sites):
+        before, cost, last = costs[-1], dict[int, float](), dict[int, int]()
+        for (drawn, group), correlation in correlations.items():
+            if drawn not in before:
+                continue
+            total, after = before[drawn] + correlation, drawn | group
+            if after not in cost or total < cost[after] - ROUNDING:
+                cost[after], last[after] = total, group
+        costs.append(cost)
+        groups.append(last)
+    everything = (1 << sites) - 1
+    return [(costs[steps][everything], _path(groups, steps, everything)) for steps in range(1, sites + 1)]
+
+
+ROUNDING = 1e-13
+"""Costs of schedules that differ by less are equal, in nats."""
+
+
+def _correlations_by_step(model: LabModel) -> dict[tuple[int, int], float]:
+    """TC(B | A) for all disjoint sets of sites A and B, B not empty; a set is a number whose bits are its sites."""
     sites, entropies = model.space.sites, Entropies(model)
-    best: dict[frozenset[int], tuple[float, Grouping]] = {frozenset(): (0.0, ())}
-    for size in even_sizes(sites, steps):
-        reached: dict[frozenset[int], tuple[float, Grouping]] = {}
-        for drawn, (cost, path) in best.items():
-            for group in combinations([i for i in range(sites) if i not in drawn], size):
-                total, key = cost + entropies.total_correlation(group, drawn), drawn.union(group)
-                if key not in reached or total < reached[key][0]:
-                    reached[key] = (total, (*path, group))
-        best = reached
-    return best[frozenset(range(sites))]
+    sets = range(1 << sites)
+    entropy = [entropies(_members(number)) for number in sets]
+    found: dict[tuple[int, int], float] = {}
+    for drawn in sets:
+        hidden = [1 << site for site in range(sites) if not drawn >> site & 1]
+        alone = {bit: entropy[drawn | bit] - entropy[drawn] for bit in hidden}  # H(x_i | x_A)
+        sums = {0: 0.0}  # of `alone` over the sites of B
+        for bit in hidden:
+            sums |= {group | bit: total + alone[bit] for group, total in sums.items()}
+        for group, total in sums.items():
+            if group:
+                found[drawn, group] = total - (entropy[drawn | group] - entropy[drawn])
+    return found
+
+
+def _members(number: int) -> Sites:
+    """The sites of a set."""
+    return tuple(site for site in range(number.bit_length()) if number >> site & 1)
+
+
+def _path(groups: list[dict[int, int]], steps: int, drawn: int) -> Grouping:
+    """The groups of the best schedule of the sites `drawn`, the first one first."""
+    path: list[Sites] = []
+    for step in range(steps, 0, -1):
+        group = groups[step][drawn]
+        path.append(_members(group))
+        drawn ^= group
+    return tuple(reversed(path))
 
 
 @dataclass(frozen=True)

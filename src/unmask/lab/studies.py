@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from unmask.lab.dynamics import MaskLaw
     from unmask.lab.estimation import Learning, Loss
     from unmask.lab.model import Counts, LabModel, Vector
+    from unmask.lab.schedules import Grouping
 
 Item = TypeVar("Item")
 MANIFEST = "lab.json"
@@ -65,7 +66,7 @@ NEEDED = "samples needed, worst direction\n(maximum likelihood = 1)"
 OPTIONS = {
     "model": "Spins on a graph.",
     "fits": "Fits to samples in `masking`, for each k and each loss.",
-    "out": "Folder for figures and numbers: new, empty, or an earlier lab's [default: lab-report, in Python none].",
+    "out": "Folder for figures and numbers: new, empty, or an earlier lab's [default: nothing is written].",
     "progress": "Called with the parts done, their number, and what they are.",
 }
 """The help of every option of a study, whichever have it."""
@@ -80,6 +81,9 @@ STYLE: Any = {
 class SpinModel:
     """The model: Ising spins on a graph.
 
+    A study takes what is left out from its own default model, which its signature shows, in Python and on the command line alike.
+    A model that is built by itself takes it from `CURIE_WEISS`.
+
     Parameters:
         sites: Sites N of the model.
         coupling: Coupling of each pair of joined sites.
@@ -87,34 +91,45 @@ class SpinModel:
         graph: Which sites are joined.
     """
 
-    sites: Annotated[int, Interval(ge=2, le=10)] = 6
-    coupling: Strength = 0.25
-    fields: Numbers = "0"
-    graph: Literal["complete", "cycle", "path"] = "complete"
+    sites: Annotated[int, Interval(ge=2, le=10)] | None = None
+    coupling: Strength | None = None
+    fields: Numbers | None = None
+    graph: Literal["complete", "cycle", "path"] | None = None
+
+    def filled(self, default: SpinModel) -> SpinModel:
+        """This model, with the values of `default` where it has none."""
+        given = {name: value for name, value in asdict(self).items() if value is not None}
+        return replace(default, **given)
 
     def build(self) -> LabModel:
         """Enumerate the model."""
         from unmask.lab.model import ising
 
-        return ising(self.coupling, read_fields(self.fields, self.sites), self.graph)
+        whole = self.filled(CURIE_WEISS)
+        assert whole.sites is not None and whole.coupling is not None
+        assert whole.fields is not None and whole.graph is not None
+        return ising(whole.coupling, read_fields(whole.fields, whole.sites), whole.graph)
 
     def at(self, coupling: float) -> LabModel:
         """Enumerate the same model with another coupling."""
         return replace(self, coupling=coupling).build()
 
     def describe(self) -> str:
-        """One line for tables and captions."""
-        return f"Ising, {self.graph} graph, N={self.sites}, coupling {self.coupling:g}, fields {self.fields}"
+        """One line for tables and captions; without the coupling, if the model has none of its own."""
+        coupling = "" if self.coupling is None else f", coupling {self.coupling:g}"
+        return f"Ising, {self.graph} graph, N={self.sites}{coupling}, fields {self.fields}"
 
     def options(self, **others: Any) -> dict[str, Any]:
         """The origin of a study's numbers: these fields, the study's own options, and one line."""
         return {**asdict(self), **others, "model": self.describe()}
 
 
-CURIE_WEISS, TILT = SpinModel(), SpinModel(fields="-0.5:0.5")
-FIVE_SITES = SpinModel(sites=5, coupling=0.4, fields="-0.35:0.35")
-WEAK = SpinModel(coupling=0.1)
-PATH, TILTED_PATH = (SpinModel(sites=8, coupling=0.6, fields=fields, graph="path") for fields in ("0.2", "-1:1"))
+CURIE_WEISS = SpinModel(sites=6, coupling=0.25, fields="0", graph="complete")
+TILT = replace(CURIE_WEISS, fields="-0.5:0.5")
+FIVE_SITES = SpinModel(sites=5, coupling=0.4, fields="-0.35:0.35", graph="complete")
+ANY_COUPLING = replace(CURIE_WEISS, coupling=None)
+PATH = SpinModel(sites=8, coupling=0.6, fields="0.2", graph="path")
+TILTED_PATH = replace(PATH, fields="-1:1")
 
 
 def read_fields(value: Numbers, sites: int) -> np.ndarray:
@@ -206,15 +221,21 @@ class Report(Result):
 
 
 def study(function: Function) -> Function:
-    """A study as a command: its options are documented by OPTIONS, its arguments checked, its files written to `out`."""
+    """A study as a command: its options are documented by OPTIONS, its arguments checked, its files written to `out`.
+
+    What a model leaves out is that of the study's own model, the default in its signature.
+    """
     signature = inspect.signature(function)
     section = "\n".join(f"        {name}: {OPTIONS[name]}" for name in signature.parameters)
     function.__doc__ = f"{function.__doc__}\n\n    Parameters:\n{section}\n    "
 
     @wraps(function)
     def saved(*arguments: Any, **options: Any) -> Any:
-        folder = lab_folder(signature.bind(*arguments, **options).arguments.get("out"))
-        result = function(*arguments, **options)
+        given = signature.bind(*arguments, **options)
+        folder = lab_folder(given.arguments.get("out"))
+        if "model" in given.arguments:
+            given.arguments["model"] = given.arguments["model"].filled(signature.parameters["model"].default)
+        result = function(*given.args, **given.kwargs)
         if folder is not None and isinstance(result, Study):
             result.save(folder)
         return result
@@ -297,7 +318,8 @@ def dictionary(model: SpinModel = CURIE_WEISS, *, out: Out = None, progress: Wat
 
     from unmask.lab import dynamics, estimation
 
-    spins, sizes, swept = model.build(), range(1, model.sites + 1), np.linspace(0, 0.5, 11).tolist()
+    spins = model.build()
+    sizes, swept = range(1, spins.space.sites + 1), np.linspace(0, 0.5, 11).tolist()
     adaptive = dynamics.surprise_masks(spins, 2)
     laws = [*(dynamics.uniform_masks(spins.space, size) for size in sizes), adaptive]
     rows = [_both_sides(spins, law) for law in counted(progress, laws, "mask laws")]
@@ -381,9 +403,9 @@ def _draw_dictionary(rows: Points, sizes: Sequence[int], sweep: Points) -> Figur
     return figure
 
 
-SLOW = SpinModel(sites=5, coupling=0.5)
+SLOW = replace(CURIE_WEISS, sites=5, coupling=0.5)
 """The model of `masking` where averaging all masks goes wrong."""
-LEARNED = SpinModel(sites=5, fields="normal:0.2:3")
+LEARNED = replace(CURIE_WEISS, sites=5, fields="normal:0.2:3")
 """The model of `masking` that is fitted."""
 SAMPLES = 4000
 """Samples of each fit of `masking`."""
@@ -402,7 +424,7 @@ def masking(model: SpinModel = TILT, *, fits: Fits = 300, out: Out = None, progr
     traces = {name: [float(np.trace(gamma)) for gamma in several] for name, several in matrices.items()}
     falls, least = {name: drops(several) for name, several in matrices.items()}, 1 / float(fisher_information(slow)[0, 0])
     one, averaged = ([float(gamma[0, 0]) / least for gamma in slow_matrices[name]] for name in ("block", "averaged"))
-    sizes = range(1, LEARNED.sites + 1)
+    sizes = range(1, learned.space.sites + 1)
     learnt: dict[str, list[Learning]] = {"block": [], "factorised": []}
     closed: dict[str, list[float]] = {"block": [], "factorised": []}
     plan: list[tuple[Loss, int]] = [("block", k) for k in sizes]
@@ -483,16 +505,25 @@ def _draw_masking(traces: dict[str, list[float]], one: list[float], averaged: li
     return figure
 
 
+SHOWN_COUPLINGS = (0.1, 0.3, 0.6)
+"""Couplings in the table of `dependence`, if none is given."""
+
+
 @study
-def dependence(model: SpinModel = WEAK, *, out: Out = None, progress: Watch = None) -> Study:
-    """Theorem 3: strong dependence makes generation and training slow."""
+def dependence(model: SpinModel = ANY_COUPLING, *, out: Out = None, progress: Watch = None) -> Study:
+    """Theorem 3: strong dependence makes generation and training slow.
+
+    The curves go from coupling 0 to 0.6. Table and bars are of the coupling that is given, or of 0.1, 0.3 and 0.6.
+    """
     import numpy as np
 
     from unmask.lab import dynamics, estimation
     from unmask.lab.model import agreement_law
     from unmask.lab.schedules import pair_information
 
-    swept, shown = np.linspace(0, 0.6, 13).tolist(), sorted({model.coupling, 0.3, 0.6})
+    assert model.sites is not None  # `study` has filled it
+    swept = np.linspace(0, 0.6, 13).tolist()
+    shown = [*SHOWN_COUPLINGS] if model.coupling is None else [model.coupling]
     sizes = range(1, min(3, model.sites) + 1)
     points: Points = []
     laws = {}
@@ -507,12 +538,20 @@ def dependence(model: SpinModel = WEAK, *, out: Out = None, progress: Watch = No
             points.append(point | {"pair_information": information})
     columns = ("k", "pair_information", "gap", "mixing_time", "worst_cost")
     first, last = (next(p for p in points if (p["coupling"], p["k"]) == (end, 1)) for end in (shown[0], shown[-1]))
-    findings = [
-        f"Slow generation: with masks of 1 site, going from coupling {first['coupling']:g} to {last['coupling']:g} takes "
-        f"the mixing time from {first['mixing_time']:,.0f} to {last['mixing_time']:,.0f} steps.",
-        "Slow training: the samples that the masked loss needs, relative to maximum likelihood, go from "
-        f"{first['worst_cost']:,.1f} to {last['worst_cost']:,.0f} times, by the dictionary of theorem 1.",
-    ]
+    if len(shown) == 1:
+        findings = [
+            f"Slow generation: with masks of 1 site, the mixing time at coupling {last['coupling']:g} is "
+            f"{last['mixing_time']:,.0f} steps.",
+            f"Slow training: the masked loss needs {last['worst_cost']:,.1f} times the samples of maximum likelihood there, "
+            "by the dictionary of theorem 1.",
+        ]
+    else:
+        findings = [
+            f"Slow generation: with masks of 1 site, going from coupling {first['coupling']:g} to {last['coupling']:g} takes "
+            f"the mixing time from {first['mixing_time']:,.0f} to {last['mixing_time']:,.0f} steps.",
+            "Slow training: the samples that the masked loss needs, relative to maximum likelihood, go from "
+            f"{first['worst_cost']:,.1f} to {last['worst_cost']:,.0f} times, by the dictionary of theorem 1.",
+        ]
     strongest = laws[shown[-1]]
     if min(strongest[0], strongest[-1]) > strongest.min():
         findings.append("Why: the law splits into two modes, and a step that changes few sites cannot cross between them.")
@@ -522,13 +561,13 @@ def dependence(model: SpinModel = WEAK, *, out: Out = None, progress: Watch = No
         "Li et al. (2024): “Strong dependencies among target positions cause slow generation (multimodal) and slow training (via "
         "theorem 1).”",
         findings,
-        f"{model.describe().split(', coupling')[0]}, fields {model.fields}, by coupling",
+        f"{replace(model, coupling=None).describe()}, by coupling",
         ("coupling", "k", "mutual information of two sites, nats", "gap", "t_mix", "samples, worst direction"),
         [(f"{p['coupling']:g}", *(p[name] for name in columns)) for p in points if p["coupling"] in shown],
         "t_mix: steps until within 1/4 of the law, from any start. Samples: multiples of what maximum likelihood needs.",
         lambda: _draw_dependence(points, sizes, {coupling: laws[coupling] for coupling in shown}),
         {
-            "options": model.options(),
+            "options": model.options(coupling=shown),
             "points": points,
             "agreement_laws": {f"{coupling:g}": law.tolist() for coupling, law in laws.items()},
         },
@@ -568,8 +607,9 @@ def parallel(model: SpinModel = FIVE_SITES, *, out: Out = None, progress: Watch 
     from unmask.lab.model import agreement_law
     from unmask.lab.schedules import masked_total_correlation
 
+    assert model.coupling is not None  # `study` has filled it
     spins = model.build()
-    sizes = range(1, model.sites + 1)
+    sizes = range(1, spins.space.sites + 1)
     couplings = sorted({0.0, 0.1, 0.2, 0.3, 0.4, model.coupling})
     laws = {"p, and the Gibbs step": agreement_law(spins)}
     points: Points = []
@@ -740,10 +780,11 @@ def schedule(model: SpinModel = PATH, *, out: Out = None, progress: Watch = None
     import numpy as np
     from scipy.special import entr
 
-    from unmask.lab.schedules import masked_cross_entropy
+    from unmask.lab.schedules import best_schedules, masked_cross_entropy
 
-    spins, generator, sites = model.build(), np.random.default_rng(0), model.sites
-    rows = [_schedules(spins, steps, generator) for steps in counted(progress, range(1, sites + 1), "steps")]
+    spins, generator = model.build(), np.random.default_rng(0)
+    sites, best = spins.space.sites, best_schedules(spins)
+    rows = [_schedules(spins, steps, best[steps - 1], generator) for steps in counted(progress, range(1, sites + 1), "steps")]
     entropy = float(entr(spins.p).sum())
     average = sum(masked_cross_entropy(spins, k) / k for k in range(1, sites + 1))
     two, (near, far) = rows[1], (rows[end][f"KL, {SUREST}"] for end in (0, -1))
@@ -772,14 +813,15 @@ def schedule(model: SpinModel = PATH, *, out: Out = None, progress: Watch = None
         f"{model.describe()}: KL(p‖sampler) in nats, by number of parallel steps",
         ("steps", *FIXED),
         [(row["steps"], *(without_rounding(row[name]) for name in FIXED)) for row in rows],
-        f"Exact conditionals at every step; even groups. Random order: mean of {ORDERS}.",
+        "Exact conditionals at every step. Groups are even; the best possible is over groups of any sizes. "
+        f"Random order: mean of {ORDERS}.",
         lambda: _draw_schedule(rows, sites, entropy),
         {"options": model.options(), "entropy": entropy, "sum_of_masked_cross_entropies": average, "rows": rows},
     )
 
 
-def _schedules(model: LabModel, steps: int, generator: np.random.Generator) -> dict[str, Any]:
-    """The cost of each order with this many steps."""
+def _schedules(model: LabModel, steps: int, best: tuple[float, Grouping], generator: np.random.Generator) -> dict[str, Any]:
+    """The cost of each order with this many steps; `best` is that of the best schedule, and the schedule."""
     import numpy as np
     from scipy.special import entr
 
@@ -790,15 +832,14 @@ def _schedules(model: LabModel, steps: int, generator: np.random.Generator) -> d
     costs = {name: sum(schedules.schedule_cost(entropies, groups)) for name, groups in fixed.items()}
     divergences = {name: schedules.kl(model.p, schedules.unmasking_law(model, groups)) for name, groups in fixed.items()}
     shuffled = [schedules.shuffled(sites, steps, generator) for _ in range(ORDERS)]
-    best, groups = schedules.best_schedule(model, steps)
     surest, redrawn = schedules.greedy_law(model, steps, "sure token"), schedules.mask_predict_law(model, steps)
     return {
         "steps": steps,
         **costs,
         "random order": float(np.mean([sum(schedules.schedule_cost(entropies, order)) for order in shuffled])),
         "surest sites first": schedules.kl(model.p, schedules.greedy_law(model, steps, "sure site")),
-        "best possible": best,
-        "best schedule": [list(group) for group in groups],
+        "best possible": best[0],
+        "best schedule": [list(group) for group in best[1]],
         f"KL, {SUREST}": schedules.kl(model.p, surest),
         f"entropy, {SUREST}": float(entr(surest).sum()),
         f"KL, {REMASKED}": schedules.kl(model.p, redrawn),

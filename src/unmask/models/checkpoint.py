@@ -100,7 +100,10 @@ def _tensors_for(network: BertMaskedLM, path: Path) -> dict[str, Tensor] | None:
         if not files.unused_by_logits(name):
             tensors[name] = tensor
     for name, of in network.tied().items():
-        if of not in tensors or not torch.equal(tensors.setdefault(name, tensors[of]), tensors[of]):
+        if of not in tensors:
+            return None
+        copy = tensors.setdefault(name, tensors[of])
+        if copy is not tensors[of] and not torch.equal(copy.float(), tensors[of].float()):  # numbers of 8 bits do not compare
             return None
     shapes = {name: tensor.shape for name, tensor in tensors.items()}
     return tensors if shapes == {name: tensor.shape for name, tensor in network.state_dict().items()} else None
@@ -207,6 +210,8 @@ def _load_as(kind: Any, source: Source, config: Any, **options: Any) -> Any:
     try:
         network, report = kind.from_pretrained(source.name, config=config, **safely, **checked, **options)
     except Exception as error:
+        if source.local:
+            files.refuse_pointers(source.folder, "*.safetensors", "*.bin", "*.index.json")
         raise ModelError(files.why_not_read(error, source.name)) from None
     misshapen = [str(entry[0]) for entry in report["mismatched_keys"]]
     prefix = network.base_model_prefix + "."

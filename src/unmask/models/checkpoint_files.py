@@ -32,6 +32,11 @@ PROXY_VARIABLES = ("HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy")
 UNUSED_BY_LOGITS = ("pooler.", "contact_head.", "seq_relationship.", "position_ids", "token_type_ids")
 SHOWN = 3
 WEIGHT_FILES = ("model.safetensors", "model.safetensors.index.json", "pytorch_model.bin", "pytorch_model.bin.index.json")
+LFS_POINTER = b"version https://git-lfs.github.com/spec/"
+"""How a file of git-lfs begins that has not been downloaded; it states the size and the hash of the file that it stands for."""
+TOKENIZER_FILES = ("tokenizer*.json", "vocab.*", "merges.txt", "special_tokens_map.json", "added_tokens.json", "*.model", "*.bpe")
+OF_ADAPTERS = re.compile(r"\b(lora_|loha_|lokr_|ia3_|oft_|vera_|hada_|base_layer\b|modules_to_save\b|adapters?\b)")
+"""In the names of tensors of adapters, such as LoRA, and of layers that one is wrapped around."""
 LOADING = threading.RLock()  # Held while a checkpoint is read
 
 
@@ -84,10 +89,18 @@ class Source:
         """The content of the folder's config.json; empty for a hub name."""
         if not self.local:
             return {}
-        path = self.folder / "config.json"
+        path, adapter = self.folder / "config.json", self.folder / "adapter_config.json"
+        if adapter.is_file():
+            beside = "has an adapter (adapter_config.json)" + (" beside its weights" if path.is_file() else " and no model")
+            raise ModelError(f"folder {self.name!r} {beside}: {MERGE}")
         if not path.is_file():
             raise ModelError(f"folder {self.name!r} has no config.json: give a checkpoint saved with save_pretrained")
-        return read_json(path, "save the checkpoint again")
+        config = read_json(path, "save the checkpoint again")
+        kind = config.get("model_type")
+        if kind is not None and not isinstance(kind, str):
+            given = f"config.json of {self.name!r} has model_type {kind!r}, which is not a text"
+            raise ModelError(f"{given}: name a known model_type")
+        return config
 
 
 def english_model_path() -> Path:
@@ -122,7 +135,15 @@ def state_of(where: str) -> tuple[object, ...]:
         return (where,)
     folder = os.path.realpath(folder)
     above = Path(folder).parent / "vocab.txt"
-    files = sorted((e.name, e.stat().st_size, e.stat().st_mtime_ns) for e in os.scandir(folder) if e.is_file())
+    files = []
+    for entry in os.scandir(folder):
+        try:
+            if entry.is_file():
+                files.append((entry.name, entry.stat().st_size, entry.stat().st_mtime_ns))
+        except OSError as error:  # a link to itself, for example
+            why = error.strerror or error
+            raise ModelError(f"{entry.path!r} cannot be read ({why}): copy it again, or remove it") from None
+    files.sort()
     return (folder, *files, above.stat().st_mtime_ns if above.is_file() else None)
 
 
@@ -133,8 +154,30 @@ def read_json(path: Path, remedy: str) -> dict[str, Any]:
         if not isinstance(content, dict):
             raise ValueError("it holds no JSON object")
     except (ValueError, OSError, RecursionError) as error:
+        refuse_pointer(path)
         raise ModelError(f"{str(path)!r} is not valid JSON ({first_line(error)}): {remedy}") from None
     return content
+
+
+def refuse_pointers(folder: Path, *patterns: str) -> None:
+    """Raise if a file of the folder is a pointer of git-lfs instead of the file that it stands for."""
+    for pattern in patterns:
+        for path in sorted(folder.glob(pattern)):
+            refuse_pointer(path)
+
+
+def refuse_pointer(path: Path) -> None:
+    """Raise if a file is a pointer of git-lfs; one that cannot be read is left to its reader."""
+    try:
+        with path.open("rb") as stream:
+            begins = stream.read(len(LFS_POINTER))
+    except OSError:
+        return
+    if begins == LFS_POINTER:
+        raise ModelError(
+            f"{str(path)!r} is a pointer of git-lfs, which stands for a file that was not downloaded: run `git lfs pull` in "
+            f"{str(path.parent)!r}"
+        )
 
 
 def refuse_no_weights(folder: Path) -> None:
@@ -150,6 +193,7 @@ def read_tensors(path: Path) -> dict[str, Tensor]:
     try:
         return load_file(path)
     except Exception as error:
+        refuse_pointer(path)
         raise ModelError(why_not_read(error, str(path))) from None
 
 
@@ -161,7 +205,9 @@ def refuse_whole_numbers(folder: Path) -> None:
     from safetensors import safe_open
 
     types: dict[str, torch.dtype] = {}
-    for path in list(folder.glob("model*.safetensors")) or folder.glob("pytorch_model*.bin"):
+    whole_model = folder / "model.safetensors"  # is read if it is there; others beside it are not
+    parts = [whole_model] if whole_model.is_file() else list(folder.glob("model*.safetensors"))
+    for path in parts or folder.glob("pytorch_model*.bin"):
         if path.suffix == ".bin":
             types |= {name: tensor.dtype for name, tensor in torch.load(path, map_location="cpu", weights_only=True).items()}
             continue
@@ -191,6 +237,8 @@ def refuse_misfit(
     `prefix` begins the names of the encoder's tensors. Other heads may lie beside; a warning names them.
     """
     missing, unexpected = (sorted(name for name in names if not unused_by_logits(name)) for names in (missing, unexpected))
+    if adapters := [name for name in unexpected if OF_ADAPTERS.search(name)]:
+        raise ModelError(f"{len(adapters)} tensors of {source!r} are those of an adapter ({_listed(adapters)}): {MERGE}")
     encoder = [name for name in unexpected if name.startswith(prefix)]
     part = "encoder" if any(name.startswith(prefix) for name in missing) else "language-model head"
     beside = f", while {len(unexpected)} of the file have no place ({_listed(unexpected)})" if unexpected else ""
@@ -217,6 +265,9 @@ def refuse_non_finite(network: nn.Module, source: str) -> None:
                 f"{int((~weights.isfinite()).sum()):,} of the {weights.numel():,} numbers of {name!r} of {source!r} are not "
                 "finite: use a checkpoint from before its training diverged"
             )
+
+
+MERGE = "merge it into the weights (in peft: model.merge_and_unload(), then save_pretrained), and give that folder"
 
 
 def unused_by_logits(name: str) -> bool:

@@ -14,6 +14,7 @@ from functools import lru_cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
+from unmask.checks import shown
 from unmask.errors import InputError, UnmaskWarning
 from unmask.signature import Loaded, Written, checked
 
@@ -92,13 +93,27 @@ def as_model(model: Model = None) -> MaskedLM:
     """The model itself, the one that a function returns, or the one that its name or folder leads to."""
     if model is None or isinstance(model, str | os.PathLike):
         return load(model)
-    return model() if callable(model) else model
+    return _returned_by(model) if callable(model) else model
+
+
+def _returned_by(function: Callable[[], Any]) -> MaskedLM:
+    """The model that a function returns; raises InputError if it returns anything else."""
+    from unmask.models.masked_lm import MaskedLM
+
+    model = function()
+    if not isinstance(model, MaskedLM):
+        name = getattr(function, "__name__", type(function).__name__)
+        raise InputError(
+            f"model: the function {name} returned {shown(model)}, which is not a model: "
+            "return that of unmask.load or unmask.MaskedLM.of"
+        )
+    return model
 
 
 def reload(model: str | os.PathLike[str] | Callable[[], MaskedLM] | None) -> MaskedLM:
     """The model, read again from its files, with all warnings of loading; a function is called."""
     if callable(model) and not (isinstance(model, partial) and inspect.unwrap(model.func) is inspect.unwrap(load)):
-        return model()
+        return _returned_by(model)
     return load_uncached(**_arguments(model))
 
 

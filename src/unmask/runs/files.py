@@ -31,6 +31,10 @@ TEMPORARY = ".*.[0-9]*.tmp"
 """Names of files that a kill left half written; a run may delete them in its own folder."""
 
 
+class DiskFull(InputError):
+    """There is no space left, or the user's quota is used up: the same command goes on once there is."""
+
+
 def first_line(error: BaseException) -> str:
     """The first line of an error of another library, cut to fit inside a message of one line."""
     return (str(error).strip() or type(error).__name__).splitlines()[0][:160]
@@ -56,7 +60,7 @@ def writing(path: Path, remedy: str = ELSEWHERE) -> Iterator[None]:
         yield
     except OSError as error:
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
-            raise InputError(f"no space left on the disk of {str(path)!r}: {FREE}") from None
+            raise DiskFull(f"no space left on the disk of {str(path)!r}: {FREE}") from None
         raise InputError(f"{str(path)!r} cannot be written ({error.strerror or error}): {remedy}") from None
 
 

@@ -31,6 +31,7 @@ from unmask.errors import InputError
 from unmask.models.checkpoint import read_own_bert
 from unmask.models.checkpoint_files import Source, refuse_non_finite
 from unmask.models.encoder.bert import BertMaskedLM, BertShape
+from unmask.models.text.vocabulary import load_word_pieces, refuse_other_vocabulary, tokenizer_difference
 from unmask.runs.fingerprint import fingerprint
 from unmask.training.packing import PackedText
 
@@ -95,6 +96,7 @@ class Start:
         if causal != bool(source.config.get("is_decoder")):
             what = "not a causal model: give one, or leave out" if causal else "a causal model: give a masked one, or"
             raise InputError(f"init {str(folder)!r} is {what} --objective causal")
+        refuse_other_vocabulary(load_word_pieces(folder), source)
         network = read_own_bert(source, torch.float32, decoder=causal)
         if network is None or network.config.hidden_act != "gelu" or not network.config.tie_word_embeddings:
             raise InputError(f"init {str(folder)!r} is not a BERT (gelu, tied words): give a folder that `unmask train` wrote")
@@ -108,6 +110,14 @@ class Start:
         values = (c.num_hidden_layers, c.hidden_size, c.num_attention_heads, c.vocab_size)
         return dict(zip(("layers", "width", "heads", "vocab"), values, strict=True))
 
+    def refuse_other_tokenizer(self, path: Path) -> None:
+        """Raise InputError if the tokenizer at `path` gives other ids: every weight would belong to another word."""
+        if difference := tokenizer_difference(load_word_pieces(self.folder), load_word_pieces(path)):
+            raise InputError(
+                f"the tokenizer {str(path)!r} is not that of init {str(self.folder)!r} ({difference}): leave out --tokenizer, "
+                "or leave out --init to train a new model with it"
+            )
+
     def refuse_other_sizes(self, max_length: int, vocab_size: int) -> None:
         """Raise InputError if texts or tokens would have no embeddings."""
         config = self.network.config
@@ -118,7 +128,8 @@ class Start:
             )
         if vocab_size > config.vocab_size:
             raise InputError(
-                f"the tokenizer has {vocab_size:,} tokens and {str(self.folder)!r} {config.vocab_size:,}: leave out --tokenizer"
+                f"the tokenizer of {str(self.folder)!r} has {vocab_size:,} tokens and the model {config.vocab_size:,}: "
+                "use the tokenizer that the model was trained with"
             )
 
 

@@ -29,7 +29,7 @@ from unmask.models.batching import is_out_of_memory
 from unmask.models.encoder.bert import BertMaskedLM, BertShape
 from unmask.models.text.vocabulary import config_to_save, load_word_pieces, special_id
 from unmask.results import Result
-from unmask.runs.files import FREE, as_json, first_line, read_bytes, reading, user_path, write_atomically, write_json, writing
+from unmask.runs.files import DiskFull, as_json, first_line, read_bytes, reading, user_path, write_atomically, write_json, writing
 from unmask.runs.progress import Progress
 from unmask.training.corpus import Prepared
 from unmask.training.encoder import INITIAL_DEVIATION, Start
@@ -183,12 +183,16 @@ def refuse_folder(out: Path, resume: bool) -> None:
     """Refuse a folder that is not empty, unless it holds a run to resume."""
     with reading(out):
         used = out.exists() and (not out.is_dir() or any(out.iterdir()))
-    if used and not resume:
-        raise InputError(f"{str(out)!r} exists and is not empty: name another --out, or add --resume to go on with the run in it")
-    if resume and not (out / "training" / "settings.json").exists():
+        begun = (out / "training" / "settings.json").exists()
+        finished = (out / "training" / "finished.json").exists()
+    if resume and not begun:
         raise InputError(f"no run to resume in {str(out)!r}: leave out --resume, or name the --out folder of an earlier run")
-    if resume and (out / "training" / "finished.json").exists():
-        raise InputError(f"the run in {str(out)!r} is finished: name another --out to train again")
+    if finished:
+        further = f"to train its model further, name another --out and add --init {str(out)!r}"
+        raise InputError(f"the training in {str(out)!r} is finished: {further}")
+    if used and not resume:
+        go_on = "name another --out, or add --resume to go on with the run in it" if begun else "name another --out"
+        raise InputError(f"{str(out)!r} exists and is not empty: {go_on}")
 
 
 @contextmanager
@@ -199,7 +203,7 @@ def beginning(out: Path) -> Iterator[None]:
     except Exception as error:
         if not (out / "training" / "log.jsonl").exists():
             (out / "tokenizer.json").unlink(missing_ok=True)
-        elif str(error).endswith(FREE):
+        elif isinstance(error, DiskFull):
             raise InputError(f"{error} with --resume") from None
         raise
 
@@ -207,7 +211,10 @@ def beginning(out: Path) -> Iterator[None]:
 def tokenizer_to_use(path: PathLike | None, start: Start | None, resumed: Path | None) -> Path | None:
     """The tokenizer to use: that at `path`, of the model to start from, or of the resumed run; None trains one."""
     if path is not None:
-        return user_path(path, "tokenizer")
+        given = user_path(path, "tokenizer")
+        if start is not None:
+            start.refuse_other_tokenizer(given)
+        return given
     if start is not None:
         return start.folder
     if resumed is None or not (file := resumed / "tokenizer.json").is_file():

@@ -35,7 +35,15 @@ from tokenizers.trainers import WordPieceTrainer
 
 from unmask import checks
 from unmask.errors import InputError, ModelError, UnmaskWarning
-from unmask.models.checkpoint_files import Source, TokenizerAbove, quiet_transformers, read_json
+from unmask.models.checkpoint_files import (
+    TOKENIZER_FILES,
+    Source,
+    TokenizerAbove,
+    quiet_transformers,
+    read_json,
+    refuse_pointer,
+    refuse_pointers,
+)
 from unmask.runs.files import first_line
 from unmask.runs.fingerprint import content_hash
 
@@ -57,6 +65,12 @@ FILES_WITH_A_RULE = ("tokenizer.json", "vocab.json", "merges.txt", "*.model", "*
 OTHER_LETTERS = ("esm", "perceiver")
 """Types whose tokenizers read letters by a rule of their own: names that are not in brackets, or bytes, without any file."""
 MOST_FILLED = 100_000  # Ids between the tokenizer's last one and the mask's
+BERT_NORMALIZER = {
+    "lowercase": "do_lower_case",
+    "strip_accents": "strip_accents",
+    "handle_chinese_chars": "tokenize_chinese_chars",
+}
+"""What a BERT's normaliser does: its names in tokenizer.json, and in tokenizer_config.json."""
 PADDED_TO = (64, 128)
 FEW_UNUSED, SHARE_UNUSED = 8, 0.02
 """Embeddings without a token that need no word: up to a multiple that is fast, or as few as published models have."""
@@ -162,6 +176,7 @@ def given_special_tokens(config: Mapping[str, Any]) -> dict[str, str]:
 
 def read_vocabulary(path: Path) -> list[str]:
     """The tokens of a file in the order of their ids."""
+    refuse_pointer(path)
     try:
         tokens = path.read_text(encoding="utf-8").split("\n")
     except (OSError, UnicodeDecodeError) as error:
@@ -295,13 +310,16 @@ def _by_transformers(source: Source) -> Any:
     if source.local and path.is_file():
         built = core_of(tokenizer)
         try:
-            if tokenizer is None or (built and _kinds(json.loads(path.read_text("utf-8"))) != _kinds(json.loads(built.to_str()))):
+            rule = json.loads(path.read_text("utf-8")) if built else {}
+            if tokenizer is None or (built and _is_replaced(rule, json.loads(built.to_str()), tokenizer_config(source))):
                 return as_it_is(Tokenizer.from_file(str(path)), tokenizer_config(source))
         except ModelError:
             raise
         except Exception as error:
             tokenizer, failed = None, first_line(error)
     if tokenizer is None:
+        if source.local:
+            refuse_pointers(source.folder, *TOKENIZER_FILES)
         remedy = "save it again, with save_pretrained" if source.local else "give a model that has one"
         raise ModelError(f"the tokenizer of {source.name!r} cannot be read ({failed}): {remedy}")
     return tokenizer
@@ -312,6 +330,17 @@ def as_it_is(core: Tokenizer, config: Mapping[str, Any]) -> FolderTokenizer:
     named = special_tokens(core.get_vocab(), given_special_tokens(config))
     core.add_special_tokens(list(named.values()))
     return FolderTokenizer(core, named, config)
+
+
+def _is_replaced(rule: Mapping[str, Any], built: Mapping[str, Any], config: Mapping[str, Any]) -> bool:
+    """Whether transformers cuts texts by another rule than tokenizer.json, for no reason that tokenizer_config.json gives.
+
+    Its BertTokenizer lowers texts unless told otherwise there.
+    """
+    if _kinds(rule) != _kinds(built):
+        return True
+    own, other = rule.get("normalizer") or {}, built.get("normalizer") or {}
+    return any(name not in config and own.get(part) != other.get(part) for part, name in BERT_NORMALIZER.items() if part in own)
 
 
 def _kinds(rule: Mapping[str, Any]) -> list[str]:
@@ -508,11 +537,35 @@ def load_word_pieces(path: Path) -> Tokenizer:
     try:
         tokenizer = Tokenizer.from_file(str(file))
     except Exception as error:
+        refuse_pointer(file)
         raise InputError(f"{file} is not a tokenizers file ({error}): give a tokenizer.json") from None
     missing = [t for t in SPECIAL_TOKENS if tokenizer.token_to_id(t) is None]
     if missing:
         raise InputError(f"the tokenizer at {file} lacks {', '.join(missing)}: training needs {', '.join(SPECIAL_TOKENS)}")
+    tokenizer.no_truncation()  # a file may ask for it, and the rest of each text would be lost
+    tokenizer.no_padding()
     return tokenizer
+
+
+CUT_BY = ("normalizer", "pre_tokenizer", "model", "added_tokens")
+"""The parts of a tokenizer.json that decide which ids a text has, without its start and end."""
+
+
+def tokenizer_difference(own: Tokenizer, other: Tokenizer) -> str:
+    """Where the ids of `other` differ from those of `own`, in words: a token, or a part of the rule. Empty if nowhere."""
+    ids, others = own.get_vocab(with_added_tokens=True), other.get_vocab(with_added_tokens=True)
+    for token, i in sorted(ids.items(), key=lambda item: item[1]):
+        if token not in others:
+            return f"it lacks {token!r}"
+        if others[token] != i:
+            return f"{token!r} has id {others[token]} in it and {i} in the model"
+    if more := sorted(set(others) - set(ids)):
+        return f"it has {more[0]!r}, which the model lacks"
+    rule, other_rule = json.loads(own.to_str()), json.loads(other.to_str())
+    for part in CUT_BY:
+        if rule.get(part) != other_rule.get(part):
+            return f"its {part} is another one, so it cuts texts in another way"
+    return ""
 
 
 def special_id(tokenizer: Tokenizer, token: str) -> int:
