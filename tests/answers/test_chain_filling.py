@@ -138,6 +138,21 @@ def test_a_split_word_is_never_cut(english):
     assert found.certain == 10
 
 
+def test_a_search_of_one_blank_lists_all_that_is_asked_for(english):
+    text = "She drank a cup of [MASK]."
+    grid = unmask.fill(text, english, top=10_000)
+    found = fill_chain(text, english, top=10_000, forbid=["tea"])
+    expected = {c.tokens: c.log_prob for c in grid.completions if c.tokens != ("tea",)}
+    assert {c.tokens: c.log_prob for c in found.completions} == pytest.approx(expected, abs=1e-4)
+    assert found.bound == 0 and "there is no other" in found.summary
+
+
+def test_a_search_says_that_it_lists_fewer_than_asked_for(english):
+    found = fill_chain("The [MASK] [MASK] here.", english, top=500, passes=20)
+    assert found.stopped == "passes"
+    assert f"{len(found.completions)} were found of the 500 asked for: give more passes" in found.summary
+
+
 def test_constraints_leave_out_and_do_not_change(small):
     free = fill_chain("a [MASK] [MASK] b", small, top=1000, passes=10_000)
     p = {c.tokens: c.log_prob for c in free.completions}
