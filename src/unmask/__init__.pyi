@@ -36,6 +36,7 @@ from unmask.sampling.registry import RandomSets as RandomSets
 from unmask.sampling.registry import Revise as Revise
 from unmask.sampling.registry import SequentialBlock as SequentialBlock
 from unmask.sampling.registry import Verified as Verified
+from unmask.sampling.run.diagnostics import Diagnoses as Diagnoses
 from unmask.sampling.run.diagnostics import Diagnosis as Diagnosis
 from unmask.sampling.run.result import SampleRun as SampleRun
 from unmask.sampling.settings import SampleSettings as SampleSettings

@@ -118,6 +118,47 @@ def test_answers_have_their_probability_rank_and_odds(small):
     assert found.answers[0] == best
 
 
+@pytest.mark.parametrize(
+    ("text", "answer", "tokens"),
+    [
+        ("He has [GAP:3] here.", "and/or", ["and", "/", "or"]),
+        ("He has [GAP:3] [MASK].", "and/or / tea", ["and", "/", "or", "tea"]),
+        ("He has [GAP:3] [MASK].", ["and/or", "tea"], ["and", "/", "or", "tea"]),
+        ("He has [GAP:3] [GAP:3].", "and/or he/she", ["and", "/", "or", "he", "/", "she"]),
+        ("He has [MASK] [MASK].", "hot/tea", ["hot", "tea"]),
+        ("He has [MASK] [GAP:2].", "hot / black tea", ["hot", "black", "tea"]),
+        ("He has [MASK] [MASK].", ("cat", "/"), ["cat", "/"]),
+        ("He has [MASK] [MASK].", "violinist", ["viol", "##inist"]),
+    ],
+)
+def test_the_parts_of_an_answer(english, text, answer, tokens):
+    (scored,) = fill_chain(text, english, passes=5, top=1, answers=[answer]).answers
+    assert list(scored.tokens) == tokens
+    assert scored.answer == (answer if isinstance(answer, str) else " / ".join(answer))
+
+
+@pytest.mark.parametrize(
+    ("text", "answer", "said"),
+    [
+        ("He has [GAP:1-3] [GAP:1-3].", "and/or tea", "write 'and / or tea' or 'and/or / tea'"),
+        ("He has [MASK] [MASK].", "cat / dog / man", "has 3 parts for 2 blanks"),
+        ("He has [MASK] [MASK] [MASK].", "cat / dog", "has 2 parts for 3 blanks"),
+        ("He has [MASK] [MASK].", ["cat"], "has 1 part for 2 blanks"),
+        ("He has [MASK] [MASK].", "/", "has 1 part for 2 blanks"),
+        ("He has [MASK] [MASK].", ["", " "], "is empty"),
+        ("He [MASK] has [MASK].", "violinist", "has 1 part for 2 blanks"),
+    ],
+)
+def test_an_answer_whose_parts_are_not_clear_is_refused(english, text, answer, said):
+    with pytest.raises(InputError, match=said):
+        fill_chain(text, english, answers=[answer])
+
+
+def test_a_target_with_a_slash_is_one_word(english):
+    filling = unmask.fill("He has [MASK] tea.", english, targets=["and/or"], top=1, candidates=8)
+    assert filling.completions[-1].tokens == ("and", "/", "or")
+
+
 def test_rank_bounds_hold_when_little_is_searched(english):
     text, answers = "The [MASK] sat on the [MASK].", ["cat mat", "man chair", "girl bench"]
     few = fill_chain(text, english, top=3, passes=8, answers=answers)
@@ -136,6 +177,21 @@ def test_a_split_word_is_never_cut(english):
     assert len(violin.tokens) > 1 and violin.text == "She plays the violin in a band."
     assert "violin" in [c.parts[0] for c in found.completions]
     assert found.certain == 10
+
+
+def test_a_search_of_one_blank_lists_all_that_is_asked_for(english):
+    text = "She drank a cup of [MASK]."
+    grid = unmask.fill(text, english, top=10_000)
+    found = fill_chain(text, english, top=10_000, forbid=["tea"])
+    expected = {c.tokens: c.log_prob for c in grid.completions if c.tokens != ("tea",)}
+    assert {c.tokens: c.log_prob for c in found.completions} == pytest.approx(expected, abs=1e-4)
+    assert found.bound == 0 and "there is no other" in found.summary
+
+
+def test_a_search_says_that_it_lists_fewer_than_asked_for(english):
+    found = fill_chain("The [MASK] [MASK] here.", english, top=500, passes=20)
+    assert found.stopped == "passes"
+    assert f"{len(found.completions)} were found of the 500 asked for: give more passes" in found.summary
 
 
 def test_constraints_leave_out_and_do_not_change(small):

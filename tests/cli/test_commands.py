@@ -177,7 +177,7 @@ def test_scores_of_a_file_are_a_table_on_a_terminal_and_rows_in_a_pipe_and_of_se
         ("score --pairs {file}", "did you mean --minimal-pairs?"),
         ("sample --decoding-steps 3", "did you mean --passes?"),
         ("sample --decoder verified", "did you mean --kernel?"),
-        ("diagnose", "FOLDER is missing: give FOLDER, see unmask diagnose --help"),
+        ("diagnose", "FOLDER... is missing: give FOLDER..., see unmask diagnose --help"),
         ("translate --model m", "FILE is missing: give FILE, see unmask translate --help"),
         ("evaluate", "--data is missing: give --data, see unmask evaluate --help"),
         ("evaluate {file}", "--data is missing: give --data {file}"),

@@ -82,6 +82,37 @@ def test_everything_is_found_when_the_passes_suffice():
     assert found.bound == 0
 
 
+@settings(max_examples=20)
+@given(st.integers(0, 999), st.sampled_from([(60, 1), (25, 2), (9, 3)]), st.floats(3.0, 40.0))
+def test_every_filling_is_listed_if_all_are_asked_for(seed, shape, scale):
+    """Most moves of these models have a flow far below the least that is listed at first."""
+    vocab, sites = shape
+    model = TabularMLM.random(vocab, sites, seed, scale=scale)
+    variants = [Variant(blank(vocab, sites))]
+    expected = {tokens: p for p, _, tokens in brute_force(model, variants)}
+    found = search_fillings(Conditionals(model), variants, top=vocab**sites + 1, passes=10_000)
+    p = {filling.tokens: exp(filling.log_prob) for filling in found.fillings}
+    assert p == pytest.approx(expected, rel=1e-9)
+    assert (found.stopped, found.bound) == ("exhausted", 0)
+
+
+def test_all_fillings_of_one_blank_take_one_pass():
+    model = TabularMLM.random(2000, 1, seed=4, scale=5.0)
+    found = search_fillings(Conditionals(model), [Variant(blank(2000, 1))], top=1500, passes=1)
+    p = sorted((p for p, _, _ in brute_force(model, [Variant(blank(2000, 1))])), reverse=True)
+    assert found.passes == 1
+    assert [exp(filling.log_prob) for filling in found.fillings[:1500]] == pytest.approx(p[:1500], rel=1e-9)
+
+
+def test_a_search_that_may_list_no_more_says_so(monkeypatch):
+    monkeypatch.setattr("unmask.tables.lattice.MOST_STATES", 600)
+    model = TabularMLM.random(2000, 1, seed=4, scale=5.0)
+    found = search_fillings(Conditionals(model), [Variant(blank(2000, 1))], top=2000)
+    p = sorted((p for p, _, _ in brute_force(model, [Variant(blank(2000, 1))])), reverse=True)
+    assert found.stopped == "memory"
+    assert p[len(found.fillings)] <= found.bound * (1 + 1e-9) < 1e-6
+
+
 def test_a_mass_is_reached_and_not_much_more():
     model = TabularMLM.random(4, 4, seed=6, scale=2.0)
     low = search_fillings(Conditionals(model), [Variant(blank(4, 4))], passes=10_000, mass=0.3)

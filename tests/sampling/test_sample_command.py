@@ -45,6 +45,35 @@ def test_diagnose_reads_the_folder(run_folder):
     assert "equal neighbours" in unmask("diagnose", out).output
 
 
+def test_only_figures_that_are_written_are_named(run_folder, tiny_folder, tmp_path):
+    """A decoder's texts are independent: there is no chain to draw."""
+    out, ran = run_folder
+    assert f"figures in {out / 'figures'}" in " ".join(ran.output.split())
+    told = unmask("diagnose", out)
+    assert f"figures are in {out / 'figures'}" in " ".join(told.output.split())
+    folder = tmp_path / "decoded"
+    decoded = unmask(
+        *("sample", "--kernel", "mask-predict", "--length", 4, "--chains", 3, "--sweeps", 1, "--seed", 0),
+        *("--model", tiny_folder, "--device", "cpu", "--out", folder),
+    )
+    told = unmask("diagnose", folder)
+    assert not (folder / "figures").exists()
+    assert "figures in" not in decoded.output and "figures are" not in told.output
+    assert "diagnostics.json" in told.output
+
+
+def test_several_runs_stand_side_by_side(run_folder, tmp_path):
+    out, _ = run_folder
+    told = unmask("diagnose", out, out, "--json")
+    alone = json.loads(unmask("diagnose", out, "--json").stdout)
+    assert json.loads(told.stdout) == {"runs": [{"run": str(out), **alone}] * 2}
+    table = unmask("diagnose", out, out)
+    assert table.exit_code == 0
+    assert table.output.count("(mh)") == 2 and "R-hat" in table.output
+    refused = unmask("diagnose", out, tmp_path)
+    assert refused.exit_code == 2 and "run 2 of 2: " in refused.output
+
+
 def test_the_same_command_again_changes_nothing_and_another_is_refused(run_folder, tiny_folder):
     out, _ = run_folder
     common = ["sample", "--length", 6, "--chains", 4, "--model", tiny_folder, "--device", "cpu", "--out", out, "--scan", "fixed"]

@@ -143,7 +143,7 @@ def test_the_command_prints_and_writes_what_python_returns(letters_folder, lette
         ({"positions": [1], "ranking": {"column": "y"}}, "column was given, which mutations or positions does not use"),
         ({"measured": [{"m": "C2D", "y": 1}], "changes": 2}, "changes was given, which measured does not use"),
         ({"measured": [{"m": "C2D", "y": 1}], "ranking": {"scores": "magic"}}, "'magic' is unknown"),
-        ({"measured": [{"m": v, "y": i} for i, v in enumerate(VARIANTS)], "save": "m.csv"}, "ends in .parquet"),
+        ({"measured": [{"m": v, "y": i} for i, v in enumerate(VARIANTS)], "save": "m.txt"}, "ends in .parquet, .csv, .tsv"),
     ],
 )
 def test_what_is_refused(letters, options, message):

@@ -114,6 +114,57 @@ def test_figures_and_tables_are_left(letters, tmp_path, options):
     assert (tmp_path / "m.png").stat().st_size > 5_000
 
 
+@pytest.mark.parametrize("separator", ["+", ":", "/", " + "])
+def test_the_changes_of_a_mutant_have_any_mark_between_them(letters, separator):
+    named = unmask.mutants(SEQUENCE, mutations=f"C2A{separator}G5D,A1C", model=letters)
+    assert named.names == ["C2A+G5D", "A1C"]
+
+
+def test_a_mutant_is_listed_once_however_it_is_named(letters):
+    assert unmask.mutants(SEQUENCE, mutations=["C2A+G5D", "G5D:C2A", "A1C"], model=letters).names == ["C2A+G5D", "A1C"]
+
+
+def test_a_mark_may_be_the_token_of_a_change(english):
+    assert unmask.mutants("the cat sat", "cat2:,cat2/", english, alphabet=["cat", ":", "/"]).names == ["cat2:", "cat2/"]
+
+
+@pytest.mark.parametrize("ending", ["csv", "tsv", "CSV"])
+def test_mutants_are_saved_as_text(letters, tmp_path, ending):
+    file = tmp_path / f"m.{ending}"
+    for options in ({"mutations": "A1C"}, {"positions": "all"}):  # the second takes the place of the first
+        found = unmask.mutants(SEQUENCE, model=letters, save=file, **options)
+    read = pandas.read_csv(file, sep="\t" if ending == "tsv" else ",", dtype=str)
+    assert list(read.columns) == list(found.to_frame().columns)
+    assert read["mutant"].tolist() == found.names
+    assert all(read[name].map(float).tolist() == list(values) for name, values in found.numbers.items())
+    (tmp_path / f"other.{ending}").write_text("name,value\n")
+    with pytest.raises(InputError, match="a file that this command did not write"):
+        unmask.mutants(SEQUENCE, "A1C", letters, save=tmp_path / f"other.{ending}")
+    with pytest.raises(InputError, match=r"has no known ending: name a file that ends in .parquet, .csv, .tsv"):
+        unmask.mutants(SEQUENCE, "A1C", letters, save=tmp_path / "m.txt")
+
+
+def test_a_figure_without_a_mutant_on_it_is_refused_before_any_pass(letters, tmp_path, monkeypatch):
+    three = {"mutations": "A1C+C2A+D3E", "model": letters}
+    with pytest.raises(InputError, match="shows mutants of one or two changes"):
+        unmask.mutants(SEQUENCE, **three).figure()
+    monkeypatch.setattr("unmask.variants.mutants.tables_of", lambda *_, **__: pytest.fail("a pass"))
+    with pytest.raises(InputError, match="those given have 3 or more: leave figure out"):
+        unmask.mutants(SEQUENCE, **three, figure=tmp_path / "m.png")
+    assert not (tmp_path / "m.png").exists()
+
+
+def test_the_most_mutants_of_a_scan(letters, monkeypatch):
+    """Two positions of five letters: 4 + 4 single and 16 double mutants."""
+    scan = {"positions": [2, 5], "changes": 2, "model": letters}
+    monkeypatch.setattr("unmask.variants.mutants.MOST_ROWS", 24)
+    assert len(unmask.mutants(SEQUENCE, **scan)) == 24
+    monkeypatch.setattr("unmask.variants.mutants.MOST_ROWS", 23)
+    with pytest.raises(InputError, match=r"are 24 mutants \(limit 23\)"):
+        unmask.mutants(SEQUENCE, **scan)
+    assert len(unmask.mutants(SEQUENCE, **scan, force=True)) == 24
+
+
 def test_residues_with_one_label_have_a_column_each():
     wild = tuple("x" if place == 12 else "x1" for place in range(1, 13))  # x1 at 2 and x at 12 are both written x12
     changes = [((2, "y"),), ((12, "y"),)]
@@ -132,7 +183,10 @@ def test_residues_with_one_label_have_a_column_each():
         ({"mutations": "A1W"}, "'W' is not in the alphabet"),
         ({"mutations": "1AC"}, "not understood"),
         ({"mutations": "A1C+A1D"}, "twice"),
-        ({"mutations": "A1C+C2A+D3A+E4A+G5A"}, "up to 4 are exact"),
+        ({"mutations": "A1C+C2A+D3A+E4A+G5A"}, r"up to 4 are exact: .* measured values \(measured\)"),
+        ({"mutations": "A1C C2A"}, "with \\+ between those of one mutant and commas between mutants"),
+        ({"mutations": ["A1C,C2A"]}, "not understood"),
+        ({"mutations": "A1C::C2A"}, "not understood"),
         ({"positions": [0]}, "position 0 is out of range"),
         ({"positions": "3-x"}, "not understood"),
         ({"positions": "1-999999999"}, "residues 1 to 8"),

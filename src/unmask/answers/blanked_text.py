@@ -39,6 +39,8 @@ TOGETHER_CELLS = 2**26
 """The most texts of a group, and the most cells of their tables."""
 FEW = 0.5
 """Candidates that hold less than this share of the product joint are reported as few."""
+WHY_FEWER = {"passes": "give more passes", "memory": "memory is used up", "mass": "they hold the mass asked for"}
+"""Why a search lists fewer fillings than `top`, by why it stopped."""
 
 
 class Grid(NamedTuple):
@@ -307,11 +309,15 @@ class Filling(Result):
         else:
             sure = f"the first {self.certain} of {shown} are certain" if self.certain else "no place is certain"
         support = "the alphabet" if self.alphabet else "the whole vocabulary"
+        others = f"no other has more than {percent_at_most(self.bound)}" if self.bound else "there is no other"
+        fewer = ""
+        if self.bound and shown < self.top and self.stopped in WHY_FEWER:
+            fewer = f"; {shown:,} were found of the {self.top:,} asked for: {WHY_FEWER[self.stopped]}"
         return (
             f"chain rule over all orders and {support}; "
             f"fillings found hold {'at least' if self.exact else 'about'} {percent_at_least(self.mass)} of all mass; "
-            f"no other has more than {percent_at_most(self.bound)}; {sure} "
-            f"({self.passes:,} passes{'; stopped' if self.stopped == 'asked' else ''})"
+            f"{others}; {sure} "
+            f"({self.passes:,} passes{'; stopped' if self.stopped == 'asked' else ''}){fewer}"
         )
 
 

@@ -10,9 +10,12 @@ share of the probability: the sum over words is below 1.
 
 An answer that a user names is read in tokens: one part per blank, split as the tokenizer does, never cut.
 
-    one blank                 the answer as a whole
-    k blanks                  k words with spaces between them, or k parts with " / " between them
-    k blanks side by side     also words that make k tokens together
+    one blank                 the answer as a whole, slashes included
+    k blanks                  k words with spaces between them, or k parts with " / " or "/" between them
+    k blanks side by side     also words without a slash that make k tokens together
+
+The number of parts decides: "and/or tea" has two parts as words, and two parts at its slash, so it raises for two blanks. With
+spaces around it a slash always separates: "and/or / tea". In Python an answer may be a list of its parts.
 
 Constraints are allowed and forbidden words (`Constraints`). They only leave fillings out: those that remain keep their
 probability over the whole vocabulary. A named answer that they leave out is refused.
@@ -20,6 +23,7 @@ probability over the whole vocabulary. A named answer that they leave out is ref
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -251,30 +255,37 @@ class ReadAnswer:
         return tuple(i for part in self.parts for i in part)
 
 
-def read_answer(model: MaskedLM, blanks: Sequence[Blank], readings: Sequence[TextReading], answer: str) -> ReadAnswer:
+def read_answer(
+    model: MaskedLM, blanks: Sequence[Blank], readings: Sequence[TextReading], answer: str | Sequence[str]
+) -> ReadAnswer:
     """The tokens of an answer, blank by blank."""
-    if not answer.strip():
+    shown = answer if isinstance(answer, str) else " / ".join(answer)
+    if not "".join(answer).strip():
         raise InputError(f"the answer {answer!r} is empty: give what fills the blanks")
-    parts = _parts(model, blanks, answer)
+    parts = _parts(model, blanks, readings, answer)
     for b, (blank, ids) in enumerate(zip(blanks, parts, strict=True)):
         if not blank.least <= len(ids) <= blank.most:
             what = {"token": "use [WORD] or [GAP]", "word": "use a higher pieces", "gap": "widen the gap"}[blank.kind]
             raise InputError(
-                f"the answer {answer!r} has {len(ids)} tokens {model.decode(ids)} at blank {b + 1}, "
+                f"the answer {shown!r} has {len(ids)} tokens {model.decode(ids)} at blank {b + 1}, "
                 f"which takes {blank.least} to {blank.most}: {what}"
             )
-    in_tokens = ReadAnswer(answer, tuple(tuple(ids) for ids in parts))
+    in_tokens = ReadAnswer(shown, tuple(tuple(ids) for ids in parts))
     if in_tokens.lengths not in {reading.lengths for reading in readings}:
-        raise InputError(f"with the answer {answer!r} the text is longer than the model takes: shorten the text")
+        raise InputError(f"with the answer {shown!r} the text is longer than the model takes: shorten the text")
     return in_tokens
 
 
-def _parts(model: MaskedLM, blanks: Sequence[Blank], answer: str) -> list[list[int]]:
+def _parts(
+    model: MaskedLM, blanks: Sequence[Blank], readings: Sequence[TextReading], answer: str | Sequence[str]
+) -> list[list[int]]:
+    """The tokens of each part of an answer, one part per blank."""
+
     def encoded(word: str, blank: Blank) -> list[int]:
         return model.words.encode_word(word, blank.at_start, blank.after_space)
 
-    written = [part.strip() for part in answer.split("/")] if "/" in answer else [answer] if len(blanks) == 1 else answer.split()
-    if len(written) == len(blanks) and all(written):
+    written = written_parts(answer, len(blanks))
+    if written is not None:
         for blank, part in zip(blanks, written, strict=True):
             if blank.kind == "word" and len(part.split()) > 1:
                 raise InputError(
@@ -282,12 +293,59 @@ def _parts(model: MaskedLM, blanks: Sequence[Blank], answer: str) -> list[list[i
                     "put commas between answers, or use [GAP:2-5]"
                 )
         return [encoded(part, blank) for blank, part in zip(blanks, written, strict=True)]
-    together = [i for n, word in enumerate(answer.split()) for i in encoded(word, blanks[min(n, len(blanks) - 1)])]
-    if all(blank.kind == "token" for blank in blanks) and len(together) == len(blanks) and "/" not in answer:
-        return [[i] for i in together]
-    raise InputError(
-        f"the answer {answer!r} has {len(written)} parts for {len(blanks)} blanks: one word per blank, or / between parts"
-    )
+    if isinstance(answer, str) and "/" not in answer and _side_by_side(blanks, readings):
+        words = answer.split()
+        together = [i for n, word in enumerate(words) for i in encoded(word, blanks[min(n, len(blanks) - 1)])]
+        if len(together) == len(blanks):
+            return [[i] for i in together]
+    parts = _most_parts(answer)
+    has = f"the answer {answer!r} has {parts} part{'s' * (parts != 1)} for {len(blanks)} blank{'s' * (len(blanks) != 1)}"
+    raise InputError(f"{has}: give one word per blank, or parts with ' / ' between them")
+
+
+def written_parts(answer: str | Sequence[str], blanks: int) -> list[str] | None:
+    """The parts of an answer, one per blank, as they are written; None if their number is not that of the blanks.
+
+    Raises if the answer has this many parts in two ways.
+    """
+    if not isinstance(answer, str):
+        parts = [part.strip() for part in answer]
+        return parts if len(parts) == blanks and all(parts) else None
+    if blanks == 1:
+        return [answer]
+    ways = [parts for parts in _ways_to_part(answer) if len(parts) == blanks and all(parts)]
+    if not ways:
+        return None
+    if any(way != ways[0] for way in ways):
+        at_slashes, at_spaces = (" / ".join(way) for way in ways)
+        raise InputError(
+            f"the answer {answer!r} has {blanks} parts at its slashes and {blanks} at its spaces: "
+            f"write {at_slashes!r} or {at_spaces!r}"
+        )
+    return ways[0]
+
+
+def _ways_to_part(answer: str) -> list[list[str]]:
+    """The ways to read an answer as parts: at every slash; at slashes between spaces, or, if there are none, at spaces."""
+    at_slashes = [part.strip() for part in answer.split("/")]
+    at_spaced_slashes = re.split(r"\s+/\s+", answer.strip())
+    if len(at_spaced_slashes) > 1:
+        return [at_slashes, at_spaced_slashes]
+    return [at_slashes, answer.split()]
+
+
+def _most_parts(answer: str | Sequence[str]) -> int:
+    """The number of parts of an answer that are not empty, for a message; the larger one if there are two."""
+    ways = _ways_to_part(answer) if isinstance(answer, str) else [answer]
+    return max(sum(bool(part.strip()) for part in parts) for parts in ways)
+
+
+def _side_by_side(blanks: Sequence[Blank], readings: Sequence[TextReading]) -> bool:
+    """Whether all blanks are single tokens, and nothing stands between them."""
+    if any(blank.kind != "token" for blank in blanks):
+        return False
+    block = readings[0].cloze.block
+    return list(block) == list(range(block[0], block[0] + len(block)))
 
 
 def rank_bounds(filling: ScoredFilling, result: ChainSearch, fillings: int) -> tuple[int, int]:

@@ -15,7 +15,8 @@ class Search:
     """Search over the whole vocabulary, and constraints on fillings.
 
     Parameters:
-        answers: Fillings to score beside the best, each with its rank and odds.
+        answers: Fillings to score beside the best, each with its rank and odds; several blanks have a word each, or parts with
+            " / " between them.
         pieces: The most tokens of a [WORD].
         allow: The only words of a blank, such as 2=red,green.
         forbid: Words that no blank may take, whatever their case.
@@ -23,7 +24,7 @@ class Search:
         mass: Search until this much probability is found, such as 0.5.
     """
 
-    answers: Sequence[str] | None = None
+    answers: Sequence[str | Sequence[str]] | None = None
     pieces: Annotated[int, Interval(ge=1, le=8)] = 3
     allow: Annotated[Mapping[int, Sequence[str]] | None, Written("BLANK=WORDS")] = None
     forbid: Sequence[str] | None = None

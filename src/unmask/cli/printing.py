@@ -336,11 +336,38 @@ def sample(options: dict[str, Any]) -> None:
 
 
 def diagnose(options: dict[str, Any]) -> None:
-    """Print the diagnosis of a run."""
-    json = "json" in options
-    answered("diagnose", options, _show_diagnosis)
-    if not json:
-        _message(f"figures are in {Path(options['run']) / 'figures'}")
+    """Print the diagnosis of a run, or a table of several runs, and say where it is kept."""
+    json, folders = "json" in options, [Path(folder) for folder in options.get("run", ())]
+    if len(folders) == 1:
+        (options["run"],) = folders
+    result = answered("diagnose", options, _show_diagnosis if len(folders) == 1 else _show_diagnoses)
+    if json:
+        return
+    if isinstance(result, unmask.Diagnoses):
+        _message("the diagnosis of each run is in its folder, in diagnostics.json")
+    elif result.functionals:
+        _message(f"figures are in {folders[0] / 'figures'}")
+    else:
+        _message(f"the diagnosis is in {folders[0] / 'diagnostics.json'}")
+
+
+def _show_diagnoses(diagnoses: unmask.Diagnoses) -> None:
+    """A table with one row per run, and what to know of each."""
+    frame, console = diagnoses.to_frame(), terminal.console(at_least=terminal.USUAL)
+    columns = {"passes": ",.0f", "acceptance": ".1%", "novelty": ".1%", "r_hat": ".3f", "ess_bulk": ",.0f"}
+    columns |= {"ess_per_1000_passes": ",.2f", "unique": ".1%", "judge": ".3f"}
+    heads = ["passes", "accepted", "changed", "R-hat", "ESS", "ESS per\n1000 passes", "unique", "judge"]
+    if diagnoses.runs[0].judge is None:
+        del columns["judge"], heads[-1]
+    rows = [
+        [f"{row['run']} ({row['kernel']})", *(number(float(row[name]), digits) for name, digits in columns.items())]
+        for row in frame.to_dict("records")
+    ]
+    print_table(console, heads, rows, first="run")
+    for name, diagnosis in zip(diagnoses.names, diagnoses.runs, strict=True):
+        print_heading(console, name)
+        for sentence in diagnosis.verdict:
+            console.print(f"- {sentence}")
 
 
 def _show_run(run: unmask.SampleRun) -> None:
@@ -352,7 +379,8 @@ def _show_run(run: unmask.SampleRun) -> None:
     if run.folder is None:
         _message(f"{len(run.samples):,} samples were drawn and none is kept: give --out FOLDER to keep them")
     else:
-        _message(f"{len(run.samples):,} samples are in {run.folder / 'samples.parquet'}, figures in {run.folder / 'figures'}")
+        figures = "" if run.settings.kernel.decodes else f", figures in {run.folder / 'figures'}"
+        _message(f"{len(run.samples):,} samples are in {run.folder / 'samples.parquet'}{figures}")
 
 
 def _show_diagnosis(diagnosis: unmask.Diagnosis) -> None:

@@ -22,6 +22,7 @@ from math import exp, fsum, log
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from unmask.runs.progress import Enough, Progress
 from unmask.tables.conditionals import Conditionals
@@ -59,8 +60,8 @@ class ScoredFilling:
 class ChainSearch:
     """The result of a search: fillings, best first; `bound` holds for every filling that is not among them.
 
-    stopped     why it ended: "certain" (no other filling is among the best), "mass" (enough is seen), "exhausted" (nothing is
-                left to look at), "passes" or "memory" (what it may use is used up), "asked" (the model raised `Enough`)
+    stopped     why it ended: "certain" (no other filling is among the best), "mass" (enough is seen), "exhausted" (no other
+                filling is possible), "passes" or "memory" (what it may use is used up), "asked" (the model raised `Enough`)
     """
 
     fillings: list[ScoredFilling]
@@ -179,10 +180,28 @@ class _Run:
             room = self.budget - self.passes
             following = [] if stopped else self._next_states(min(max(FIRST_ROUND, self.passes // 4), ROUND, room))
             if not stopped and not following:
-                stopped = "passes" if room <= 0 else "exhausted"
+                stopped = self._widened(room)
             self.states.reveal(following)
             self._report()
         return stopped, bound
+
+    def _widened(self, room: int) -> str:
+        """List less likely moves, when all that are listed have been followed; why the search ends if that is not possible.
+
+        This takes no pass: of a single blank all fillings are known after one.
+        """
+        if room <= 0 and len(self._open_states()):
+            return "passes"
+        if self.states.lists_everything():
+            return "exhausted"
+        return "" if self.states.widen() else "memory"
+
+    def _open_states(self) -> NDArray[np.int64]:
+        """The states that are listed, had no pass, and hide a site."""
+        states = self.states
+        passed, hidden = np.frombuffer(states.passed, np.uint8), np.frombuffer(states.hidden, np.int8)
+        open_ones = np.flatnonzero((passed == 0) & (hidden > 0))
+        return open_ones[states.flow[open_ones] > 0]
 
     def _bound(self) -> float:
         return self.states.bound(np.array([*self.log_probs, *self.refused], dtype=np.int64))
@@ -228,8 +247,7 @@ class _Run:
         if room <= 0:
             return []
         states = self.states
-        open_ones = np.flatnonzero((np.frombuffer(states.passed, np.uint8) == 0) & (np.frombuffer(states.hidden, np.int8) > 0))
-        open_ones = open_ones[states.flow[open_ones] > 0]
+        open_ones = self._open_states()
         visited = [states.states[n] for n in open_ones[np.argsort(-states.flow[open_ones], kind="stable")[:room]]]
         few = max(variant.sites for variant in states.variants) < BEAMS_FROM
         share = max(room // 2 if few else room - room // 8, room - len(visited))

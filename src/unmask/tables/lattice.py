@@ -208,7 +208,10 @@ HIDDEN = -1
 State = tuple[int, ...]  # The number of the variant, then for each of its sites the token revealed, or HIDDEN
 MOST_LISTED = 256
 LEAST_LISTED = 8  # How many of the likeliest tokens of a hidden site become states of their own: default maximum, and minimum
-LEAST_FLOW = 1e-6  # Below this flow a state is not listed; it still counts in the bound, and in p(x)
+LEAST_FLOW = 1e-6  # Below this flow a state is not listed, at first; it still counts in the bound, and in p(x)
+WIDER = 10  # How many times smaller than the largest flow left out the next least flow is
+MOST_STATES = 4_000_000  # States that may be listed beyond the first; each takes about 400 bytes
+RELISTED_AT_ONCE = 2**24  # Probabilities that are sorted together when moves are listed again
 LEAST = 1e-300  # Stands in the bound for every probability above 0 that is smaller
 Numbers = NDArray[np.float64]
 
@@ -263,6 +266,7 @@ class Exploration:
         self.conditionals = conditionals
         self.rounding = rounding or Rounding.of(conditionals.model.dtype)
         self.most_listed = max(MOST_LISTED, listed)
+        self.least_flow = LEAST_FLOW
         self.variants = list(variants)
         self.states: list[State] = []
         self.index: dict[State, int] = {}
@@ -390,7 +394,7 @@ class Exploration:
         """Passes over states of one variant with equally many hidden sites."""
         device = self.conditionals.model.device
         values = torch.tensor(states, device=device)[:, 1:]
-        places = (values == HIDDEN).nonzero()[:, 1].reshape(-1, hidden)
+        places = _hidden_places(states).to(device)
         block = torch.tensor(variant.cloze.block, device=device)
         rows = torch.tensor([variant.cloze.ids], device=device).repeat(len(states), 1)
         rows[:, block] = torch.where(values == HIDDEN, self.conditionals.model.mask_id, values)
@@ -401,16 +405,84 @@ class Exploration:
         for number, row in zip(numbers, distributions, strict=True):
             self._rows[number] = row
             self.passed[number] = 1
-        allowed = self._allowed[states[0][0]]
-        if allowed is not None:
-            log_q = log_q.masked_fill(~allowed[places], -torch.inf)
-        listed = min(self.most_listed, log_q.shape[2])
+        allowed_only = self._allowed_only(states[0][0], places, log_q)
+        self._list_likeliest(states, places.tolist(), allowed_only, flow[numbers])
+
+    def _allowed_only(self, variant: int, places: Int[Tensor, "n h"], log_q: Float[Tensor, "n h V"]) -> Float[Tensor, "n h V"]:
+        """log q at the hidden sites `places`, -inf where the variant does not allow a token."""
+        allowed = self._allowed[variant]
+        if allowed is None:
+            return log_q
+        return log_q.masked_fill(~allowed[places], -torch.inf)
+
+    def _list_likeliest(
+        self,
+        states: list[State],
+        places: list[list[int]],
+        log_q: Float[Tensor, "n h V"],
+        flow: Numbers,
+    ) -> None:
+        """List the moves out of passed states that have at least `least_flow`, and LEAST_LISTED at every hidden site."""
+        hidden, vocabulary = log_q.shape[1:]
+        listed = min(self.most_listed, vocabulary)
         top = log_q.topk(listed)
-        tokens, log_probability = top.indices.cpu().numpy(), top.values.double()
-        probability = torch.where(log_probability > -torch.inf, log_probability.exp().clamp(min=LEAST), 0.0).cpu().numpy()
-        enough = probability * (flow[numbers][:, None, None] / hidden) >= LEAST_FLOW
+        tokens = top.indices.cpu().numpy()
+        probability = _probability(top.values)
+        enough = probability * (flow[:, None, None] / hidden) >= self.least_flow
         sizes = np.minimum(np.maximum(enough.sum(2), LEAST_LISTED), listed)
-        self._list_moves(states, numbers, places.tolist(), tokens, probability, sizes)
+        numbers = [self.index[state] for state in states]
+        self._list_moves(states, numbers, places, tokens, probability, sizes)
+
+    def lists_everything(self) -> bool:
+        """Whether every move that is possible out of a passed state is listed."""
+        return not any((level.joined("group_rest") > 0).any() for level in self._levels.values())
+
+    def widen(self) -> bool:
+        """List more moves out of the passed states, without a pass; False if there are too many to hold."""
+        flow = self.flow
+        largest = 0.0  # flow of a move that is not listed
+        for hidden, level in self._levels.items():
+            left_out = level.joined("group_rest") * flow[level.joined("group_parent")] / hidden
+            largest = max(largest, float(left_out.max()))
+        least_flow = largest / WIDER
+        batches = list(self._passed_batches())
+        moves = [self._count_moves(batch, flow, least_flow) for batch in batches]
+        if sum(count for count, _ in moves) > MOST_STATES:
+            return False
+        self.least_flow = least_flow
+        self.most_listed = max(self.most_listed, *(most for _, most in moves))
+        self._levels = defaultdict(_Level)
+        for batch in batches:
+            numbers = [self.index[state] for state in batch]
+            self._list_likeliest(batch, _hidden_places(batch).tolist(), self._log_q_again(batch), flow[numbers])
+        self._stale = True
+        return True
+
+    def _passed_batches(self) -> Iterator[list[State]]:
+        """The passed states, those of one variant with equally many hidden sites together, a batch at a time."""
+        alike: dict[tuple[int, int], list[State]] = defaultdict(list)
+        for number in self._rows:
+            state = self.states[number]
+            alike[state[0], self.hidden[number]].append(state)
+        for (_, hidden), group in alike.items():
+            size = max(1, RELISTED_AT_ONCE // (hidden * self.conditionals.model.vocab_size))
+            for start in range(0, len(group), size):
+                yield group[start : start + size]
+
+    def _log_q_again(self, states: list[State]) -> Float[Tensor, "n h V"]:
+        """The kept distributions of passed states of one variant with equally many hidden sites."""
+        rows = np.stack([self._rows[self.index[state]] for state in states])
+        log_q = torch.from_numpy(rows).to(self.conditionals.model.device)
+        return self._allowed_only(states[0][0], _hidden_places(states).to(log_q.device), log_q)
+
+    def _count_moves(self, states: list[State], flow: Numbers, least_flow: float) -> tuple[int, int]:
+        """How many moves out of these states have at least `least_flow`, and how many the site that has most of them."""
+        numbers = [self.index[state] for state in states]
+        probability = _probability(self._log_q_again(states))
+        reached = probability * (flow[numbers][:, None, None] / probability.shape[1])
+        enough = (probability > 0) & (reached >= least_flow)
+        sizes = enough.sum(2)
+        return int(sizes.sum()), int(sizes.max())
 
     def _list_moves(
         self,
@@ -448,6 +520,18 @@ class Exploration:
             self.hidden.append(state.count(HIDDEN))
             self.passed.append(0)
         return number
+
+
+def _hidden_places(states: list[State]) -> Int[Tensor, "n h"]:
+    """The hidden sites of states that have equally many."""
+    hidden = states[0].count(HIDDEN)
+    return (torch.tensor(states)[:, 1:] == HIDDEN).nonzero()[:, 1].reshape(-1, hidden)
+
+
+def _probability(log_q: Tensor) -> Numbers:
+    """Probabilities, in double precision: 0 only where the token is impossible, LEAST where it underflows."""
+    exact = log_q.double()
+    return torch.where(exact > -torch.inf, exact.exp().clamp(min=LEAST), 0.0).cpu().numpy()
 
 
 def _states_of(filling: State) -> list[State]:

@@ -33,13 +33,13 @@ from unmask.answers.checking import look_at_first
 from unmask.formats import excerpt
 from unmask.models.load import Model, as_model
 from unmask.results import Result
-from unmask.runs.files import output_file, write_table
+from unmask.runs.files import output_file
 from unmask.runs.progress import Progress
 from unmask.scoring.registry import chosen_of_variants
 from unmask.signature import checked
 from unmask.tables.candidates import MAX_PASSES
 from unmask.variants.contexts import Contexts
-from unmask.variants.mutants import PARQUET, refuse_more
+from unmask.variants.mutants import TABLES, refuse_more, save_table
 from unmask.variants.parsing import Parent, Variants, read_variants, refuse_english, residue_ids
 from unmask.variants.ranking import Ranking
 
@@ -115,8 +115,8 @@ class Measured(Result):
 
     @checked
     def write(self, path: str | PathLike[str]) -> None:
-        """All variants, their values and scores to a Parquet file, with the numbers of `to_dict` in its metadata."""
-        write_table(output_file("save", path, (), PARQUET), self.to_frame(), about=self.to_dict())
+        """All variants, their values and scores to a file: Parquet, with the numbers of `to_dict` in its metadata, CSV or TSV."""
+        save_table(output_file("save", path, (), TABLES), self.to_frame(), about=self.to_dict())
 
     def __repr__(self) -> str:
         best = self.scores[0]

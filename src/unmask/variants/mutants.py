@@ -12,8 +12,8 @@ Epistasis compares the joint with the model's effect of each change alone; inter
 joint. If the conditionals come from one joint the two are equal; their difference shows how far to trust either.
 Exact: every combination of the alphabet's tokens at S is summed over, at up to MOST_CHANGES positions.
 
-Mutants are given by names such as A24G+L30V, or as a scan of positions (`Scan`). Residues are counted from 1; residue i is the
-i-th regular token of the text.
+Mutants are given by names such as A24G+L30V (or A24G:L30V, A24G/L30V), or as a scan of positions (`Scan`). Residues are counted
+from 1; residue i is the i-th regular token of the text.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from html import escape
 from itertools import combinations
 from math import comb
 from os import PathLike
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -43,12 +44,12 @@ from unmask.joints.registry import named
 from unmask.models.load import Model, as_model
 from unmask.models.masked_lm import MaskedLM
 from unmask.results import Result
-from unmask.runs.files import output_file, write_table
+from unmask.runs.files import output_file, write_atomically, write_table
 from unmask.runs.progress import Enough, Progress
 from unmask.signature import checked
 from unmask.tables.candidates import MAX_PASSES
 from unmask.tables.unary import pass_count, tables_of
-from unmask.variants.parsing import Parent, listed, places_of, refuse_english, refuse_twice, residue_ids
+from unmask.variants.parsing import Parent, changes_of, listed, places_of, refuse_english, refuse_twice, residue_ids
 
 if TYPE_CHECKING:
     import pandas
@@ -56,7 +57,8 @@ if TYPE_CHECKING:
     from unmask.figures import Figure
 
 NUMBERS = ("log_prob", "effect", "singles", "epistasis", "interaction")
-PARQUET = {".parquet": (b"PAR1",)}
+TABLES = {".parquet": (b"PAR1",), ".csv": (b"mutant,",), ".tsv": (b"mutant\t",)}
+"""Endings of the files that hold mutants and their numbers, and how such files begin."""
 TOGETHER = 64
 """Sets of positions whose passes run together."""
 MOST_CHANGES, MOST_ROWS = 4, 5_000_000
@@ -134,8 +136,8 @@ class Mutants(Result):
 
     @checked
     def write(self, path: str | PathLike[str]) -> None:
-        """All mutants and their numbers to a Parquet file."""
-        write_table(output_file("save", path, (), PARQUET), self.to_frame())
+        """All mutants and their numbers to a file: Parquet, CSV or TSV, by its ending."""
+        save_table(output_file("save", path, (), TABLES), self.to_frame())
 
     def figure(self) -> Figure:
         """A heat map: of single mutants their effects; of one pair of places its epistasis by token; of several the largest."""
@@ -162,8 +164,12 @@ def scans(
     by: str,
     force: bool,
     progress: Progress | None,
+    drawn: bool = False,
 ) -> Iterator[Mutants]:
-    """The mutants of each sequence, named or by position; everything is checked before the first."""
+    """The mutants of each sequence, named or by position; everything is checked before the first.
+
+    drawn   a figure is wanted of each
+    """
     if (mutations is None) == (positions is None):
         both = "neither mutations nor positions were given" if positions is None else "mutations and positions were both given"
         raise InputError(f"{both}: name mutants such as A24G+L30V, or positions to scan")
@@ -173,6 +179,8 @@ def scans(
     lm = as_model(model)
     allowed = residue_ids(lm, alphabet)
     read = for_each(sequences, lambda sequence: Scan(lm, sequence, names, positions, changes, allowed, force))
+    for scan in read if drawn else ():
+        refuse_undrawable([len(places) for places in scan.sets])
     look_at_first(lm, (scan.ids for scan in read))
     report = progress if len(read) == 1 else None
     yield from (replace(scan.answer(construction, report), top=top, by=by) for scan in read)
@@ -214,17 +222,19 @@ class Scan(Parent):
         refuse_more(self.passes, MAX_PASSES, what, f"{fewer}, use a smaller alphabet", force)
 
     def _named(self, names: Sequence[str]) -> dict[tuple[int, ...], list[tuple[int, ...]] | None]:
-        sets: dict[tuple[int, ...], list[tuple[int, ...]] | None] = {}
+        sets: dict[tuple[int, ...], dict[tuple[int, ...], None]] = {}
         for name in names:
-            made = sorted(self.change(part.strip(), f"mutant {name!r}") for part in name.split("+"))
+            made = sorted(self.change(part.strip(), f"mutant {name!r}") for part in changes_of(name))
             places = tuple(place for place, _ in made)
             refuse_twice(places, f"mutant {name!r}")
             if len(places) > MOST_CHANGES:
-                raise InputError(f"mutant {name!r} has {len(places)} changes, and up to {MOST_CHANGES} are exact: change fewer")
-            cells = sets.setdefault(places, [])
-            assert cells is not None
-            cells.append(tuple(token for _, token in made))
-        return sets
+                raise InputError(
+                    f"mutant {name!r} has {len(places)} changes, and up to {MOST_CHANGES} are exact: change fewer, or give "
+                    "variants with measured values (measured), whose scores take any number of changes"
+                )
+            cell = tuple(token for _, token in made)
+            sets.setdefault(places, {})[cell] = None  # once, however often and in whatever order it is named
+        return {places: list(cells) for places, cells in sets.items()}
 
     def _passes(self, places: Sequence[int]) -> int:
         return pass_count([len(self.allowed)] * len(places))
@@ -280,8 +290,26 @@ def refuse_more(count: int, most: int, what: str, advice: str, force: bool = Fal
         raise InputError(f"{what.format(f'{count:,}')} (limit {most:,}): {advice}, or use force=True")
 
 
+def refuse_undrawable(changes: Sequence[int]) -> None:
+    """Raise if no mutant, of which these are the numbers of changes, has a place on a map."""
+    if all(count > 2 for count in changes):
+        raise InputError(
+            f"a figure shows mutants of one or two changes, and those given have {min(changes)} or more: leave figure out"
+        )
+
+
+def save_table(path: Path, frame: pandas.DataFrame, about: Mapping[str, Any] | None = None) -> None:
+    """A data frame as Parquet, CSV or TSV, by the ending of the path; only Parquet holds `about`, in its metadata."""
+    ending = path.suffix.lower()
+    if ending == ".parquet":
+        write_table(path, frame, about=about)
+    else:
+        write_atomically(path, frame.to_csv(index=False, sep="\t" if ending == ".tsv" else ",", lineterminator="\n"))
+
+
 def mutant_map(mutants: Mutants) -> Figure:
     """See `Mutants.figure`; cells without a mutant are grey."""
+    refuse_undrawable([len(made) for made in mutants.changes])
     pairs = {tuple(place for place, _ in made) for made in mutants.changes if len(made) == 2}
     measure, size = ("epistasis", 2) if pairs else ("effect", 1)
     shown = [(made, value) for made, value in zip(mutants.changes, mutants.numbers[measure], strict=True) if len(made) == size]

@@ -38,6 +38,9 @@ MISSING = {"", "na", "n/a", "nan", "none", "null", "<na>", "nat"}
 TRUTH = {"true": 1.0, "false": 0.0}
 WILD = {"wt", "wildtype", "wild-type", "wild type", "parent", "_wt"}
 BETWEEN = re.compile(r"[+:,;/\s]+")
+"""Between the changes of a measured variant, which has a cell of its own."""
+WITHIN = re.compile(r"\s*[+:/]\s*")
+"""Between the changes of a mutant in a list, where the other marks could be between mutants."""
 FEWEST = 3
 
 
@@ -83,7 +86,10 @@ class Parent:
         """
         match = NAMED.fullmatch(part)
         if not match:
-            raise InputError(f"{name} is not understood: write changes such as A24G, with + between them")
+            raise InputError(
+                f"{name} is not understood: write changes such as A24G, with + between those of one mutant and commas between "
+                "mutants"
+            )
         old, new, place = match["old"].strip(), match["new"].strip(), int(match["place"][:9])
         if not 1 <= place <= len(self.residues):
             raise InputError(f"{name}: the sequence has residues 1 to {len(self.residues)}, and no {place}")
@@ -100,6 +106,12 @@ class Parent:
         if token not in self.index:
             raise InputError(f"{name}: {token!r} is not in the alphabet {' '.join(self.tokens)[:80]}: choose one of it")
         return self.index[token]
+
+
+def changes_of(name: str) -> list[str]:
+    """The changes of a mutant, such as A24G and L30V of A24G+L30V, A24G:L30V or A24G/L30V."""
+    single = NAMED.fullmatch(name)  # also one whose token is a mark, such as cat2:
+    return [name] if single else WITHIN.split(name)
 
 
 def refuse_twice(places: Sequence[int], name: str) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias, overload
 
 from annotated_types import Interval
 
@@ -26,9 +26,10 @@ if TYPE_CHECKING:
     from unmask.sampling.target import Energy
 
     Run: TypeAlias = unmask.SampleRun | PathLike
+    Runs: TypeAlias = list[Run] | tuple[Run, ...]
 else:
     Energy = Any
-    Run = Annotated[Any, Written(metavar="FOLDER")]
+    Run = Runs = Annotated[Any, Written(metavar="FOLDER...", repeat=True)]
 
 
 @checked
@@ -102,30 +103,53 @@ def sample(
     return run
 
 
+@overload
+def diagnose(run: Run, judge: str | None = None) -> unmask.Diagnosis: ...
+@overload
+def diagnose(run: Runs, judge: str | None = None) -> unmask.Diagnoses: ...
 @checked
-def diagnose(run: Run, judge: str | None = None) -> unmask.Diagnosis:
+def diagnose(run: Run | Runs, judge: str | None = None) -> unmask.Diagnosis | unmask.Diagnoses:
     """Measure how far to trust the samples of a run: whether chains mixed, what moved, whether texts repeat themselves.
 
-    A run that has a folder gets diagnostics.json and figures/chains.png there.
+    A run that has a folder gets diagnostics.json there, and, of chains, figures/chains.png. Several runs are put side by side.
 
     Parameters:
-        run: The out folder of an `unmask sample` run, finished or not; in Python also what `sample` returned.
+        run: The out folder of an `unmask sample` run, finished or not; in Python also what `sample` returned. Or a list of them.
         judge: A causal language model, by name or folder, that scores the texts.
 
     >>> run = unmask.sample("A [MASK] sat on the [MASK].", chains=2, sweeps=4, seed=0)
     >>> unmask.diagnose(run).draws
     4
     """
-    from unmask.sampling.run.diagnostics import CausalJudge, judge_run, write_diagnosis
+    from unmask.sampling.run.diagnostics import CausalJudge, Diagnoses, judge_run, write_diagnosis
+
+    runs = list(run) if isinstance(run, list | tuple) else [run]
+    if not runs:
+        raise InputError("run is empty: give the out folder of a run, or several")
+    sampled = [_loaded(one, f"run {place} of {len(runs)}: " if len(runs) > 1 else "") for place, one in enumerate(runs, 1)]
+    diagnoses = [one.diagnosis for one in sampled]
+    if judge is not None:
+        scores = CausalJudge(judge)
+        diagnoses = [replace(of, judge=judge_run(scores, one)) for of, one in zip(diagnoses, sampled, strict=True)]
+    for one, diagnosis in zip(sampled, diagnoses, strict=True):
+        if one.folder is not None:
+            write_diagnosis(one, diagnosis)
+    if not isinstance(run, list | tuple):
+        return diagnoses[0]
+    names = [f"run {place}" if one.folder is None else str(one.folder) for place, one in enumerate(sampled, 1)]
+    return Diagnoses(names, diagnoses)
+
+
+def _loaded(run: Any, which: str) -> unmask.SampleRun:
+    """A run as `sample` returned it, or as its folder has it; an error begins with `which` run it is."""
     from unmask.sampling.run.result import SampleRun, load_run
 
-    sampled = run if isinstance(run, SampleRun) else load_run(run)
-    diagnosis = sampled.diagnosis
-    if judge is not None:
-        diagnosis = replace(diagnosis, judge=judge_run(CausalJudge(judge), sampled))
-    if sampled.folder is not None:
-        write_diagnosis(sampled, diagnosis)
-    return diagnosis
+    if isinstance(run, SampleRun):
+        return run
+    try:
+        return load_run(run)
+    except InputError as error:
+        raise InputError(f"{which}{error}") from None
 
 
 @checked

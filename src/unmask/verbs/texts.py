@@ -194,7 +194,7 @@ def mutants(
 
     Parameters:
         sequence: A sequence, such as a protein.
-        mutations: Mutants, such as A24G,A24G+L30V, or a file of them, one per line; or a list of names.
+        mutations: Mutants, such as A24G,A24G+L30V (or A24G:L30V), or a file of them, one per line; or a list of names.
         positions: Or residues to scan, such as 24,30-33 (the first is 1), or all; of measured, those that vary.
         changes: How many residues of a scan change together, 1 to 4.
         measured: CSV or TSV file of variants (A24G+L30V, whole sequences, or residues at positions) with measured values; or a
@@ -204,7 +204,7 @@ def mutants(
             of either [default: every regular token of a small vocabulary].
         top: How many mutants to print, best first.
         by: The number that ranks them.
-        save: Parquet file for all mutants and their numbers.
+        save: File for all mutants and their numbers: Parquet, CSV or TSV, by its ending.
         figure: Draw effects or epistasis as a heat map to this file (png, pdf, svg).
 
     >>> mutants = unmask.mutants("the cat sat", "cat2dog", alphabet="cat,dog,man")
@@ -219,16 +219,17 @@ def mutants(
         raise InputError(f"{len(sequence)} sequences and one list of measured variants were given: give one sequence")
     from unmask.answers.plots import figure_path, save_figure
     from unmask.runs.files import output_file
-    from unmask.variants.mutants import PARQUET, scans
+    from unmask.variants.mutants import TABLES, scans
 
     reads = (model, mutations, alphabet, measured)
     figure_file = figure_path(figure, len(sequence), reads)
-    save_file = None if save is None else output_file("save", save, reads, PARQUET, len(sequence))
+    save_file = None if save is None else output_file("save", save, reads, TABLES, len(sequence))
     if save_file and figure_file and save_file.resolve() == figure_file.resolve():
         raise InputError(f"save and figure are one file, {str(save_file)!r}: name two")
     answers: Iterator[unmask.Mutants | unmask.Measured]
     if measured is None:
-        answers = scans(sequence, model, mutations, positions, changes, joint, alphabet, top, by, force, progress)
+        drawn = figure_file is not None
+        answers = scans(sequence, model, mutations, positions, changes, joint, alphabet, top, by, force, progress, drawn)
     else:
         from unmask.variants.measured import measure
 

@@ -5,12 +5,14 @@ from itertools import product
 import pytest
 import torch
 from enumeration import all_texts
+from hypothesis import given
+from hypothesis import strategies as st
 from sampling_cases import of, small_target, strictly_positive_joint
 
 from unmask.errors import InputError, UnmaskWarning
 from unmask.models.tabular import TabularMLM
 from unmask.sampling.decoders.decoder import decode
-from unmask.sampling.decoders.revealing import FALL, Interleaved, LeastDependent, every_nth, law
+from unmask.sampling.decoders.revealing import FALL, Interleaved, LeastDependent, every_nth, law, least_bound
 from unmask.sampling.engine.passes import Passes
 from unmask.sampling.engine.randomness import ChainStreams
 from unmask.sampling.registry import KERNELS
@@ -170,6 +172,31 @@ def test_alternate_sites_of_a_chain_cost_nothing_given_their_neighbours():
 def test_after_half_of_the_interleaved_passes_every_site_has_revealed_neighbours(passes):
     revealed = sum(every_nth(33, passes, step) for step in range(passes // 2)).bool()
     assert all(revealed[s - 1] and (s == 32 or revealed[s + 1]) for s in range(33) if not revealed[s])
+
+
+def sets_under(bound, rising):
+    """Into how many sets entropies in rising order are parted, if each without its largest has a sum of at most `bound`."""
+    sets, rest = 0, list(rising)
+    while rest:
+        size = max(n for n in range(1, len(rest) + 1) if sum(rest[: n - 1]) <= bound)
+        sets, rest = sets + 1, rest[size:]
+    return sets
+
+
+@given(
+    st.lists(st.floats(0.01, 8.0), min_size=1, max_size=9).flatmap(
+        lambda entropies: st.tuples(st.just(entropies), st.integers(1, len(entropies)), st.integers(0, 3))
+    )
+)
+def test_the_bound_for_a_number_of_passes_is_the_smallest(case):
+    """Whether a set fits depends on sums of neighbours in rising order: one of these sums is the smallest bound."""
+    entropies, passes, hidden = case
+    rising = sorted(entropies)
+    sums = {0.0} | {sum(rising[i:j]) for i in range(len(rising)) for j in range(i + 1, len(rising) + 1)}
+    smallest = min(bound for bound in sums if sets_under(bound, rising) <= passes)
+    row = torch.tensor([[*entropies, *[torch.inf] * hidden]], dtype=torch.float64)
+    found = float(least_bound(row, passes))
+    assert smallest * (1 - 1e-12) <= found <= smallest + 2e-6 * sum(rising)
 
 
 def test_a_model_without_a_profile_is_interleaved_and_says_so():

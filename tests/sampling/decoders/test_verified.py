@@ -143,3 +143,24 @@ def test_computing_everything_changes_nothing(monkeypatch, heat):
     for name in ("ids", "log_prob", "confidence", "rounds"):
         assert torch.equal(getattr(some, name), getattr(every, name))
     assert torch.equal(rows, same)
+
+
+@pytest.mark.parametrize("seed", [5, 6])
+def test_the_confidence_of_a_text_is_its_probability_at_temperature_1(seed):
+    """The probability of each token when it was chosen: together that of the text, in the order of the draws."""
+    state, _ = drawn(verified(small_target(3, 4, seed=seed), passes=2), 300)
+    assert bool((state.confidence < 1).all())
+    assert torch.allclose(state.confidence.log().sum(1), state.log_prob, atol=1e-9)
+
+
+@pytest.mark.parametrize("heat", [0.0, 0.6, 1.0])
+def test_the_confidence_is_the_models_own_at_every_temperature(heat):
+    """Sites that are independent: whatever is revealed, a token's probability is that of its site."""
+    marginals = torch.tensor([[0.6, 0.3, 0.1], [0.2, 0.5, 0.3], [0.25, 0.35, 0.4]], dtype=torch.float64)
+    joint = torch.einsum("a,b,c->abc", *marginals)
+    target = small_target(model=TabularMLM.from_joint(joint))
+    decoder = verified(target, passes=2, decoding_temperature=heat)
+    state, _ = drawn(decoder, 200)
+    tokens = state.ids[:, target.free_positions]
+    expected = marginals.expand(len(tokens), -1, -1).gather(2, tokens[:, :, None])[:, :, 0]
+    assert torch.allclose(state.confidence, expected, atol=1e-9)

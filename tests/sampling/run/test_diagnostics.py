@@ -6,6 +6,7 @@ import pytest
 from sampling_cases import settings_of
 
 from unmask import diagnose
+from unmask.errors import InputError
 from unmask.sampling.run.advance import draw_samples
 from unmask.sampling.run.diagnostics import chain_figure, measure, stutter_rate
 from unmask.sampling.run.result import SampleRun
@@ -48,7 +49,8 @@ def test_independent_draws_look_mixed_and_stuck_chains_do_not():
     assert good.r_hat < 1.01 and 2200 < good.ess_bulk < 4200
     assert good.ess_per_1000_passes == pytest.approx(good.ess_bulk / 3.2)
     stuck = measure("energy", 4, rng.normal(size=(8, 400)) + 5 * np.arange(8)[:, None], 3200)
-    assert stuck.r_hat > 2 and stuck.ess_bulk < 30
+    assert stuck.r_hat > 2
+    assert np.isnan([stuck.ess_bulk, stuck.ess_tail, stuck.ess_per_1000_passes]).all()
     slow = np.cumsum(rng.normal(size=(4, 400)), 1)
     assert measure("energy", 4, slow, 1600).r_hat > 1.1
     correlated = np.zeros((8, 2000))
@@ -63,6 +65,43 @@ def test_what_cannot_be_told_is_nan():
         found = measure("stutter", 4, draws, 10)
         assert np.isnan(found.r_hat) and np.isnan(found.ess_bulk)
     assert np.isnan(measure("energy", 4, np.random.default_rng(0).normal(size=(1, 50)), 10).r_hat)
+
+
+@pytest.mark.parametrize(("draws", "known"), [(30, False), (600, True)])
+def test_more_independent_draws_than_draws_are_believed_of_many_only(draws, known):
+    """Neighbouring draws on opposite sides of the mean, from chains that agree: the ESS is above their number."""
+    signs = (-1.0) ** (np.arange(draws) + np.arange(4)[:, None])
+    opposite = signs + np.random.default_rng(3).normal(size=(4, draws))
+    found = measure("energy", 4, opposite, 100)
+    assert found.r_hat < 1.05
+    assert (found.ess_bulk > opposite.size) if known else np.isnan(found.ess_bulk)
+
+
+def test_a_verdict_without_an_effective_sample_size():
+    opposite = (-1.0) ** np.arange(12) + np.random.default_rng(3).normal(size=(2, 12))
+    tokens = np.full((2, 12, 4), 9)  # the other functionals do not vary
+    found = diagnose(made_up_run(opposite, tokens=tokens))
+    assert np.isnan(found.functionals[0].ess_bulk) and found.functionals[0].r_hat < 1.05
+    assert "are worth" not in " ".join(found.verdict)
+
+
+def test_runs_side_by_side():
+    rng = np.random.default_rng(2)
+    mixed, stuck = rng.normal(size=(8, 300)), rng.normal(size=(8, 300)) + 4 * np.arange(8)[:, None]
+    runs = [made_up_run(mixed), made_up_run(stuck), made_up_run(mixed, kernel="mask-predict")]
+    found = diagnose(runs)
+    alone = [diagnose(run) for run in runs]
+    assert found.names == ["run 1", "run 2", "run 3"]
+    assert found.to_dict() == {"runs": [{"run": name, **one.to_dict()} for name, one in zip(found.names, alone, strict=True)]}
+    frame = found.to_frame()
+    assert frame["r_hat"][0] == max(f.r_hat for f in alone[0].functionals)
+    assert frame["ess_bulk"][0] == min(f.ess_bulk for f in alone[0].functionals)
+    assert frame["r_hat"][1] > 2 and np.isnan(frame["ess_bulk"][1])
+    assert frame["kernel"].tolist() == ["mh", "mh", "mask-predict"] and np.isnan(frame["r_hat"][2])
+    with pytest.raises(InputError, match="run is empty"):
+        diagnose([])
+    with pytest.raises(InputError, match="run 2 of 2: folder '/nowhere' holds no run"):
+        diagnose([runs[0], "/nowhere"])
 
 
 def test_the_verdict_says_when_chains_have_not_mixed():

@@ -8,6 +8,10 @@ R-hat compares the variance between chains with that within them, on ranks (Veht
 look the same. ESS is the number of independent draws that would give as good a mean. Both are computed by ArviZ. Chains over
 texts of different lengths have different targets and are compared length by length.
 
+An ESS means nothing, and is left out, where R-hat is above NEARLY: it takes for granted that the chains have one distribution.
+It can be above the number of draws, if neighbouring draws lie on opposite sides of the mean. Of fewer than ENOUGH draws that is
+an error of the estimate, and is left out, too.
+
 Nothing here assumes a language. Equal neighbours are compared with those of the starts: with 20 amino acids, neighbours are equal
 now and then; with 8,000 words, they hardly ever are. Chains that have not left their start are known by their moves, since over
 a small space a chain rightly comes back to its start again and again.
@@ -55,7 +59,7 @@ SENTENCES = {"energy": "energy", "unchanged": "number of unchanged tokens", "stu
 
 @dataclass(frozen=True)
 class Functional:
-    """One scalar function of the text, over the chains of one length; R-hat and ESS are NaN where they are not known."""
+    """One scalar function of the text, over the chains of one length; R-hat and ESS are NaN where they mean nothing."""
 
     name: str
     length: int
@@ -120,6 +124,30 @@ class Diagnosis(Result):
         """The object that `unmask diagnose --json` prints: null where a number is not known."""
         return dict(_known(super().to_dict()))
 
+    def row(self) -> dict[str, Any]:
+        """The numbers by which runs are compared, NaN where they are not known."""
+        largest_r_hat = [f.r_hat for f in self.functionals if not isnan(f.r_hat)]
+        with_meaning = [f for f in self.functionals if not isnan(f.ess_bulk)]
+        sized = len(with_meaning) == len([f for f in self.functionals if f.sd > 0])
+        fewest = min(with_meaning, key=lambda f: f.ess_bulk) if with_meaning and sized else None
+        judged = None if self.judge is None else self.judge["samples"]
+        return {
+            "kernel": self.kernel,
+            "energy": self.energy,
+            "chains": self.chains,
+            "draws": self.draws,
+            "passes": self.passes,
+            "acceptance": self.acceptance,
+            "novelty": self.novelty,
+            "r_hat": max(largest_r_hat, default=float("nan")),
+            "ess_bulk": float("nan") if fewest is None else fewest.ess_bulk,
+            "ess_per_1000_passes": float("nan") if fewest is None else fewest.ess_per_1000_passes,
+            "stutter": self.stutter,
+            "unique": self.unique,
+            "lowest_energy": self.lowest_energy,
+            "judge": float("nan") if judged is None else judged,
+        }
+
     @property
     def headline(self) -> str:
         """The verdict."""
@@ -127,6 +155,40 @@ class Diagnosis(Result):
 
     def __repr__(self) -> str:
         return f"Diagnosis({self.kernel}, {self.chains} chains of {self.draws} draws: {self.headline})"
+
+
+@dataclass(frozen=True, repr=False)
+class Diagnoses(Result):
+    """The result of `unmask.diagnose` for several runs, side by side.
+
+    names   of the runs: their folders as they were given, or "run 2" for a run that has none
+    runs    the diagnosis of each
+
+    >>> runs = [unmask.sample("A [MASK] sat.", chains=2, sweeps=4, kernel=kernel) for kernel in ("mh", "gibbs")]
+    >>> unmask.diagnose(runs).to_frame()[["run", "kernel"]].values.tolist()
+    [['run 1', 'mh'], ['run 2', 'gibbs']]
+    """
+
+    names: list[str]
+    runs: list[Diagnosis]
+
+    def to_dict(self) -> dict[str, Any]:
+        """The object that `unmask diagnose A B --json` prints: the diagnosis of each run, under its name."""
+        return {"runs": [{"run": name, **run.to_dict()} for name, run in zip(self.names, self.runs, strict=True)]}
+
+    def to_frame(self) -> pandas.DataFrame:
+        """One row per run: how its chains moved, the largest R-hat and the smallest ESS of its functionals, its texts."""
+        import pandas
+
+        return pandas.DataFrame([{"run": name, **run.row()} for name, run in zip(self.names, self.runs, strict=True)])
+
+    @property
+    def headline(self) -> str:
+        """How many runs there are."""
+        return f"{len(self.runs)} runs"
+
+    def __repr__(self) -> str:
+        return f"Diagnoses({', '.join(self.names)})"
 
 
 def write_diagnosis(run: SampleRun, diagnosis: Diagnosis) -> None:
@@ -215,8 +277,16 @@ def measure(name: str, length: int, draws: NDArray[np.float64], passes: int) -> 
             bulk = float(stats.ess(draws, method="bulk", **axes))
             tail = float(stats.ess(draws, method="tail", prob=TAILS, **axes))
             r_hat = float(stats.rhat(draws, method="rank", **axes)) if chains > 1 else r_hat
+        bulk, tail = (size if _has_meaning(size, r_hat, draws.size) else float("nan") for size in (bulk, tail))
     per_pass = 1000 * bulk / passes if passes else float("nan")
     return Functional(name, length, float(draws.mean()), float(draws.std()), r_hat, bulk, tail, per_pass)
+
+
+def _has_meaning(ess: float, r_hat: float, draws: int) -> bool:
+    """Whether an effective sample size says something: see the head of this file."""
+    if r_hat > NEARLY:
+        return False
+    return ess <= draws or draws >= ENOUGH
 
 
 def _share(rates: pandas.DataFrame, name: str) -> float:
@@ -271,12 +341,11 @@ def _mixing(diagnosis: Diagnosis) -> list[str]:
     if not known:
         return ["No functional varies, so nothing can be said about mixing: the chains do not move."]
     worst = max(known, key=lambda f: f.r_hat)
-    fewest = min(known, key=lambda f: f.ess_bulk)
     named = f"R-hat of the {SENTENCES[worst.name]} is {worst.r_hat:.3f}"
     if worst.r_hat > NEARLY:
         sentences = [
             f"The chains have NOT mixed: {named}, which should be below {MIXED}. Averages over these samples still depend on the "
-            "starts, and effective sample sizes mean little yet: run longer, or use blocks."
+            f"starts, and an effective sample size has no meaning where R-hat is above {NEARLY}: run longer, or use blocks."
         ]
     elif worst.r_hat > MIXED:
         sentences = [
@@ -284,7 +353,9 @@ def _mixing(diagnosis: Diagnosis) -> list[str]:
         ]
     else:
         sentences = [f"No sign that the chains have not mixed: {named} or less."]
-    if worst.r_hat <= NEARLY and fewest.ess_bulk < ENOUGH:
+    sized = [f for f in known if not isnan(f.ess_bulk)]
+    fewest = min(sized, key=lambda f: f.ess_bulk, default=None)
+    if worst.r_hat <= NEARLY and fewest is not None and fewest.ess_bulk < ENOUGH:
         sentences.append(
             f"{diagnosis.chains * diagnosis.draws:,} draws are worth {fewest.ess_bulk:.0f} independent ones for the "
             f"{SENTENCES[fewest.name]}; {ENOUGH} are wanted for a stable mean."
