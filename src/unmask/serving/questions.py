@@ -7,6 +7,7 @@ request as Python and as a command, which print its answer outside of the browse
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
 import threading
@@ -415,11 +416,12 @@ def _file(name: str, content: str) -> Iterator[Path]:
         path = Path(folder, re.sub(r"[^\w.-]", "_", Path(name).name)[-80:].lstrip(".") or "list.txt")
         if path.suffix == ".txt" and content.lstrip().startswith(">"):
             path = path.with_suffix(".fasta")
-        path.write_text(content, encoding="utf-8", errors="replace")
+        path.write_text(content, encoding="utf-8", errors="replace", newline="\n")
         try:
             yield path
         except InputError as error:
-            raise InputError(str(error).replace(f"{folder}/", "")) from None
+            as_shown = repr(f"{folder}{os.sep}")[1:-1]  # a backslash of Windows is doubled in a message
+            raise InputError(str(error).replace(as_shown, "")) from None
 
 
 def _completions(filling: Filling) -> list[Answer]:
