@@ -8,8 +8,17 @@ The public names are those of `__init__.pyi`. They are loaded when first used, s
 
 from __future__ import annotations
 
-import re
+import os
 import sys
+
+if sys.orig_argv[1:3] == ["-m", "unmask"] or os.path.basename(sys.argv[0]) in ("unmask", "unmask.exe"):
+    # The command, which hears Ctrl-C from its first moment; `cli/process.py` takes over. The module `signal` would take longer.
+    import _signal  # type: ignore[import-not-found]
+
+    if _signal.getsignal(_signal.SIGINT) is _signal.default_int_handler:
+        _signal.signal(_signal.SIGINT, lambda number, frame: os._exit(130))
+
+import re
 from importlib import import_module
 
 __version__ = "0.1.0"

@@ -9,13 +9,13 @@ from unmask.cli import process
 
 def main() -> None:
     """The console script."""
-    process.open_streams()
-    process.listen()
-    # Python's search for unreachable cycles, through all that torch has loaded, is a sixth of a short command: it runs more
-    # rarely. Threads of torch that wait should sleep: spinning ones halve the speed on a machine with other work.
-    gc.set_threshold(20_000)  # new objects between two searches; Python's own number is 700
-    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     try:
+        process.open_streams()
+        process.listen()
+        # Python's search for unreachable cycles, through all that torch has loaded, is a sixth of a short command: it runs more
+        # rarely. Threads of torch that wait should sleep: spinning ones halve the speed on a machine with other work.
+        gc.set_threshold(20_000)  # new objects between two searches; Python's own number is 700
+        os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
         from unmask.cli.app import run
 
         process.leave(run(sys.argv[1:]))

@@ -1,11 +1,44 @@
-"""The figures that this package returns: matplotlib's, which a notebook shows without pyplot."""
+"""The figures that this package returns: matplotlib's, which a notebook shows without pyplot.
+
+Modules that draw import matplotlib's names from here. Only files are written, so no backend is asked for. MPLBACKEND is the
+user's, and may name one that is not here (Jupyter names its own to every program that it starts).
+"""
 
 from __future__ import annotations
 
+import os
+import sys
 import warnings
+from contextlib import suppress
 from io import BytesIO
 
+
+def _import_matplotlib() -> None:
+    """Import matplotlib as it is imported elsewhere, except that an unknown MPLBACKEND is no error."""
+    if "matplotlib" in sys.modules:
+        return
+    backend = os.environ.pop("MPLBACKEND", None)
+    try:
+        import matplotlib
+    finally:
+        if backend is not None:
+            os.environ["MPLBACKEND"] = backend
+    if backend:
+        with suppress(ValueError):
+            matplotlib.rcParams["backend"] = backend
+
+
+_import_matplotlib()  # before the lines below, which import it too
+# ruff: noqa: E402
 import matplotlib.figure
+from matplotlib import colormaps as colormaps
+from matplotlib import rc_context as rc_context
+from matplotlib.colors import PowerNorm as PowerNorm
+from matplotlib.colors import to_rgb as to_rgb
+from matplotlib.ticker import FuncFormatter as FuncFormatter
+from matplotlib.ticker import LogLocator as LogLocator
+from matplotlib.ticker import MaxNLocator as MaxNLocator
+from matplotlib.ticker import NullFormatter as NullFormatter
 
 
 class Figure(matplotlib.figure.Figure):

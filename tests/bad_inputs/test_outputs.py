@@ -10,6 +10,7 @@ import pytest
 
 import command_runner
 import unmask
+from unmask.runs.folder import FORMAT
 
 FILES = {
     "compare --figure": ("compare --file {input} --alphabet {words} --model {model} --figure {to}", ".png"),
@@ -57,7 +58,7 @@ def place(tmp_path, tiny_folder):
         path = tmp_path / f"run-{kind}" / file
         path.parent.mkdir(parents=True)
         (path.parent / "figures").mkdir()
-        path.write_text(json.dumps({"kind": kind, "run": "1", "format": 2, "begun": {}, "studies": {}}))
+        path.write_text(json.dumps({"kind": kind, "run": "1", "format": FORMAT, "begun": {}, "studies": {}}))
         (path.parent / "results.parquet").write_bytes(b"PAR1 numbers")
     (tmp_path / "project").mkdir()
     (tmp_path / "project" / "thesis.txt").write_text("years of work")

@@ -99,6 +99,40 @@ def test_an_interrupt_while_things_are_loaded(module):
     assert (*begun.communicate(), begun.returncode) == ("", "", process.INTERRUPTED)
 
 
+EARLY = """
+import os, signal, sys
+from importlib.abc import MetaPathFinder
+
+class Imports(MetaPathFinder):
+    def find_spec(self, name, path=None, target=None):
+        if name == sys.argv[1]:
+            os.kill(os.getpid(), signal.SIGINT)
+
+sys.meta_path.insert(0, Imports())
+for name in ("re", "importlib", "threading"):
+    sys.modules.pop(name, None)
+sys.orig_argv[1:] = ["-m", "unmask"]
+import unmask.__main__
+print("not stopped")
+"""
+
+
+@pytest.mark.parametrize("module", ["re", "unmask.__main__", "unmask.cli", "unmask.cli.process", "threading", "unmask.errors"])
+def test_an_interrupt_before_the_command_is_loaded(module):
+    """From the first line of the package on, Ctrl-C ends the command without a traceback."""
+    environment = {**os.environ, "PYTHONPATH": SOURCE}
+    command = [sys.executable, "-c", EARLY, module]
+    with signals_heard():
+        done = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=600)
+    assert (done.returncode, done.stdout, done.stderr) == (process.INTERRUPTED, "", "")
+
+
+def test_a_library_that_imports_this_one_keeps_its_interrupts():
+    kept = "import signal, unmask; assert signal.getsignal(signal.SIGINT) is signal.default_int_handler"
+    with signals_heard():
+        subprocess.run([sys.executable, "-c", kept], env={**os.environ, "PYTHONPATH": SOURCE}, check=True, timeout=600)
+
+
 def test_a_signal_that_the_parent_ignores_stays_ignored():
     before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
     try:

@@ -79,6 +79,62 @@ def test_a_folder_without_permission_is_one_line():
             os.chmod(locked, 0o755)
 
 
+def test_a_file_that_another_program_has_open_on_windows_is_waited_for(tmp_path, monkeypatch):
+    replace, tries = os.replace, []
+
+    def refusing(source, target):
+        tries.append(source)
+        if len(tries) < 3:
+            error = PermissionError(errno.EACCES, "The process cannot access the file")
+            error.winerror = 32
+            raise error
+        replace(source, target)
+
+    monkeypatch.setattr(os, "replace", refusing)
+    files.write_atomically(tmp_path / "x", "text")
+    assert len(tries) == 3 and (tmp_path / "x").read_text() == "text"
+    monkeypatch.setattr(files, "LONGEST_WAIT", 0.0)
+    tries.clear()
+    with pytest.raises(InputError, match="cannot be written"):
+        files.write_atomically(tmp_path / "x", "other")
+    assert (tmp_path / "x").read_text() == "text" and len(tries) <= 2
+
+
+def test_no_permission_elsewhere_is_said_at_once(tmp_path, monkeypatch):
+    tries = []
+
+    def refusing(source, target):
+        tries.append(source)
+        raise PermissionError(errno.EACCES, "Permission denied")
+
+    monkeypatch.setattr(os, "replace", refusing)
+    with pytest.raises(InputError, match="Permission denied"):
+        files.write_atomically(tmp_path / "x", "text")
+    assert len(tries) == 1
+
+
+def test_a_drive_that_is_not_there_is_one_line(tmp_path, monkeypatch):
+    monkeypatch.setattr(os.path, "lexists", lambda path: False)
+    with pytest.raises(InputError, match=r"cannot be written \(there is no '/'\): choose another folder") as error:
+        files.refuse_unmakeable(tmp_path / "new")
+    one_line(error)
+
+
+@pytest.mark.parametrize("path", ["x" * 256, "é" * 200, "x/" * 3000, "a\ud800b", "\udfff.json"])
+def test_what_no_path_can_be_is_one_line(path):
+    with pytest.raises(InputError, match="longer than a path can be: give a shorter one|which no path can hold here") as error:
+        files.user_path(path, "out")
+    assert len(one_line(error)) < 200
+    assert one_line(error).isprintable()
+
+
+def test_the_longest_name_and_bytes_that_are_no_utf8_are_paths(tmp_path):
+    longest = tmp_path / ("x" * 255)
+    assert files.user_path(longest) == longest
+    strange = os.fsdecode(b"caf\xe9")
+    assert files.user_path(strange).name == strange
+
+
 def test_user_paths(monkeypatch, tmp_path):
     monkeypatch.setenv("HOME", str(tmp_path))
     assert files.user_path("~/runs") == tmp_path / "runs"

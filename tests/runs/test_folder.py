@@ -1,6 +1,8 @@
 import json
 import multiprocessing
+import shutil
 import tempfile
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pyarrow as pa
@@ -9,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from unmask.errors import InputError
-from unmask.runs.folder import RunFolder, read_parts, read_rows, read_settings
+from unmask.runs.folder import FORMAT, RunFolder, read_parts, read_rows, read_settings
 
 COLUMNS = pa.schema([("n", pa.int64())])
 SETTINGS = {"model": "m", "weights": "w1", "sweeps": 10, "names": ("a", "b"), "seed": None}
@@ -67,6 +69,25 @@ def test_other_settings_are_refused_by_name_and_nothing_is_touched(run, change, 
     with pytest.raises(InputError, match=f"holds a run with {said}: give the same settings"):
         opened(run, {**SETTINGS, **change}).__enter__()
     assert everything(run) == before
+
+
+@pytest.mark.parametrize("other", [None, 0, FORMAT + 1, "1", {"a": 1}])
+@pytest.mark.parametrize("begun", [{"versions": {"unmask": "0.0.9"}}, {}, None, "long ago"])
+def test_a_run_of_another_format_is_refused_and_left_as_it_was(run, other, begun):
+    stored = {**json.loads((run / "settings.json").read_text()), "format": other, "begun": begun}
+    if other is None:  # as releases wrote it before there was a number
+        del stored["format"]
+    (run / "settings.json").write_text(json.dumps(stored))
+    before, release = everything(run), "unmask 0.0.9" if isinstance(begun, dict) and begun else "another release"
+    for use in (lambda: opened(run).__enter__(), lambda: read_settings(run, "count")):
+        with pytest.raises(InputError, match=f"holds a run of {release} .format .*, and this is {FORMAT}.: use that release") as error:
+            use()
+        assert "\n" not in str(error.value) and "another --out folder" in str(error.value)
+    assert everything(run) == before
+
+
+def test_a_run_states_its_format(run):
+    assert json.loads((run / "settings.json").read_text())["format"] == FORMAT
 
 
 def test_settings_may_grow_and_be_written_differently(run):
@@ -139,7 +160,7 @@ VALUES = st.recursive(
 
 
 @given(
-    st.dictionaries(st.sampled_from(["kind", "begun", "model", "weights", "sweeps", "names", "seed"]), VALUES)
+    st.dictionaries(st.sampled_from(["kind", "begun", "format", "model", "weights", "sweeps", "names", "seed"]), VALUES)
     | VALUES
     | st.binary(max_size=60)
 )
@@ -196,6 +217,29 @@ def test_a_failure_before_anything_is_stored_leaves_no_folder(tmp_path, stored):
             folder.store([{"n": 0}], COLUMNS)
         raise ZeroDivisionError
     assert (tmp_path / "new" / "run").exists() == stored
+
+
+def test_where_an_open_file_cannot_be_deleted_the_folder_goes_too(tmp_path, monkeypatch):
+    """As on Windows: the lock is left until it is released."""
+    delete = shutil.rmtree
+
+    def all_but_the_lock(path, **options):
+        for file in Path(path).iterdir():
+            if file.name != ".lock":
+                delete(file) if file.is_dir() else file.unlink()
+
+    monkeypatch.setattr(shutil, "rmtree", all_but_the_lock)
+    with pytest.raises(ZeroDivisionError), opened(tmp_path / "new" / "run"):
+        raise ZeroDivisionError
+    assert not (tmp_path / "new").exists()
+
+
+def test_a_run_may_end_on_another_thread(tmp_path):
+    folder = opened(tmp_path / "run").__enter__()
+    with ThreadPoolExecutor(1) as pool:
+        pool.submit(folder.__exit__, None, None, None).result()
+    with opened(tmp_path / "run"), pytest.raises(InputError, match="another run is writing to"):
+        opened(tmp_path / "run").__enter__()
 
 
 def test_a_failure_leaves_a_folder_that_was_there_and_an_interrupt_every_folder(tmp_path):

@@ -54,9 +54,7 @@ def pair_joints(joints: Sequence[Joint], title: str) -> Figure:
     They show the TOKENS_SHOWN tokens of each blank with the highest marginal probability on average over the joints; the
     LABELLED_CELLS most probable cells have their number in them.
     """
-    from matplotlib.colors import PowerNorm
-
-    from unmask.figures import Figure
+    from unmask.figures import Figure, PowerNorm
 
     if any(joint.sites != 2 for joint in joints):
         raise InputError(f"a heat map needs two blanks, these joints have {joints[0].sites}: leave the figure out")
@@ -89,7 +87,7 @@ def pair_joints(joints: Sequence[Joint], title: str) -> Figure:
 
 def dependence_map(dependence: Dependence) -> Figure:
     """Heat map of the mutual information of every pair of positions; numbers that round to 0.00 are not written."""
-    from matplotlib.colors import PowerNorm
+    from unmask.figures import PowerNorm
 
     names, k = dependence.names(), len(dependence.tokens)
     side = min(14.0, max(4.6, 2.2 + 0.46 * k))

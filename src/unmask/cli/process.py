@@ -22,6 +22,7 @@ from types import FrameType
 from typing import Any, NoReturn
 
 from unmask.errors import InputError, UnmaskError
+from unmask.runs.progress import stopping_signals
 
 MISTAKE, INTERRUPTED, NO_READER = 2, 130, 141
 PATIENCE, LONGEST_WORD = 0.5, 300
@@ -44,7 +45,7 @@ class _State:
 
 
 def open_streams() -> None:
-    """Open closed standard streams on /dev/null: else the next file has the number, and gets what a library prints."""
+    """Open closed standard streams on the null device: else the next file has the number, and gets what a library prints."""
     for number in range(3):
         try:
             os.fstat(number)
@@ -53,11 +54,11 @@ def open_streams() -> None:
 
 
 def listen() -> None:
-    """Make SIGINT, SIGTERM and SIGHUP raise KeyboardInterrupt; one that comes again later ends the process at once.
+    """Make the signals that stop work raise KeyboardInterrupt; one that comes again later ends the process at once.
 
     A signal that the parent process ignores (nohup, a job in the background) stays ignored.
     """
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+    for number in stopping_signals():
         if signal.getsignal(number) is not signal.SIG_IGN:
             signal.signal(number, _interrupted)
 
@@ -83,7 +84,9 @@ def report_interrupt(by_torchrun: bool = False) -> None:
     verb, out = _State.command
     if _State.reported:
         return
-    if isinstance(out, str | Path) and any((Path(out).expanduser() / file).is_file() for file in RUN_FILES) and rank() == 0:
+    folder = os.path.expanduser(out) if isinstance(out, str | Path) else None
+    is_run = folder is not None and any(os.path.isfile(os.path.join(folder, file)) for file in RUN_FILES)
+    if is_run and rank() == 0:
         print_line(f"stopped; the work so far is kept in {out}: {RESUME if verb == 'train' else AGAIN}")
     elif by_torchrun:
         print_line(f"process {rank()} is stopped by torchrun: another process of the run has ended, or the run was stopped")
@@ -102,7 +105,7 @@ def leave(code: int = INTERRUPTED) -> NoReturn:
         for stream in (sys.stdout, sys.stderr):
             with suppress(AttributeError, ValueError, OSError):
                 stream.flush()
-    elif os.isatty(2):
+    elif os.isatty(2) and os.name != "nt":  # a console of Windows may print the sequence, and shows its cursor by itself
         with suppress(OSError):
             os.write(2, b"\x1b[?25h")  # shows the cursor; sys.stderr may be in the middle of another write
     os._exit(code)
@@ -152,7 +155,7 @@ def prepare() -> None:
     except FileNotFoundError:  # relative paths lead nowhere then, and torch's libraries are not found
         raise InputError("the working directory was deleted: change to another") from None
     if sys.stdout is None:
-        raise InputError("standard output is closed, and results are printed there: send it to a file or to /dev/null")
+        raise InputError(f"standard output is closed, and results are printed there: send it to a file or to {os.devnull}")
     for stream in (sys.stdout, sys.stderr):
         with suppress(AttributeError, ValueError, OSError):
             stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]

@@ -27,6 +27,9 @@ FRAMES, LINE_SECONDS = 4, 60.0
 NARROWEST, USUAL, LONGEST_HEADING = 24, 80, 400
 """Columns: a terminal that claims fewer than the first is taken to have the second. Characters of a heading."""
 
+ASCII_HEAD = box.Box("\n".join(["    ", "    ", " -- ", *["    "] * 5]) + "\n", ascii=True)
+"""A line of dashes below the headings, and none between columns, for a console that has no box characters (cp1252)."""
+
 
 def console(at_least: int = 0, stderr: bool = False) -> Console:
     """Standard output, at least `at_least` columns wide. Text is printed as it is: no markup, emoji codes or guessed colours."""
@@ -114,7 +117,8 @@ def print_table(
 ) -> None:
     """Print a table without lines: names (if `first` is given), right-aligned numbers, texts (if `last` is given)."""
     style: dict[str, Any] = {"pad_edge": False, "padding": (0, 1, 0, 0), "header_style": "", "show_edge": False}
-    table = Table(box=box.SIMPLE_HEAD, show_header=len(numbers) > 0, **style)
+    under_heads = ASCII_HEAD if screen.options.ascii_only else box.SIMPLE_HEAD
+    table = Table(box=under_heads, show_header=len(numbers) > 0, **style)
     if first is not None:
         table.add_column(first, overflow="fold")
     for name in numbers:

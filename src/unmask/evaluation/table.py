@@ -255,7 +255,7 @@ def _look(name: str) -> dict[str, Any]:
 
 def _bars(axes: Axes, counts: Sequence[int]) -> None:
     """How many pairs each mean is of, behind the lines."""
-    from matplotlib.ticker import MaxNLocator
+    from unmask.figures import MaxNLocator
 
     behind = axes.twinx()
     axes.set_zorder(behind.get_zorder() + 1)

@@ -193,7 +193,7 @@ class Study(Result):
 
     def save(self, folder: Path) -> None:
         """Write figure and numbers into the folder."""
-        from matplotlib import rc_context
+        from unmask.figures import rc_context
 
         studies = {path.stem for path in folder.glob("*.json")} - {Path(MANIFEST).stem} | {self.name}
         write_json(folder / MANIFEST, {"made_by": "unmask lab", "studies": sorted(studies)})
@@ -289,7 +289,7 @@ def panels(*labels: tuple[str, str, str], widths: Sequence[float] | None = None)
 
 def plain_numbers(*axes: Any) -> None:
     """Label logarithmic axes with 0.01, 0.1, 1 instead of powers, and their minor ticks not at all."""
-    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+    from unmask.figures import FuncFormatter, LogLocator, NullFormatter
 
     for axis in axes:
         low, high = axis.get_view_interval()
@@ -306,7 +306,7 @@ def series(axis: Axes, rows: Sequence[Mapping[str, Any]], x: str, y: str, look: 
 
 def shades(count: int) -> list[Any]:
     """`count` colours from light to dark, for an ordered series."""
-    from matplotlib import colormaps
+    from unmask.figures import colormaps
 
     return [colormaps["viridis_r"](0.12 + 0.8 * i / max(1, count - 1)) for i in range(count)]
 

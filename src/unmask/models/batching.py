@@ -7,7 +7,6 @@ estimate need not be exact: when an allocation fails, the budget is halved for g
 from __future__ import annotations
 
 import logging
-import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -18,6 +17,7 @@ import torch
 from torch import Tensor
 
 from unmask.errors import ModelError
+from unmask.runs import memory
 
 logger = logging.getLogger(__name__)
 Item = TypeVar("Item")
@@ -69,7 +69,7 @@ def whole_memory(device: torch.device) -> int:
     """Bytes of memory that the device has."""
     if device.type == "cuda":
         return int(torch.cuda.mem_get_info(device)[1])
-    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    return memory.whole_memory()
 
 
 def is_out_of_memory(error: BaseException) -> bool:

@@ -7,6 +7,7 @@ refused in one line. Code that lies in a checkpoint is never run: `trust_remote_
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -58,7 +59,7 @@ def resolve_dtype(dtype: str | torch.dtype) -> torch.dtype:
 
 def is_pair_model(folder: Path) -> bool:
     """Whether a folder holds a model that was trained to translate."""
-    return (folder / PAIR_FILE).is_file()
+    return os.path.isfile(folder / PAIR_FILE)  # False also for a name that no path can have
 
 
 def load_network(source: Source, device: torch.device, dtype: torch.dtype) -> nn.Module:

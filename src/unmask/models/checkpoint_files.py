@@ -45,7 +45,8 @@ def _in_child() -> None:
     torch.set_num_threads(1)
 
 
-os.register_at_fork(before=LOADING.acquire, after_in_parent=LOADING.release, after_in_child=_in_child)
+if hasattr(os, "register_at_fork"):  # Windows has no forks
+    os.register_at_fork(before=LOADING.acquire, after_in_parent=LOADING.release, after_in_child=_in_child)
 
 
 class LeftOut(UnmaskWarning):

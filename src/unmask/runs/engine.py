@@ -67,13 +67,16 @@ class Processes:
         self._threads = ThreadPoolExecutor(self.count)
 
     def start(self) -> Any:
-        """A new worker; an interrupt of the terminal does not reach it."""
+        """A new worker, in a Python of its own; an interrupt of the terminal does not reach it."""
         gpu = self.free.pop()
         own = {"PYTHONWARNINGS": "ignore", "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
         threads = {"OMP_NUM_THREADS": str(max(1, (os.cpu_count() or 1) // self.count))}
         environment = threads | os.environ | own | ({"CUDA_VISIBLE_DEVICES": gpu} if self.device == "cuda" else {})
         program, pipe = [sys.executable, "-c", "from unmask.runs.engine import serve; serve()"], subprocess.PIPE
-        return subprocess.Popen(program, stdin=pipe, stdout=pipe, env=environment, start_new_session=True), gpu
+        apart: dict[str, Any] = {"start_new_session": True}
+        if hasattr(subprocess, "CREATE_NEW_PROCESS_GROUP"):  # Windows, which has no sessions
+            apart = {"creationflags": subprocess.CREATE_NEW_PROCESS_GROUP}
+        return subprocess.Popen(program, stdin=pipe, stdout=pipe, env=environment, **apart), gpu
 
     def send(self, worker: Any, message: Any) -> Future[Any]:
         """The answer to a message; an exception if the worker dies."""

@@ -12,12 +12,14 @@ import io
 import json
 import math
 import os
+import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from threading import get_native_id
 from typing import TYPE_CHECKING, Any
 
+from unmask.checks import shown
 from unmask.errors import InputError
 
 if TYPE_CHECKING:
@@ -27,6 +29,8 @@ if TYPE_CHECKING:
 ELSEWHERE = "choose another folder"
 AGAIN = "make the file again"
 FREE = "free some and give the same command again"
+OPEN_ELSEWHERE, LONGEST_WAIT = (5, 32), 2.0
+"""Errors of Windows for a file that another program has open (access denied, sharing violation); seconds to wait for it."""
 TEMPORARY = ".*.[0-9]*.tmp"
 """Names of files that a kill left half written; a run may delete them in its own folder."""
 
@@ -48,9 +52,18 @@ def user_path(value: str | os.PathLike[str], name: str = "path") -> Path:
     if not text.strip() or "\0" in text:
         raise InputError(f"{name} {text!r} names no file: give a path")
     try:
-        return Path(text).expanduser()
+        path = Path(text).expanduser()
     except RuntimeError:
         raise InputError(f"{name} {text!r} starts with ~, and there is no such home folder: write the path out") from None
+    try:
+        path.lstat()
+    except UnicodeEncodeError as error:
+        wrong = text[error.start : error.start + 1]
+        raise InputError(f"{name} {shown(text)} has {wrong!r}, which no path can hold here: name another") from None
+    except OSError as error:  # a path that does not exist may be one to write
+        if error.errno == errno.ENAMETOOLONG:
+            raise InputError(f"{name} {shown(text)} is longer than a path can be: give a shorter one") from None
+    return path
 
 
 @contextmanager
@@ -85,7 +98,10 @@ def refuse_unmakeable(path: Path) -> None:
     with writing(path):
         with suppress(FileNotFoundError, NotADirectoryError):
             path.lstat()  # a name that is too long, for example
-        nearest = next(folder for folder in (path, *path.absolute().parents) if os.path.lexists(folder))
+        there = (folder for folder in (path, *path.absolute().parents) if os.path.lexists(folder))
+        nearest = next(there, None)
+        if nearest is None:  # a drive of Windows
+            raise FileNotFoundError(f"there is no {path.absolute().anchor!r}")
         if not nearest.is_dir():
             raise NotADirectoryError(f"{str(nearest)!r} is a file")
         if not os.access(nearest, os.W_OK | os.X_OK):
@@ -145,11 +161,26 @@ def atomic_path(path: Path) -> Iterator[Path]:
         try:
             yield temporary
             _sync(temporary, os.O_RDWR)
-            os.replace(temporary, target)
-            _sync(target.parent, os.O_RDONLY)
+            _replace(temporary, target)
+            if hasattr(os, "O_DIRECTORY"):  # Windows opens no folder, and writes its entries by itself
+                _sync(target.parent, os.O_RDONLY)
         finally:
             with suppress(OSError):
                 temporary.unlink(missing_ok=True)
+
+
+def _replace(temporary: Path, target: Path) -> None:
+    """Let a file take the place of another; on Windows, wait for a program that has it open, such as a virus scanner."""
+    last_try = time.monotonic() + LONGEST_WAIT
+    while True:
+        try:
+            os.replace(temporary, target)
+            return
+        except PermissionError as error:
+            is_open_elsewhere = getattr(error, "winerror", None) in OPEN_ELSEWHERE
+            if not is_open_elsewhere or time.monotonic() > last_try:
+                raise
+        time.sleep(0.02)
 
 
 def _sync(path: Path, flags: int) -> None:

@@ -1,6 +1,7 @@
 """One run folder: settings, a lock, and parts of the result. Safe against a kill at any moment.
 
-    settings.json    the settings of the command ("kind"), the model's fingerprint among them, and their provenance ("begun")
+    settings.json    the settings of the command ("kind"), the model's fingerprint among them, their provenance ("begun"),
+                     and the number of this form of folder ("format")
     .lock            held while a run writes; it dies with its process
     parts/           Parquet files that appear as the run goes: their rows are what is done
 
@@ -22,7 +23,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from unmask.checks import shown
 from unmask.errors import InputError
@@ -31,7 +32,13 @@ from unmask.runs.fingerprint import provenance
 
 if TYPE_CHECKING:
     import pyarrow
+    from filelock import BaseFileLock
 
+FORMAT = 1
+"""The format of run folders. Whoever renames a setting, or changes what a run computes from the same settings, raises it:
+a folder of another format is refused, instead of one that holds rows of two kinds of mathematics."""
+OF_THE_FOLDER = ("kind", "format", "begun")
+"""Entries of settings.json that are no settings of the command."""
 HASHED = {"weights": "model", "pairs_sha256": "data", "data_sha256": "data"}
 """Hashes, and the settings whose content they are."""
 DELETE_PART = "delete it and give the same command again"
@@ -52,7 +59,7 @@ class RunFolder:
     def __init__(self, path: str | os.PathLike[str], kind: str, settings: Mapping[str, Any]) -> None:
         self.path, self.kind = files.user_path(path, "out"), kind
         self.settings: dict[str, Any] = files.plain(settings)
-        self._lock: IO[bytes] | None = None
+        self._lock: BaseFileLock | None = None
         self._new = [folder for folder in (self.path, *self.path.absolute().parents) if not folder.exists()]
 
     def __enter__(self) -> Self:
@@ -61,7 +68,8 @@ class RunFolder:
         try:
             stored = self._stored()
             if stored is None or not _other_files(self.path):
-                settings = {"kind": self.kind, "begun": (stored or {}).get("begun") or provenance(), **self.settings}
+                begun = (stored or {}).get("begun") or provenance()
+                settings = {"kind": self.kind, "format": FORMAT, "begun": begun, **self.settings}
             else:
                 settings = {**stored, **{name: self.settings[name] for name in self.MAY_GROW}}
             if settings != stored:
@@ -76,13 +84,20 @@ class RunFolder:
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         """A failure before any part leaves no folder that was not there; after an interrupt, the run may be continued."""
-        if isinstance(error, Exception) and self._new and not _other_files(self.path):
+        lock = self.path / ".lock"
+        is_removed = isinstance(error, Exception) and self._new and not _other_files(self.path)
+        if is_removed:
+            shutil.rmtree(self.path, ignore_errors=True)
+        lock_is_left = lock.exists()  # Windows deletes no file that is open
+        if self._lock:
+            self._lock.release()
+        if is_removed:
             with suppress(OSError):  # a parent that is not empty stays
-                shutil.rmtree(self.path, ignore_errors=True)
+                if lock_is_left:
+                    lock.unlink(missing_ok=True)
+                    self.path.rmdir()
                 for parent in self._new[1:]:
                     parent.rmdir()
-        if self._lock:
-            self._lock.close()
 
     def store(
         self, rows: Sequence[Mapping[str, Any]] | pyarrow.Table, columns: pyarrow.Schema | None = None, name: str | None = None
@@ -106,7 +121,7 @@ class RunFolder:
         for name in dict.fromkeys([*self.settings, *stored]):
             before, now = stored.get(name), self.settings.get(name)
             has_grown = name in self.MAY_GROW and type(before) is type(now) is int and before < now
-            if name in ("kind", "begun", *hashed) or before == now or has_grown:
+            if name in (*OF_THE_FOLDER, *hashed) or before == now or has_grown:
                 continue
             if name in HASHED:
                 before, now = (f"{run.get(HASHED[name])} ({run.get(name)})" for run in (stored, self.settings))
@@ -120,16 +135,16 @@ class RunFolder:
         return stored
 
     def _take_lock(self) -> None:
-        import fcntl
+        from filelock import FileLock, Timeout
 
         with files.writing(self.path / ".lock"):
             self.path.mkdir(parents=True, exist_ok=True)
-            self._lock = open(self.path / ".lock", "ab")
+            lock = FileLock(self.path / ".lock", timeout=0, thread_local=False)  # another thread may end the run
             try:
-                fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                self._lock.close()
+                lock.acquire()
+            except Timeout:
                 raise InputError(f"another run is writing to {str(self.path)!r}: wait for it, or {files.ELSEWHERE}") from None
+        self._lock = lock
 
 
 def output_folder(out: str | os.PathLike[str], kind: str | None = None) -> Path:
@@ -166,7 +181,18 @@ def read_settings(path: Path, kind: str) -> dict[str, Any]:
     stored = files.read_object(file, remedy="start again in another --out folder")
     if (other := stored.get("kind", kind)) != kind:
         raise InputError(f"folder {str(path)!r} holds a run of {shown(other)}, not of {kind!r}: {files.ELSEWHERE}")
+    if (format := stored.get("format")) != FORMAT:
+        begun = f"folder {str(path)!r} holds a run of {_release_of(stored)} (format {shown(format)}, and this is {FORMAT})"
+        raise InputError(f"{begun}: use that release for it, or start again in another --out folder")
     return stored
+
+
+def _release_of(stored: Mapping[str, Any]) -> str:
+    """The release that began a run, as far as its provenance states it."""
+    begun = stored.get("begun")
+    versions = begun.get("versions") if isinstance(begun, dict) else None
+    version = versions.get("unmask") if isinstance(versions, dict) else None
+    return f"unmask {version}" if isinstance(version, str) else "another release"
 
 
 def read_parts(folder: Path, series: str = "*") -> list[Path]:

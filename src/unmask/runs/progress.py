@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import signal
 from typing import Protocol, runtime_checkable
+
+STOPPING = ("SIGINT", "SIGTERM", "SIGHUP", "SIGBREAK")
+"""Signals that ask a program to stop: Windows has no SIGHUP, and it alone has SIGBREAK (Ctrl-Break)."""
 
 
 @runtime_checkable
@@ -17,6 +21,11 @@ class Enough(Exception):
 
     A search of fillings, scores, dependence and mutants then return what they have; other work passes it on.
     """
+
+
+def stopping_signals() -> list[signal.Signals]:
+    """The signals of STOPPING that this system has."""
+    return [getattr(signal, name) for name in STOPPING if hasattr(signal, name)]
 
 
 def in_words(seconds: float) -> str:

@@ -378,7 +378,8 @@ class Answers:
             try:
                 yield path
             except InputError as error:
-                raise InputError(str(error).replace(str(path), called)) from None
+                in_quotes = repr(str(path))[1:-1]  # a backslash of Windows is doubled in a message
+                raise InputError(str(error).replace(in_quotes, called)) from None
 
     def _filled(self, text: str) -> Answer:
         masked = self._typed.sub(lambda typed: typed[0] if typed[0].startswith(("[WORD", "[GAP")) else "[MASK]", text)

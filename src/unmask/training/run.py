@@ -30,7 +30,7 @@ from unmask.models.encoder.bert import BertMaskedLM, BertShape
 from unmask.models.text.vocabulary import config_to_save, load_word_pieces, special_id
 from unmask.results import Result
 from unmask.runs.files import DiskFull, as_json, first_line, read_bytes, reading, user_path, write_atomically, write_json, writing
-from unmask.runs.progress import Progress
+from unmask.runs.progress import Progress, stopping_signals
 from unmask.training.corpus import Prepared
 from unmask.training.encoder import INITIAL_DEVIATION, Start
 from unmask.training.packing import PackedRows, seed_for
@@ -292,7 +292,7 @@ class RunLog:
         record["seconds"] = round(time.monotonic() - self.began, 2)
         with writing(self.path):
             self.path.parent.mkdir(parents=True, exist_ok=True)
-            with self.path.open("a") as stream:
+            with self.path.open("a", encoding="utf-8", newline="\n") as stream:
                 stream.write(as_json(record, indent=None) + "\n")
 
 
@@ -325,7 +325,7 @@ def run_steps(
 
 @contextmanager
 def _interrupts(once: bool = True) -> Iterator[list[int]]:
-    """A list that becomes non-empty at the first SIGINT, SIGTERM or SIGHUP; with `once`, a second one ends the program as usual.
+    """A list that becomes non-empty at the first signal to stop; with `once`, a second one ends the program as usual.
 
     Of several processes each gets an interrupt twice, from the terminal and from torchrun, which ends them itself if they linger.
     """
@@ -333,7 +333,7 @@ def _interrupts(once: bool = True) -> Iterator[list[int]]:
     if current_thread() is not main_thread():
         yield seen
         return
-    signals = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)]
+    signals = stopping_signals()
     former = {s: signal.getsignal(s) for s in signals if signal.getsignal(s) not in (signal.SIG_IGN, None)}
 
     def note(number: int, frame: Any) -> None:

@@ -144,9 +144,12 @@ def residue_ids(model: MaskedLM, alphabet: str | os.PathLike[str] | Sequence[str
 def listed(mutations: str | os.PathLike[str] | Sequence[str]) -> list[str]:
     """The names of mutants in a list, with commas between them, or in a file."""
     if isinstance(mutations, str | os.PathLike):
-        path = user_path(mutations, "mutations")
-        is_file = not isinstance(mutations, str) or path == STANDARD_INPUT or os.path.isfile(path)
-        lines = [line for _, line in numbered_lines(path)] if is_file else [str(mutations)]
+        named = os.path.expanduser(mutations)
+        is_file = not isinstance(mutations, str) or named == str(STANDARD_INPUT) or os.path.isfile(named)
+        if is_file:
+            lines = [line for _, line in numbered_lines(user_path(mutations, "mutations"))]
+        else:
+            lines = [str(mutations)]
         mutations = [name for line in lines for name in re.split(r"[,\n]", line)]
     names = list(dict.fromkeys(str(name).strip() for name in mutations if str(name).strip()))
     if not names:

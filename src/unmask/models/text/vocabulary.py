@@ -145,7 +145,8 @@ class FolderTokenizer:
         named = {f"{name}_token": self.named[name] for name in NAMES if name in self.named}
         config = {"tokenizer_class": PLAIN_CLASS, "model_max_length": self.model_max_length, **named}
         self.backend_tokenizer.save(str(Path(folder) / "tokenizer.json"))
-        (Path(folder) / "tokenizer_config.json").write_text(json.dumps(config, indent=2) + "\n", encoding="utf-8")
+        text = json.dumps(config, indent=2) + "\n"
+        (Path(folder) / "tokenizer_config.json").write_text(text, encoding="utf-8", newline="\n")
 
 
 def read_folder_tokenizer(folder: Path) -> FolderTokenizer | None:

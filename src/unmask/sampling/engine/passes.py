@@ -29,6 +29,7 @@ from torch import Tensor
 
 from unmask.models.batching import whole_memory
 from unmask.models.conditional_model import ConditionalModel
+from unmask.runs.memory import free_memory
 from unmask.sampling.engine.randomness import Categoricals
 from unmask.sampling.registry import Method, OutputForm
 from unmask.sampling.target import Energy, Target, masked_alone
@@ -275,8 +276,4 @@ def free_bytes(device: torch.device) -> int:
     """Free memory of the device."""
     if device.type == "cuda":
         return torch.cuda.mem_get_info(device)[0]
-    try:
-        with open("/proc/meminfo", encoding="ascii") as lines:
-            return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable"))
-    except (OSError, StopIteration):
-        return 8 * GIGABYTE
+    return free_memory()

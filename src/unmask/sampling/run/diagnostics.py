@@ -365,9 +365,7 @@ def _mixing(diagnosis: Diagnosis) -> list[str]:
 
 def chain_figure(run: SampleRun) -> Figure:
     """Energies and unchanged tokens along the chains, and what is accepted, for the length that most chains have."""
-    from matplotlib.colors import to_rgb
-
-    from unmask.figures import Figure
+    from unmask.figures import Figure, to_rgb
 
     kernel, frame = run.settings.kernel, with_functionals(run)
     colour, soft = kernel.colour, tuple(0.4 * part + 0.6 for part in to_rgb(kernel.colour))
