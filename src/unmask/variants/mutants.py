@@ -175,7 +175,10 @@ def scans(
     read = for_each(sequences, lambda sequence: Scan(lm, sequence, names, positions, changes, allowed, force))
     look_at_first(lm, (scan.ids for scan in read))
     report = progress if len(read) == 1 else None
-    yield from (replace(scan.answer(construction, report), top=top, by=by) for scan in read)
+    for number, scan in enumerate(read, 1):
+        yield replace(scan.answer(construction, report), top=top, by=by)
+        if progress and len(read) > 1:
+            progress(number, len(read), "sequences")
 
 
 class Scan(Parent):
