@@ -330,6 +330,22 @@ def test_columns_of_the_user_keep_their_names_and_ours_are_renamed(pieces, tmp_p
         assert len(merged) == len(plain)
 
 
+@pytest.mark.parametrize("content", ["text,n\n,\n,\na dog,3\n,\n", '\n\n{"text": "a dog", "n": "3"}\n\n'])
+@pytest.mark.parametrize("is_piped", [False, True])
+def test_columns_come_back_also_after_empty_rows(pieces, tmp_path, monkeypatch, content, is_piped, recwarn):
+    file = tmp_path / ("a.csv" if content.startswith("text") else "a.jsonl")
+    file.write_text(content)
+    texts = iter([{"text": ""}, {"text": ""}, {"text": "a dog", "n": "3"}, {"text": ""}]) if is_piped else file
+    rows = unmask.score(texts, model=pieces).rows
+    assert [(row["item"], row["text"], row["n"]) for row in rows] == [
+        (1, "", None),
+        (2, "", None),
+        (3, "a dog", "3"),
+        (4, "", None),
+    ]
+    assert not recwarn.list
+
+
 def test_a_merge_by_the_users_number_is_right(pieces):
     import pandas
 

@@ -37,8 +37,8 @@ def verb_command(name: str) -> App:
     from unmask.cli import printing
 
     function = verb(name)
-    texts = options(function)[0].name in ("text", "sequence", "texts")
     several = options(function)[0].name == "texts"
+    texts = several or hasattr(function, "of_text")
     text = replace(TEXT, annotation=SEVERAL_TEXTS) if several else TEXT
     extra = [*([FILE, text] if texts else []), *([JSON] if name not in LINES else [])]
     return command(name, function, getattr(printing, name, None) or partial(printing.frame, name), extra)

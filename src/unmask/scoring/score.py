@@ -94,10 +94,11 @@ def score_items(
     """
     once = isinstance(items, Iterator)
     total, identity = (0, "") if once else count_and_hash(items, is_kept=out is not None)
-    if (first_item := next(iter(items), None)) is None:
+    leading = _up_to_a_text(items)
+    if not leading:
         raise InputError("there is no text to score: give at least one")
-    items = chain([first_item], items) if once else items
-    shape = shape.with_columns(first_item)
+    items = chain(leading, items) if once else items
+    shape = shape.with_columns(leading[-1])
     if warns:
         _warn_of_renamed(shape.renamed)
     lm, workers, load = shared_model(model, engine)
@@ -117,6 +118,16 @@ def score_items(
     with RunFolder(out, KIND, settings) as folder:
         run_in_folder(folder, lm, items, shape, format, total, workers, load, progress)
         return Scores(shape, folder=folder.path)
+
+
+def _up_to_a_text(items: Iterable[Item]) -> list[Item]:
+    """The items up to the first that is not empty: an empty line, or row, has no columns."""
+    leading = []
+    for item in items:
+        leading.append(item)
+        if item.text.strip() or item.columns:
+            break
+    return leading
 
 
 def chunks(model: MaskedLM, items: Iterable[tuple[int, Item]], scores: Sequence[Score], device: str) -> Iterator[list[Prepared]]:
@@ -266,7 +277,7 @@ class RowShape:
     carried: tuple[tuple[str, str], ...] = ()
 
     def with_columns(self, first: Item) -> RowShape:
-        """The same with the other columns of the first text's record."""
+        """The same with the other columns of the record of the first text that has one."""
         if not first.columns:
             return self
         types = {bool: "bool", int: "int64", float: "double"}
