@@ -32,3 +32,11 @@ class ModelError(UnmaskError):
 
 class UnmaskWarning(UserWarning):
     """Something that is not an error and may not be what was meant; the command line prints it in one line."""
+
+
+class BadTexts(InputError):
+    """Some of several texts cannot be answered; `reasons` has the reason of each, by its place from 0."""
+
+    def __init__(self, message: str, reasons: dict[int, str]) -> None:
+        super().__init__(message)
+        self.reasons = reasons

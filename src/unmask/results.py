@@ -5,6 +5,8 @@ class Filling(Result):
                                                                    gold=is_gold: JSON has the attribute under another name
     OPTIONAL = ("warning",)                                        left out of JSON where they are None or an empty list
     ROWS = "completions"                                           the attribute whose items are the rows of the data frame
+
+The answers to several texts have the number of their text in `item`, also in JSON.
 """
 
 from __future__ import annotations
@@ -26,11 +28,14 @@ class Result:
     KEYS: ClassVar[tuple[str, ...]] = ()
     OPTIONAL: ClassVar[tuple[str, ...]] = ()
     ROWS: ClassVar[str] = ""
+    item = None
+    """Of the answer to one of several texts its number, from 1: of its line or row in a file, or of its place in a list."""
 
     def to_dict(self) -> dict[str, Any]:
         """The JSON that the command prints with --json."""
         kind: type = type(self)
-        values = {key: as_plain(getattr(self, attribute)) for key, attribute in keys(kind).items()}
+        values: dict[str, Any] = {} if self.item is None else {"item": self.item}
+        values |= {key: as_plain(getattr(self, attribute)) for key, attribute in keys(kind).items()}
         return {name: value for name, value in values.items() if value not in (None, []) or name not in self.OPTIONAL}
 
     def to_frame(self) -> pandas.DataFrame:

@@ -75,7 +75,7 @@ def test_a_hostile_value_is_refused(refused, option, value):
     "line",
     [
         "evaluate --data {world}/texts.txt --model /nowhere",
-        "score {world}/texts.txt --model /nowhere",
+        "score --file {world}/texts.txt --model /nowhere",
         "sample --model /nowhere",
         "train {world}/texts.txt --init /nowhere",
         "mutants 'the cat' --positions 1 --model /nowhere",

@@ -4,6 +4,7 @@ import json
 import re
 import shlex
 from math import exp
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -45,11 +46,11 @@ def test_fill_shows_joint_and_product_side_by_side(tiny, model):
     assert max(len(line) for line in result.stdout.splitlines()) <= 80
 
 
-def test_a_bad_text_among_many_is_named_before_anything_is_printed(model, tmp_path):
-    (tmp_path / "texts.txt").write_text(f"{TWO}\nthe cat\n")
+def test_texts_that_are_all_bad_are_refused_before_anything_is_printed(model, tmp_path):
+    (tmp_path / "texts.txt").write_text("the dog\nthe cat\n")
     file = tmp_path / "texts.txt"
-    assert refused(["fill", "--file", file, *model]).startswith("text 2 of 2: the text 'the cat' has no blank")
-    assert refused(["fill", file, *model]).endswith(f"is the name of a file: give --file {file}")
+    assert refused(["fill", "--file", file, *model]).startswith(f"{file} line 1: the text 'the dog' has no blank")
+    assert "is the name of a file: give --file" in refused(["fill", file, *model])
     assert "both given" in refused(["fill", TWO, "--file", file, *model])
     file.write_bytes(b"\n\xff\n")
     assert "line 2: byte 1 is not UTF-8" in refused(["fill", "--file", file, *model])
@@ -77,7 +78,7 @@ def test_a_defect_of_ours_is_not_hidden(monkeypatch, model):
     def defective(*args: object, **options: object) -> None:
         raise ZeroDivisionError
 
-    monkeypatch.setattr(unmask, "fill", SimpleNamespace(each=defective))
+    monkeypatch.setattr(unmask, "fill", SimpleNamespace(of_text=defective))
     assert isinstance(run("fill", TWO, *model).exception, ZeroDivisionError)
 
 
@@ -125,35 +126,132 @@ def test_fill_answers_and_constraints(tiny, model):
     assert "odds" in shown and "1 : 1" in shown and "dog ran" in shown
 
 
-@pytest.mark.parametrize("text", ["cat", "cat/dog", "cat.", "cat.s"])
-def test_a_text_is_a_text_whatever_it_looks_like(model, tmp_path, monkeypatch, text):
+TEXTS = ["cat", "cat.", "cat.s", "the cat/dog sat", "MKTAYIAKQR", "1.5", "...", "a [MASK]/[MASK]"]
+LIKE_FILES = ["cat/dog", "cat.txt", "data/cat.CSV", "my cats.tsv", "https://a.org", "~/cat", "cat.fasta.gz", "C:\\cats\\cat", "/"]
+
+
+@pytest.mark.parametrize("text", TEXTS)
+def test_a_text_that_does_not_look_like_a_file_is_a_text(model, tmp_path, monkeypatch, text):
     monkeypatch.chdir(tmp_path)
     done = run("score", text, *model, "--json")
-    assert done.exit_code == 0 and [row["text"] for row in json.loads(done.stdout)["rows"]] == [text]
+    assert [row["text"] for row in json.loads(done.stdout)["rows"]] == [text]
     done = run("score", text, "the dog sat .", *model, "--json")
     assert [row["text"] for row in json.loads(done.stdout)["rows"]] == [text, "the dog sat ."]
 
 
-def test_a_file_exists_or_is_given_as_one(model, tmp_path, monkeypatch):
+@pytest.mark.parametrize("text", LIKE_FILES)
+@pytest.mark.parametrize("verb", ["fill", "compare", "dependence", "mutants", "score"])
+def test_a_text_that_looks_like_a_file_is_refused_with_both_ways_out(model, verb, text):
+    said = refused([verb, text, *model])
+    ways = f"give --file {shlex.quote(text)} to read the file, or --text {shlex.quote(text)} if it is a text"
+    assert "looks like the name of a file: " in said or "is the name of a file: " in said
+    assert ways in said
+    with pytest.raises(unmask.InputError, match=r"give Path\(.*\) to read the file, or \[.*\] if it is a text"):
+        getattr(unmask, verb)(text)
+
+
+@pytest.mark.parametrize("text", LIKE_FILES)
+def test_both_ways_out_lead_out(model, tmp_path, monkeypatch, text):
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "cat.s").write_text("the dog sat .\n")
-    assert json.loads(run("score", "cat.s", *model).stdout)["text"] == "the dog sat ."
-    assert "does not exist" in refused(["score", "--file", "cat.txt", *model])
-    for verb in ("score", "dependence"):
-        assert "warning: there is no file 'cat.txt': it is read as a text\n" in run(verb, "cat.txt", *model).stderr
-    assert "is a folder" in refused(["score", tmp_path, *model])
+    done = run("score", "--text", text, *model, "--json")
+    assert [row["text"] for row in json.loads(done.stdout)["rows"]] == [text]
+    assert [row["text"] for row in unmask.score([text], model=model[1]).rows] == [text]
+    if text != "/":
+        assert "does not exist" in refused(["score", "--file", text, *model])
+
+
+@pytest.mark.parametrize("name", ["cat.s", "cat", "the cat sat"])
+def test_the_name_of_a_file_is_not_read_as_a_text(model, tmp_path, monkeypatch, name):
+    monkeypatch.chdir(tmp_path)
+    Path(name).write_text("the dog sat .\n")
+    for verb in ("fill", "score", "dependence"):
+        assert f"the text {name!r} is the name of a file: give --file" in refused([verb, name, *model])
+    assert json.loads(run("score", "--file", name, *model).stdout)["text"] == "the dog sat ."
+    assert [row["text"] for row in json.loads(run("score", "--text", name, *model, "--json").stdout)["rows"]] == [name]
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ("score a --text b", "a text and --text were both given"),
+        ("fill --file a.txt --text b", "--file and --text were both given"),
+        ("score a --file b --text c", "a text, --file and --text were all given"),
+        ("score a -", "- is standard input, and 1 text was given beside it"),
+        ("dependence --profile {file} --file {file}", "--file was given, which profile does not use"),
+        ("score --minimal-pairs {file} --text a", "'a' and --minimal-pairs were both given"),
+    ],
+)
+def test_texts_come_from_one_place(tmp_path, words, message):
+    file = tmp_path / "texts.txt"
+    file.write_text("the cat sat .\n")
+    assert message in refused(shlex.split(words.format(file=file)))
+
+
+ROWS = {
+    "fill": ("the [MASK] sat", [], "text"),
+    "compare": ("the [MASK] [MASK]", [], "text"),
+    "dependence": ("the [MASK] [MASK]", [], "text"),
+    "mutants": ("the cat sat", ["--mutations", "cat2dog"], "sequence"),
+}
+
+
+@pytest.mark.parametrize("verb", ROWS)
+@pytest.mark.parametrize("name", ["a.txt", "a.jsonl", "a.csv"])
+def test_every_line_of_a_file_has_a_row_with_its_number(model, tmp_path, verb, name):
+    text, options, key = ROWS[verb]
+    lines = ["", text, "the \x07 sat", "", text]
+    file = tmp_path / name
+    if name == "a.txt":
+        file.write_text("\n".join(lines) + "\n")
+    elif name == "a.jsonl":
+        file.write_text("".join(f"{json.dumps({'text': line})}\n" if line else "\n" for line in lines))
+    else:
+        file.write_text("text,n\n" + "".join(f"{line},1\n" if line else ",\n" for line in lines))
+    command = [verb, "--file", file, *options, *model, "--alphabet", "cat,dog,sat"]
+    done = run(*command, "--json")
+    rows = [json.loads(line) for line in done.stdout.splitlines()]
+    assert [(row["item"], row[key]) for row in rows] == list(enumerate(lines, 1))
+    assert [row.get("reason") is None for row in rows] == [False, True, False, False, True]
+    assert rows[0]["reason"] == "the text is empty" and "U+0007" in rows[2]["reason"]
+    assert done.exit_code == 1 and "1 text lacks an answer, the first is text 3: " in done.stderr
+    (alone,) = getattr(unmask, verb).each([text], model=model[1], **_in_python(options), alphabet="cat,dog,sat")
+    numbers = {key: value for key, value in alone.to_dict().items() if key not in ("item", "text", "sequence")}
+    assert rows[1].keys() - {"item", key} == numbers.keys()  # two texts share passes, which changes the last bits
+    assert rows[1] | {"item": 0} == rows[4] | {"item": 0}
+    good = {"a.txt": f"\n{text}\n", "a.jsonl": json.dumps({"text": text}) + "\n\n", "a.csv": f"text,n\n{text},1\n,\n"}
+    file.write_text(good[name])
+    assert run(*command).exit_code == 0
+
+
+def _in_python(options):
+    return {options[0].removeprefix("--"): options[1]} if options else {}
+
+
+def test_a_path_is_a_file_in_python(model, tmp_path):
+    file = tmp_path / "a.txt"
+    file.write_text("\nthe [MASK] sat\n\nthe [MASK] ran\n")
+    answers = unmask.fill(file, model[1], top=1)
+    assert [(answer.item, answer.text) for answer in answers] == [(2, "the [MASK] sat"), (4, "the [MASK] ran")]
+    assert [answer.to_dict()["item"] for answer in unmask.fill.each(file, model[1])] == [2, 4]
+    assert [answer.item for answer in unmask.fill(["the [MASK]", "a [MASK]"], model[1])] == [1, 2]
+    assert unmask.fill("the [MASK]", model[1]).item is None and "item" not in unmask.fill("the [MASK]", model[1]).to_dict()
+    file.write_text("the [MASK] sat\n\nthe cat\n")
+    with pytest.raises(unmask.InputError, match="a.txt line 3: the text 'the cat' has no blank"):
+        unmask.fill(file, model[1])
+    file.write_text("\n\n")
+    with pytest.raises(unmask.InputError, match="has no text"):
+        unmask.fill(file, model[1])
 
 
 def test_scores_of_a_file_are_a_table_on_a_terminal_and_rows_in_a_pipe_and_of_sentences_tables(model, tmp_path, monkeypatch):
     (tmp_path / "texts.txt").write_text("the cat sat .\na dog ran .\n")
-    piped = run("score", tmp_path / "texts.txt", *model)
-    assert run("score", "--file", tmp_path / "texts.txt", *model).stdout == piped.stdout
+    piped = run("score", "--file", tmp_path / "texts.txt", *model)
     assert run("score", "the cat sat .", "a dog ran .", *model, "--format", "jsonl").stdout == piped.stdout
     rows = [json.loads(line) for line in piped.stdout.splitlines()]
     assert [row["text"] for row in rows] == ["the cat sat .", "a dog ran ."]
     with monkeypatch.context() as patch:
         patch.setattr(terminal, "is_terminal", lambda: True)
-        table = run("score", tmp_path / "texts.txt", *model).stdout.splitlines()
+        table = run("score", "--file", tmp_path / "texts.txt", *model).stdout.splitlines()
     assert table[0].split() == ["text", "item", "length", "unknown", "pll"]
     assert [line.split()[-1] for line in table[2:]] == [f"{row['pll']:.3f}" for row in rows]
     assert "first minus second" in run("score", "the cat sat .", "a dog ran .", *model).stdout
@@ -183,7 +281,7 @@ def test_scores_of_a_file_are_a_table_on_a_terminal_and_rows_in_a_pipe_and_of_se
         ("evaluate {file}", "--data is missing: give --data {file}"),
         ("score 'a cat' --score surprisal", "use left_to_right"),
         ("mutants ACD --positions 1 --model {file} --device cpu,cpu", "use one here"),
-        ("score {file} --out scores.csv", "named like a file"),
+        ("score --file {file} --out scores.csv", "named like a file"),
         ("sample --chains 1 --out samples.jsonl", "named like a file"),
     ],
 )

@@ -15,7 +15,7 @@ CASES = {
     "dependence": ("dependence --file {file} --json", "the [MASK] [MASK]\na [MASK] [MASK] .\n"),
     "mutants of": ("mutants --file {file} --positions 2 --json", "the cat sat\na dog ran\n"),
     "mutants named": ("mutants 'the cat sat' --mutations {file} --json", "cat2dog\ncat2tree+sat3ran\n"),
-    "score": ("score {file} --score pll,any_order", "\n".join(TEXTS) + "\n"),
+    "score": ("score --file {file} --score pll,any_order", "\n".join(TEXTS) + "\n"),
     "score pairs": (
         "score --minimal-pairs {file} --json",
         '{"sentence_good": "the cat sat", "sentence_bad": "cat the sat"}\n' * 2,

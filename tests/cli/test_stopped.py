@@ -21,7 +21,7 @@ COMMANDS = {
     ),
     "sample": "sample --chains 4 --sweeps 20 --length 6 --out {out} --model {model} --device cpu",
     "evaluate": "evaluate --data {texts} --pairs 40 --joints product,mrf --out {out} --model {model} --device cpu",
-    "score": "score {texts} --score pll,left_to_right --out {out} --model {model} --device cpu",
+    "score": "score --file {texts} --score pll,left_to_right --out {out} --model {model} --device cpu",
 }
 BEGUN = {
     "train": "training/checkpoint.pt",

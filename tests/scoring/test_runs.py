@@ -123,7 +123,7 @@ def test_tables_are_read_by_column(pieces, tmp_path, kind, mark):
 )
 def test_tables_whose_column_is_not_named_or_whose_rows_do_not_fit(tmp_path, unmask_score, content, told):
     (tmp_path / "stimuli.csv").write_text(content)
-    code, printed, said = unmask_score(tmp_path / "stimuli.csv")
+    code, printed, said = unmask_score("--file", tmp_path / "stimuli.csv")
     assert code == 2 and printed == "" and told in said and said.count("\n") == 1
 
 
@@ -141,7 +141,7 @@ def test_damaged_files_are_told_with_the_line(pieces, tmp_path, content, told, u
     file = tmp_path / "texts.jsonl"
     file.write_bytes(content)
     out = tmp_path / "run"
-    code, printed, message = unmask_score(file, "--out", out)
+    code, printed, message = unmask_score("--file", file, "--out", out)
     assert code == 2 and message.startswith("error: ") and message.count("\n") == 1 and told in message
     assert not printed and not out.exists()
 
@@ -191,7 +191,7 @@ def test_lists_that_would_not_be_followed_are_refused(pieces_folder, tmp_path, d
 
 
 def test_command_streams_rows(unmask_score, file, pieces):
-    code, printed, message = unmask_score(file, "--score", "pll,left_to_right")
+    code, printed, message = unmask_score("--file", file, "--score", "pll,left_to_right")
     assert code == 0 and "1 text lacks a score, the first is text 2" in message
     rows = unmask.score(file, "pll,left_to_right", model=pieces).rows
     assert lines(printed) == rows
@@ -244,7 +244,7 @@ GOOD, ZEBRA = '{"sentence_good": "a cat", "sentence_bad": "a dog"}\n', '{"senten
 def test_exit_code_of_texts_without_a_score(unmask_score, name, content, expected, more, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     Path(name).write_text(content)
-    asked = ["--minimal-pairs", name] if name.startswith("pairs") else [name]
+    asked = ["--minimal-pairs", name] if name.startswith("pairs") else ["--file", name]
     code, printed, message = unmask_score(*asked, *more)
     assert code == expected
     if expected:

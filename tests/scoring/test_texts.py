@@ -235,12 +235,14 @@ def test_the_rows_of_a_frame_are_texts_and_not_its_columns(pieces):
 
 def test_the_name_of_a_file_is_not_scored_as_a_text(pieces, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    assert unmask.score("dog.csv", model=pieces)[0]["text"] == "dog.csv"
-    (tmp_path / "dog.csv").write_text("sentence\nThe dog ran.\n")
-    with pytest.raises(InputError, match=r"the text 'dog.csv' is the name of a file: give Path\('dog.csv'\)"):
+    ways = r"give Path\('dog.csv'\) to read the file, or \['dog.csv'\] if it is a text"
+    with pytest.raises(InputError, match=f"the text 'dog.csv' looks like the name of a file: {ways}"):
         unmask.score("dog.csv", model=pieces)
-    with pytest.raises(InputError, match="is the name of a file: give the texts in it"):
-        unmask.dependence("dog.csv", model=pieces)
+    assert unmask.score(["dog.csv"], model=pieces)[0]["text"] == "dog.csv"
+    (tmp_path / "dog.csv").write_text("sentence\nThe dog ran.\n")
+    with pytest.raises(InputError, match=f"the text 'dog.csv' is the name of a file: {ways}"):
+        unmask.score("dog.csv", model=pieces)
+    assert unmask.score(tmp_path / "dog.csv", model=pieces)[0]["text"] == "The dog ran."
 
 
 def test_columns_of_a_table_come_back_and_their_case_does_not_matter(pieces, tmp_path):
@@ -287,21 +289,171 @@ def test_columns_that_cannot_be_told_apart_are_refused(pieces, tmp_path):
 
 
 def test_columns_that_are_left_out_are_named(pieces):
-    texts = [{"text": "a dog", "pll": 1, "length": 2, "n": 3}, {"text": "a cat", "n": 4, "later": 5}]
+    texts = [{"text": "a dog", "n": 3}, {"text": "a cat", "n": 4, "later": 5, "item": 6}]
     with pytest.warns(UnmaskWarning) as raised:
         rows = unmask.score(texts, model=pieces).rows
-    assert [row["n"] for row in rows] == [3, 4] and rows[0]["pll"] < 0
+    assert [(row["item"], row["n"]) for row in rows] == [(1, 3), (2, 4)]
     assert [str(one.message) for one in raised] == [
-        "columns length, pll of the texts are named like columns of the scores and left out: rename them",
-        "column later of the texts is not of the first text and left out: give every text the same columns",
+        "columns item, later of the texts are not of the first text and left out: give every text the same columns",
     ]
-    pair = {"good": "a dog", "bad": "dog a", "set": "mine", "pll": 1}
-    with pytest.warns(UnmaskWarning) as raised:
-        (row,) = unmask.score(minimal_pairs=[pair], model=pieces).rows
-    assert [str(one.message) for one in raised] == [
-        "column set of the texts is named like columns of the scores and left out: rename them"
+
+
+OURS = {
+    "texts": ["item", "text", "length", "unknown", "pll", "reason"],
+    "words": ["item", "word_number", "word", "start", "end", "length", "pll_surprisal", "reason"],
+    "tokens": ["item", "token_number", "token", "start", "end", "word_number", "position", "pll_surprisal", "reason"],
+    "nested": ["item", "text", "length", "unknown", "pll", "reason", "words", "tokens"],
+}
+
+
+@pytest.mark.parametrize("rows", OURS)
+@pytest.mark.parametrize("out", [False, True])
+def test_columns_of_the_user_keep_their_names_and_ours_are_renamed(pieces, tmp_path, rows, out):
+    """Each of our columns in turn, and all together, is a column of the user."""
+    import pandas
+
+    texts, options = ["a dog ran", "a cat sat"], {"out": tmp_path / "plain"} if out else {}
+    plain = unmask.score(texts, model=pieces, rows=rows, **options).rows
+    for names in [[name] for name in OURS[rows]] + [OURS[rows]]:
+        frame = pandas.DataFrame({"stimulus": texts} | {name: [70, 30] for name in names})
+        options = {"out": tmp_path / "-".join(names)} if out else {}
+        with pytest.warns(UnmaskWarning) as raised:
+            found = unmask.score(frame, model=pieces, rows=rows, field="stimulus", **options)
+        assert len(raised) == 1 and f"called {', '.join(f'unmask_{name}' for name in names)}" in str(raised[0].message)
+        renamed = [{f"unmask_{key}" if key in names else key: value for key, value in row.items()} for row in plain]
+        own = [{key: row[key] for key in renamed[0]} for row in found.rows]
+        assert own == renamed
+        for row, before in zip(found.rows, plain, strict=True):
+            assert all(row[name] == [70, 30][before["item"] - 1] for name in names)
+        assert [(number, reason) for number, reason in found.reasons()] == [(row["item"], row["reason"]) for row in plain]
+        merged = frame.merge(found.to_frame(), on=names)
+        assert len(merged) == len(plain)
+
+
+@pytest.mark.parametrize("content", ["text,n\n,\n,\na dog,3\n,\n", '\n\n{"text": "a dog", "n": "3"}\n\n'])
+@pytest.mark.parametrize("is_piped", [False, True])
+def test_columns_come_back_also_after_empty_rows(pieces, tmp_path, monkeypatch, content, is_piped, recwarn):
+    file = tmp_path / ("a.csv" if content.startswith("text") else "a.jsonl")
+    file.write_text(content)
+    texts = iter([{"text": ""}, {"text": ""}, {"text": "a dog", "n": "3"}, {"text": ""}]) if is_piped else file
+    rows = unmask.score(texts, model=pieces).rows
+    assert [(row["item"], row["text"], row["n"]) for row in rows] == [
+        (1, "", None),
+        (2, "", None),
+        (3, "a dog", "3"),
+        (4, "", None),
     ]
-    assert row["pll"] == 1
+    assert not recwarn.list
+
+
+def test_a_merge_by_the_users_number_is_right(pieces):
+    import pandas
+
+    frame = pandas.DataFrame({"item": [2, 1, 7], "text": ["a dog ran", "a cat sat", "the dog sat"]})
+    with pytest.warns(UnmaskWarning, match="a column item, kept as given: ours of this name is called unmask_item"):
+        merged = frame.merge(unmask.score(frame, model=pieces).to_frame(), on="item")
+    assert list(merged["text_x"]) == list(merged["text_y"]) == list(frame["text"])
+    assert list(merged["unmask_item"]) == [1, 2, 3]
+
+
+def test_both_a_name_of_ours_and_the_name_that_it_would_get_are_kept(pieces):
+    with pytest.warns(UnmaskWarning, match="called unmask_unmask_item"):
+        (row,) = unmask.score([{"text": "a dog", "item": 5, "unmask_item": 6}], model=pieces).rows
+    assert (row["item"], row["unmask_item"], row["unmask_unmask_item"]) == (5, 6, 1)
+
+
+def test_a_command_says_which_text_lacks_a_score_whatever_its_columns_are_called(pieces_folder, tmp_path):
+    file = tmp_path / "a.csv"
+    file.write_text("text,item,reason,unmask_item\na dog,7,x,1\n,8,y,2\nzzz qqq,9,z,3\n")
+    for rows in ("texts", "words", "nested"):
+        done = invoke(["score", "--file", file, "--model", pieces_folder, "--rows", rows])
+        assert done.exit_code == 1 and "1 text lacks a score, the first is text 3: all words of" in done.stderr
+
+
+@pytest.mark.parametrize("out", [False, True])
+def test_columns_of_pairs_keep_their_names(pieces, tmp_path, out):
+    names = ["set", "reason", "pair_number", "sentence", "item", "good_pll", "pll_correct", "pll", "text"]
+    pairs = [{"good": "a dog ran", "bad": "dog a ran", **dict.fromkeys(names, number)} for number in (70, 30)]
+    pairs += [{"good": "a dog ran", "bad": "zzz qqq", **dict.fromkeys(names, 50)}]
+    bare = [{name: pair[name] for name in ("good", "bad")} for pair in pairs]
+    expected = unmask.score(minimal_pairs=bare, model=pieces)
+    with pytest.warns(UnmaskWarning, match="called unmask_set, "):
+        found = unmask.score(minimal_pairs=pairs, model=pieces, **({"out": tmp_path / "run"} if out else {}))
+    assert [[row[name] for name in names] for row in found.rows] == [[70] * len(names), [30] * len(names), [50] * len(names)]
+    for row, before in zip(found.rows, expected.rows, strict=True):
+        assert {key: row[f"unmask_{key}" if key in names else key] for key in before} == before
+    assert found.accuracy == expected.accuracy and list(found.reasons()) == list(expected.reasons())
+
+
+@pytest.mark.parametrize("rows", ["words", "tokens"])
+@pytest.mark.parametrize("score", ["any_order", "pll,any_order"])
+def test_rows_of_tokens_are_refused_for_scores_without_a_value_per_token(pieces, pieces_folder, rows, score):
+    name = score.split(",")[-1]
+    said = f"score {name} has no value per token, and rows {rows} have nothing else: give rows texts or nested, or scores that"
+    with pytest.raises(InputError, match=said):
+        unmask.score("a dog", score, model=pieces, rows=rows)
+    done = invoke(["score", "a dog", "--score", score, "--rows", rows, "--model", pieces_folder])
+    assert done.exit_code == 2
+    assert "one (pll, pll_word, energy_raw, energy_norm, left_to_right, right_to_left, decoder:NAME@PASSES)" in done.stderr
+    law = unmask.score("a dog", "decoder:random@2", model=pieces, rows=rows).rows
+    assert law[0]["decoder:random@2_surprisal"] > 0
+    nested = unmask.score("a dog", score, model=pieces, rows="nested")
+    assert nested[0][name] is not None
+
+
+def test_the_comparison_of_texts_that_are_not_there_is_refused(pieces):
+    one = unmask.score("a dog", model=pieces)
+    for compare in (one.by_token, one.difference):
+        with pytest.raises(InputError, match="there is one text, and two are compared: give two texts"):
+            compare()
+        with pytest.raises(InputError, match="the number of a text 7 is out of range"):
+            compare(0, 7)
+    words = unmask.score(["a dog", "a cat"], model=pieces, rows="words")
+    for compare in (words.by_token, words.difference):
+        with pytest.raises(InputError, match="rows are of words, and texts are compared: give rows='nested'"):
+            compare()
+    empty = unmask.score(["a dog", "a cat"], model=pieces, sink=lambda row: None)
+    with pytest.raises(InputError, match="went to sink"):
+        empty.by_token()
+
+
+def test_progress_is_of_the_whole_run(pieces, tmp_path):
+    """Texts of several lengths, in one chunk and in several: one unit, one total, and it never goes back."""
+    texts = [" ".join(["dog", "cat", "a", "the", "ran"][:length]) for length in (1, 2, 3, 4, 5)] * 3
+    scores = ["pll", unmask.AnyOrder(exact_tokens=2, orders=4)]
+    told = []
+
+    def progress(done, total, what=""):
+        told.append((done, total, what))
+
+    for kwargs in ({}, {"out": tmp_path / "run"}):
+        told.clear()
+        unmask.score(texts, scores, model=pieces, progress=progress, **kwargs)
+        counted = [one for one in told if one[2] != "texts"]
+        assert len({(total, what) for _, total, what in counted}) == 1
+        assert [done for done, _, _ in counted] == sorted(done for done, _, _ in counted)
+        assert counted[-1][0] == counted[-1][1] and len(counted) > 5
+
+
+def test_progress_of_several_chunks_counts_texts(pieces, monkeypatch):
+    from unmask.scoring import score
+
+    monkeypatch.setitem(score.CHUNK_TEXTS, "cpu", 4)
+    told = []
+    texts = ["a dog ran", "a cat", "the dog sat", "dog"] * 4
+    orders = unmask.AnyOrder(exact_tokens=2, orders=4)
+    unmask.score(texts, [orders], model=pieces, progress=lambda done, total, what="": told.append((done, total, what)))
+    assert {(total, what) for _, total, what in told} == {(16, "texts")}
+    assert [done for done, _, _ in told] == sorted(done for done, _, _ in told) and told[-1][0] == 16
+
+
+@pytest.mark.parametrize("text", [{"text": "a \ud800 dog"}, {"text": "a dog", "n": "\ud800"}, {"text": "a dog", "\ud800": 1}])
+def test_half_a_character_has_a_reason_and_cannot_be_kept(pieces, tmp_path, text):
+    rows = unmask.score(["a cat", text], model=pieces).rows
+    assert rows[0]["pll"] is not None and ("U+D800" in (rows[1]["reason"] or "")) == ("\ud800" in text["text"])
+    with pytest.raises(InputError, match="text 2 has half of a surrogate pair, which is not a character"):
+        unmask.score(["a cat", text], model=pieces, out=tmp_path / "run")
+    assert not (tmp_path / "run").exists()
 
 
 def test_what_would_be_lost_in_a_file_is_refused(pieces, tmp_path):

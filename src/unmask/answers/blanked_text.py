@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from unmask.cloze import Cloze
-from unmask.errors import InputError
+from unmask.errors import BadTexts, InputError
 from unmask.formats import percent_at_least, percent_at_most
 from unmask.joints.joint import Joint, not_converged
 from unmask.models.masked_lm import MaskedLM
@@ -69,15 +69,20 @@ class BlankedText(NamedTuple):
 
 
 def for_each(texts: Sequence[str], read: Callable[[str], Answer]) -> list[Answer]:
-    """`read` of every text; an error says which text it is about, if there are several."""
+    """`read` of every text; an error says which texts it is about, if there are several."""
     if not texts:
         raise InputError("no text was given: give one, or a list of texts")
-    answers = []
-    for number, text in enumerate(texts, 1):
+    answers, reasons = list[Answer](), dict[int, str]()
+    for place, text in enumerate(texts):
         try:
             answers.append(read(text))
         except InputError as error:
-            raise (InputError(f"text {number} of {len(texts)}: {error}") if len(texts) > 1 else error) from None
+            if len(texts) == 1:
+                raise
+            reasons[place] = str(error)
+    if reasons:
+        first, reason = next(iter(reasons.items()))
+        raise BadTexts(f"text {first + 1} of {len(texts)}: {reason}", reasons)
     return answers
 
 
@@ -92,11 +97,16 @@ def allowed_tokens(model: MaskedLM, alphabet: Alphabet) -> Tensor:
     return regular_tokens(model) if letters is None else torch.tensor(letters, device=model.device)
 
 
-def with_tables(model: MaskedLM, texts: Sequence[BlankedText], progress: Progress | None) -> Iterator[tuple[BlankedText, Tables]]:
-    """The tables of every text, in order, a group of texts at a time."""
+def with_tables(
+    model: MaskedLM, texts: Sequence[BlankedText], progress: Progress | None, all_texts: bool = True
+) -> Iterator[tuple[BlankedText, Tables]]:
+    """The tables of every text, in order, a group of texts at a time.
+
+    all_texts   whether these are all texts of the call: `progress` counts passes if they are, in one group; otherwise texts
+    """
     groups, done = list(_groups(texts)), 0
     for group in groups:
-        report = progress if len(groups) == 1 else None
+        report = progress if all_texts and len(groups) == 1 else None
         candidates = find_candidates(model, [text.plan for text in group], report)
         supports = [[text.plan.allowed] * len(text.cloze.block) for text in group]
         tables = tables_of(model, [text.cloze for text in group], candidates, progress=report, supports=supports)

@@ -206,16 +206,20 @@ def comparisons(
         raise InputError(f"joint {ranked_by} is not among the joints compared ({', '.join(names)}): add it, or rank by another")
     where = figure_path(figure, len(texts), (model, grid.alphabet))
     lm = as_model(model)
-    read = for_each(texts, lambda text: BlankedText.read(lm, text, lm.cloze(text, grid.positions, grid.targets), grid))
-    for text in read:
-        blanks = len(text.cloze.block)
+
+    def read(text: str) -> BlankedText:
+        blanked = BlankedText.read(lm, text, lm.cloze(text, grid.positions, grid.targets), grid)
+        blanks = len(blanked.cloze.block)
         if blanks < 2:
-            shown = around_blanks(text.text, 60)
+            shown = around_blanks(text, 60)
             raise InputError(f"the text {shown!r} has one blank, where all constructions coincide: give more, or use fill")
         if where is not None and blanks != 2:
             raise InputError(f"the figure is of two blanks, and the text has {blanks}: leave the figure out")
-    look_at_first(lm, (text.cloze.ids for text in read))
-    for text, tables in with_tables(lm, read, progress):
+        return blanked
+
+    every = for_each(texts, read)
+    look_at_first(lm, (text.cloze.ids for text in every))
+    for text, tables in with_tables(lm, every, progress):
         derived = dict(zip(names, derive_all(tables, names), strict=True))
         comparison = Comparison(text.text, derived, ranked_by, lm, text.cloze, text.plan.allowed, top)
         yield comparison

@@ -276,8 +276,12 @@ def dependences(
     allowed = allowed_tokens(lm, alphabet)
     if len(allowed) < 2:
         raise InputError("one token lets nothing vary, and every dependence would be 0: give two or more (alphabet)")
-    clozes = for_each(texts, lambda text: _cloze(lm, text, positions, others))
-    sizes = [_size(len(allowed), len(cloze.block), candidates, alphabet is not None, force) for cloze in clozes]
+
+    def read(text: str) -> tuple[Cloze, int]:
+        cloze = _cloze(lm, text, positions, others)
+        return cloze, _size(len(allowed), len(cloze.block), candidates, alphabet is not None, force)
+
+    clozes, sizes = zip(*for_each(texts, read), strict=True)
     look_at_first(lm, (cloze.ids if cloze.gold is None else cloze.filled(cloze.gold) for cloze in clozes))
     for number, (text, cloze, size) in enumerate(zip(texts, clozes, sizes, strict=True), 1):
         context: Others = others or ("masked" if cloze.gold is None else "text")

@@ -87,13 +87,33 @@ def fillings(
 
     everything = for_each(texts, read)
     look_at_first(lm, (text.cloze.ids for text in everything))
+    alone = len(everything) == 1
+    of_one_kind = len({isinstance(text, SearchedText) for text in everything}) == 1
+    before = 0
+
+    def of_all(done: int, total: int, what: str = "") -> None:
+        """Count the texts of a group among all texts."""
+        if progress:
+            progress(before + done, len(everything), what)
+
     for searched, group in groupby(everything, lambda text: isinstance(text, SearchedText)):
+        members = list(group)
         if searched:
-            yield from (text.answer(progress) for text in group if isinstance(text, SearchedText))
+            for number, one in enumerate(members, 1):
+                assert isinstance(one, SearchedText)
+                yield one.answer(progress if alone else None)
+                if not alone:
+                    of_all(number, len(members), "texts")
         else:
             name = construction or DEFAULT
-            for text, tables in with_tables(lm, [text for text in group if isinstance(text, BlankedText)], progress):
-                yield Filling(text.text, lm, name, top, text.cloze, (derive(tables, name), derive(tables, INDEPENDENT)))
+            read_texts = [text for text in members if isinstance(text, BlankedText)]
+            report: Progress | None = of_all
+            if of_one_kind or progress is None:
+                report = progress
+            for text, tables in with_tables(lm, read_texts, report, of_one_kind):
+                joints = derive(tables, name), derive(tables, INDEPENDENT)
+                yield Filling(text.text, lm, name, top, text.cloze, joints)
+        before += len(members)
 
 
 def is_searched(cloze: Cloze | None, construction: str | None, grid: Grid, search: Search) -> bool:

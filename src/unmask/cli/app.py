@@ -6,10 +6,11 @@ A command is made from the signature of its function when it is called; the help
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from difflib import get_close_matches
 from functools import partial
-from pathlib import Path
-from typing import Any
+from os import PathLike
+from typing import Annotated, Any
 
 from cyclopts import App, CycloptsError, exceptions
 
@@ -17,12 +18,16 @@ from unmask import __version__
 from unmask.cli import process
 from unmask.cli.command import APP, JSON, command, hidden, in_options
 from unmask.errors import InputError
-from unmask.signature import Option, nearest, options, summary
+from unmask.signature import Option, Written, nearest, options, summary
 from unmask.verbs import VERBS, verb
 
 LAB = "lab"
 FAMILIAR_COMMANDS = {"ppl": "evaluate", "perplexity": "evaluate", "generate": "sample", "predict": "fill", "pll": "score"}
-FILE = Option("file", Path | None, None, "Texts from a file instead of TEXT, one per line or FASTA; - is standard input.", "file")
+FILE_HELP = "Texts from this file: one per line, .jsonl, .csv or .tsv with a column text, or FASTA; - is standard input."
+FILE = Option("file", PathLike[str] | None, None, FILE_HELP, "file")
+TEXT_HELP = "A text that looks like the name of a file."
+SEVERAL_TEXTS = Annotated[list[str] | None, Written(metavar="TEXT", repeat=True)]
+TEXT = Option("text_", str | None, None, TEXT_HELP, "text_")
 LINES = ("translate", "serve")
 """Commands without --json: they print JSON lines, or nothing that JSON could hold."""
 
@@ -32,8 +37,10 @@ def verb_command(name: str) -> App:
     from unmask.cli import printing
 
     function = verb(name)
-    texts = options(function)[0].name in ("text", "sequence", "texts")
-    extra = [*([FILE] if texts else []), *([JSON] if name not in LINES else [])]
+    several = options(function)[0].name == "texts"
+    texts = several or hasattr(function, "of_text")
+    text = replace(TEXT, annotation=SEVERAL_TEXTS) if several else TEXT
+    extra = [*([FILE, text] if texts else []), *([JSON] if name not in LINES else [])]
     return command(name, function, getattr(printing, name, None) or partial(printing.frame, name), extra)
 
 

@@ -75,7 +75,7 @@ def in_options(line: str, function: Callable[..., Any]) -> str:
 
 def _parameter(option: Option) -> inspect.Parameter:
     """The option as cyclopts reads it: text, several texts, or a flag."""
-    written, long = option.written, f"--{option.name.replace('_', '-')}"
+    written, long = option.written, f"--{option.name.rstrip('_').replace('_', '-')}"  # text_: beside a TEXT by place
     types = kinds(option.annotation)
     repeats = written.repeat or any(_is(kind, Mapping) for kind in types)  # several times, or all words that are left
     several: Any = tuple.__class_getitem__((str,) * written.words)

@@ -6,8 +6,7 @@ A function that returns 1 says that a part of the work failed.
 
 from __future__ import annotations
 
-import os
-import sys
+import shlex
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from functools import partial
@@ -17,13 +16,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import unmask
+from unmask.checks import shown
 from unmask.cli import process, terminal
 from unmask.cli.terminal import marked, nats, number, percent, print_frame, print_heading, print_names, print_table
 from unmask.errors import InputError
 from unmask.formats import count_at_most, percent_at_least
 from unmask.joints.registry import named
 from unmask.runs.files import output_file, user_path
-from unmask.runs.lines import plain_texts, refuse_file_name, source_name, warn_of_missing_file
+from unmask.runs.lines import EMPTY, IS_NAMED, STANDARD_INPUT, file_name, refuse_file_name
+from unmask.verbs import Unanswered
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -59,48 +60,85 @@ def frame(verb: str, options: dict[str, Any]) -> None:
 # ---- one text, or many: fill, compare, dependence, mutants ----
 
 
-def _answers(verb: str, show: Callable[[Any, Console], None], options: dict[str, Any]) -> None:
-    """Print the answers to the texts as they are ready; JSON of many texts has a line for each.
+def _answers(verb: str, show: Callable[[Any, Console], None], options: dict[str, Any]) -> int:
+    """Print the answers to the texts as they are ready; JSON of many texts has a line for each. 1 if a text has no answer.
 
     An answer is printed before its files are written (see `one_or_many`), so that a full disk costs only these.
     """
     json = options.pop("json", False)
-    text, file = options.pop("text", options.pop("sequence", None)), options.pop("file", None)
-    for name in {"figure", "save"} & options.keys():
-        output_file(name, options[name], [file])
-    texts, many = _read_texts(text, file)
+    name = "sequence" if "sequence" in options or verb == "mutants" else "text"
+    words = [options.pop(name)] if name in options else []
+    texts = _source(words, options)
+    for output in {"figure", "save"} & options.keys():
+        output_file(output, options[output], [texts])
+    many = isinstance(texts, Path)
+    function, missing = getattr(unmask, verb), dict[int, str]()
     console = terminal.console(at_least=terminal.USUAL)
     with ExitStack() as bar:
         report = bar.enter_context(terminal.progress(quiet=many and terminal.is_terminal()))
-        for place, answer in enumerate(getattr(unmask, verb).each(texts, progress=report, **options)):
-            ready = answer.to_dict()
+        if isinstance(texts, Path):
+            answers = function.rows(texts, progress=report, **options)
+        else:
+            answers = function.of_text(texts[0], progress=report, **options)
+        for place, answer in enumerate(answers):
             if not many or terminal.is_terminal():
                 bar.close()
+            if isinstance(answer, Unanswered):
+                missing[answer.item] = answer.reason
+                if json:
+                    row = {"item": answer.item, name: answer.text, "reason": answer.reason}
+                    terminal.print_json(row, indent=None)
+                elif answer.reason != EMPTY:
+                    console.print(end="\n" if place else "")
+                    print_heading(console, answer.text)
+                    console.print(f"no answer: {answer.reason}", soft_wrap=True)
+                continue
+            ready = answer.to_dict()
             if json:
                 terminal.print_json(ready, indent=None if many else 2)
             else:
                 console.print(end="\n" if place else "")
                 show(answer, console)
+    return _report_missing(missing, "text lacks an answer", "texts lack an answer", "text")
 
 
-def _source(words: Sequence[str], file: str | None) -> list[str] | Path:
-    """The texts that were typed; or the file, or standard input (-), that holds them."""
-    if (file is None) == (not words):
-        problem = "a text and --file were both given" if words else "no text was given"
+def _report_missing(missing: Mapping[int, str], one: str, several: str, what: str) -> int:
+    """Say how many texts, or pairs, have no result, and why the first has none; 1 if one is more than an empty line."""
+    if missing:
+        bad = [place for place, reason in missing.items() if reason != EMPTY]
+        place = next(iter(bad or missing))
+        reason = missing[place]
+        count = f"1 {one}" if len(bad or missing) == 1 else f"{len(bad or missing):,} {several}"
+        _message(f"{count}, the first is {what} {place}: {reason}")
+        return int(bool(bad))
+    return 0
+
+
+def _source(words: Sequence[str], options: dict[str, Any]) -> list[str] | Path:
+    """The texts that were typed, by place or after --text; or the file, or standard input (-), that holds them.
+
+    Takes --file and --text out of the options.
+    """
+    file, typed = options.pop("file", None), options.pop("text_", None)
+    named = [typed] if isinstance(typed, str) else typed or []
+    given = [("a text", bool(words)), ("--file", file is not None), ("--text", bool(named))]
+    ways = [name for name, is_given in given if is_given]
+    if len(ways) != 1:
+        problem = f"{' and '.join(ways)} were both given" if ways else "no text was given"
+        if len(ways) == 3:
+            problem = "a text, --file and --text were all given"
         raise InputError(f"{problem}: give a text, - for standard input, or --file with one text per line")
-    return user_path(file or "-", "file") if file is not None or list(words) == ["-"] else list(words)
-
-
-def _read_texts(text: str | None, file: str | None) -> tuple[list[str], bool]:
-    """One text; or one per line that is not blank, of a file or of standard input (-), and whether there may be many."""
-    source = _source([] if text is None else [text], file)
-    if isinstance(source, list):
-        refuse_file_name(source[0], f"give --file {source[0]}")
-        return source, False
-    texts = list(plain_texts(source))
-    if not texts:
-        raise InputError(f"{source_name(source)!r} has no text: give one text per line")
-    return texts, True
+    if file is not None:
+        return user_path(file, "file")
+    if list(words) == ["-"]:
+        return STANDARD_INPUT
+    for word in words:
+        if word == "-":
+            others = len(words) - 1
+            texts = "1 text was" if others == 1 else f"{others} texts were"
+            raise InputError(f"- is standard input, and {texts} given beside it: give one of the two")
+        refuse_file_name(word, f"--file {shlex.quote(word)}", f"--text {shlex.quote(word)}")
+    return [*words, *named]
 
 
 def _show_filling(filling: unmask.Filling, console: Console) -> None:
@@ -217,12 +255,16 @@ compare = partial(_answers, "compare", _show_comparison)
 mutants = partial(_answers, "mutants", _show_variants)
 
 
-def dependence(options: dict[str, Any]) -> None:
+def dependence(options: dict[str, Any]) -> int:
     """Print informations of pairs, or measure a profile."""
-    if "profile" in options and "file" not in options:
-        answered("dependence", options, _show_profile)
-    else:
-        _answers("dependence", _show_dependence, options)
+    if "profile" not in options:
+        return _answers("dependence", _show_dependence, options)
+    for name in ("file", "text_"):
+        if name in options:
+            option = f"--{name.rstrip('_')}"
+            raise InputError(f"{option} was given, which profile does not use: leave it out")
+    answered("dependence", options, _show_profile)
+    return 0
 
 
 def check(options: dict[str, Any]) -> None:
@@ -242,16 +284,36 @@ def check(options: dict[str, Any]) -> None:
 
 
 def evaluate(options: dict[str, Any]) -> int:
-    """Print the table, and what was left out; 1 if pairs failed."""
+    """Print the table, and what was left out; 1 if pairs failed.
+
+    --paper without a scheme measures both schemes; its JSON is one object, with the result of each scheme under its name.
+    """
     from unmask.evaluation.pairs import is_pairs_file
+
+    if not options.get("paper") or options.get("scheme") is not None or is_pairs_file(options["data"]):
+        result = _evaluated(options)
+        return _print_failed(result, options.get("out"))
+    out, json = options.get("out"), options.pop("json", False)
+    results, failed = {}, 0
+    for scheme in ("random", "contiguous"):
+        place = {} if out is None else {"out": Path(out) / scheme}
+        result = _evaluated({**options, "scheme": scheme, **place}, shows=not json)
+        results[scheme] = result.to_dict()
+        failed = max(failed, _print_failed(result, place.get("out")))
+    if json and process.rank() == 0:
+        terminal.print_json(results)
+    return failed
+
+
+def _evaluated(options: dict[str, Any], shows: bool = True) -> unmask.Evaluation:
+    """Evaluate by one scheme, and print the table if `shows`."""
     from unmask.evaluation.table import HEADINGS, cell, written
 
     out = options.get("out")
-    if options.get("paper") and options.get("scheme") is None and not is_pairs_file(options["data"]):
-        places = {scheme: {} if out is None else {"out": Path(out) / scheme} for scheme in ("random", "contiguous")}
-        return max(evaluate({**options, "scheme": scheme, **place}) for scheme, place in places.items())
 
     def show(evaluation: unmask.Evaluation) -> None:
+        if not shows:
+            return
         rows = []
         for row in evaluation.summary["constructions"]:
             difference = cell(row["difference"], "difference") if "difference" in row else ""
@@ -262,6 +324,11 @@ def evaluate(options: dict[str, Any]) -> int:
             _print_place("intervals, rows and figures", out)
 
     result: unmask.Evaluation = answered("evaluate", options, show)
+    return result
+
+
+def _print_failed(result: unmask.Evaluation, out: Any) -> int:
+    """Say which texts were skipped and how many pairs failed; 1 if some did."""
     _print_skipped(result)
     if result.failed:
         failed = f"{len(result.failed)} of {result.pairs} pairs failed, the first with {result.failed[0]['reason']}"
@@ -331,7 +398,8 @@ def serve(options: dict[str, Any]) -> None:
 def sample(options: dict[str, Any]) -> None:
     """Draw samples and print their diagnosis."""
     if (template := options.get("template")) is not None:
-        refuse_file_name(template, f"give --init {template} to start from its texts")
+        if file_name(template) == IS_NAMED:
+            raise InputError(f"the text {shown(template)} {IS_NAMED}: give --init {template} to start from its texts")
     answered("sample", options, _show_run)
 
 
@@ -419,20 +487,25 @@ def score(options: dict[str, Any]) -> int:
     Sentences that were typed, and files at a terminal, get tables, unless --format asks for rows.
     """
     from unmask.scoring.score import LineWriter, check_format
-    from unmask.scoring.texts import EMPTY
 
-    json, words, file = options.pop("json", False), options.pop("texts", []), options.pop("file", None)
+    json, words = options.pop("json", False), options.pop("texts", [])
     pairs, out, format = (options.get(name) for name in ("minimal_pairs", "out", "format"))
     if json and format and out is None:
         raise InputError("--json and --format were both given: give one of them, or --out for a file in this format")
-    if pairs and (words or file):
-        raise InputError(f"{(words or [file])[0]!r} and --minimal-pairs were both given: give one of the two")
-    texts = None if pairs else _scored(words, file)
+    if pairs:
+        for name in ("file", "text_"):
+            typed = options.pop(name, [])
+            words = [*words, *(typed if isinstance(typed, list) else [typed])]
+        if words:
+            raise InputError(f"{shown(words[0])} and --minimal-pairs were both given: give one of the two")
+    texts = None if pairs else _source(words, options)
+    if isinstance(texts, list) and not all(text.strip() for text in texts):
+        raise InputError("a text is empty: give a sentence, or --file with one text per line")
     tables = format is None and (isinstance(texts, list) or terminal.is_terminal())
     if tables and isinstance(texts, list):
         options.setdefault("rows", "nested")
     check_format(format or "jsonl", options.get("rows", "texts"), on_stream=out is None)
-    write, lines = LineWriter(sys.stdout, format or "jsonl"), not (json or pairs or out or tables)
+    write, lines = LineWriter(terminal.rows_stream(), format or "jsonl"), not (json or pairs or out or tables)
     missing, complete = dict[int, str](), set[bool]()
 
     def note(place: int, reason: str | None) -> None:
@@ -442,7 +515,9 @@ def score(options: dict[str, Any]) -> int:
 
     def sink(row: Mapping[str, Any]) -> None:
         write(row)
-        note(row["item"], row["reason"])
+        names = list(row)  # by place: a column of the user may have one of our names
+        reason = names[-3] if "nested" == options.get("rows") else names[-1]
+        note(row[names[0]], row[reason])
 
     with terminal.progress() as report:
         scores = unmask.score(texts, **options, sink=sink if lines else None, progress=report)
@@ -457,29 +532,11 @@ def score(options: dict[str, Any]) -> int:
         _show_sentences(scores)
     for place, why in () if lines else scores.reasons():
         note(place, why)
-    if missing:
-        (place, why), what = next(iter(missing.items())), "pair" if pairs else "text"
-        count = f"1 {what} lacks" if len(missing) == 1 else f"{len(missing):,} {what}s lack"
-        _message(f"{count} a score, the first is {what} {place}: {why}")
+    what = "pair" if pairs else "text"
+    failed = _report_missing(missing, f"{what} lacks a score", f"{what}s lack a score", what)
     if out is not None:
         _message(f"rows are in {Path(out) / 'scores'}.{format or 'jsonl'}")
-    return int(True not in complete or any(reason != EMPTY for reason in missing.values()))
-
-
-def _scored(words: Sequence[str], file: str | None) -> Path | list[str]:
-    """Sentences, or the file that holds them: a word is a file if one of this name exists, or a pipe or folder of this path."""
-    texts = _source(words, file)
-    if isinstance(texts, Path):
-        return texts
-    if not all(text.strip() for text in texts):
-        raise InputError("a text is empty: give a sentence, or --file with one text per line")
-    paths = {text: os.path.expanduser(text) for text in texts}
-    files = [t for t, path in paths.items() if t == "-" or os.path.isfile(path) or ("/" in t and os.path.exists(path))]
-    if files and len(texts) > 1:
-        raise InputError(f"{files[0]!r} is a file among {len(texts)} texts: give one file, or sentences")
-    for text in () if files else texts:
-        warn_of_missing_file(text)
-    return user_path(files[0], "file") if files else texts
+    return int(True not in complete or bool(failed))
 
 
 def _show_sentences(scores: unmask.Scores) -> None:
@@ -487,10 +544,12 @@ def _show_sentences(scores: unmask.Scores) -> None:
     if scores.shape.kind != "nested":
         import pandas
 
-        columns = [column for column in scores.shape.columns.names if column not in ("id", "reason", "position")]
-        columns.sort(key=lambda column: column != "text")  # a long text is folded in the first column alone
+        hidden = {scores.shape.own(column) for column in ("id", "reason", "position")}
+        columns = [column for column in scores.shape.columns.names if column not in hidden]
+        columns.sort(key=lambda column: column != scores.shape.own("text"))  # a long text is folded in the first column alone
         return print_frame(console, pandas.DataFrame(list(scores), columns=columns, dtype=object))  # counts stay whole numbers
-    for place, row in enumerate(scores):
+    for place, row_as_given in enumerate(scores):
+        row = scores.shape.ours(row_as_given)
         console.print(end="\n" if place else "")
         print_heading(console, row["text"])
         cells = []

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from math import exp, floor, isnan, log10
 from typing import TYPE_CHECKING, Any
 
@@ -84,6 +84,14 @@ def _lines(screen: Console) -> Report:
             screen.print(f"{done:,}/{total:,} {what}{left}" if total else what)
 
     return report
+
+
+def rows_stream() -> Any:
+    """Standard output for rows of data: in UTF-8 if it is a file or a pipe, whatever encoding the system prefers."""
+    if not is_terminal():
+        with suppress(AttributeError, ValueError, OSError):
+            sys.stdout.reconfigure(encoding="utf-8", errors="backslashreplace")  # type: ignore[union-attr]
+    return sys.stdout
 
 
 def print_json(value: object, indent: int | None = 2) -> None:

@@ -202,7 +202,7 @@ class Seen:
     """A partly revealed text: its hidden sites, their joint given what is revealed, and the probability of that."""
 
     hidden: Sites
-    joint: Float[np.ndarray, ...]
+    joint: Float[np.ndarray, " *values"]
     chance: float
 
     @classmethod
@@ -213,7 +213,7 @@ class Seen:
         joint = rest / chance if chance > 0 else np.full(rest.shape, 1 / rest.size)
         return cls(tuple(i for i, value in enumerate(text) if value is None), joint, chance)
 
-    def marginal(self, *places: int) -> Float[np.ndarray, ...]:
+    def marginal(self, *places: int) -> Float[np.ndarray, " *values"]:
         """The joint of some of the hidden sites, by their places in `hidden`."""
         return np.asarray(self.joint.sum(axis=tuple(i for i in range(len(self.hidden)) if i not in places)))
 

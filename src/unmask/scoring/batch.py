@@ -66,7 +66,7 @@ from unmask.tables.lattice import along_orders, lattice, log_mean_of_sampled, ra
 GPU_LOGITS = 2**31
 """Bytes of logits of one call on a GPU; rows are made call by call, so memory does not grow with the text or their number."""
 ROWS_TOGETHER = 2**16  # Revealed texts made at once, over all texts of a call
-TEXTS = "texts"  # The unit of progress
+TEXTS, PASSES = "texts", "passes"  # The units of progress
 
 
 @dataclass(frozen=True)
@@ -222,7 +222,8 @@ def begin(
 ) -> Callable[[], TextScores]:
     """Asks for the passes of all texts, and returns a function that waits for their numbers.
 
-    Equal texts have one number in `distinct`; `which` has that number for each text.
+    Equal texts have one number in `distinct`; `which` has that number for each text. `progress` gets how many passes are done,
+    by the scores' costs, of those of all these texts.
     """
     distinct: dict[tuple[tuple[int, ...], tuple[int, ...]], int] = {}
     which = np.array([distinct.setdefault((text.ids, text.sites), len(distinct)) for text in texts], dtype=np.int64)
@@ -230,15 +231,18 @@ def begin(
     shapes: dict[tuple[int, int], list[int]] = {}
     for index, (ids, sites) in enumerate(distinct):
         shapes.setdefault((len(ids), len(sites)), []).append(index)
-    count = np.bincount(which)
+    costs = {shape: len(members) * sum(score.cost(shape[1]) for score in scores) for shape, members in shapes.items()}
+    all_passes = sum(costs.values())
     by_word = any(score.by_word for score in scores)
     columns: dict[str, list[Tensor]] = {}
     in_order: list[int] = []
     done = 0
     by_site: list[tuple[str, list[int], Tensor]] = []
     reasons: dict[int, str] = {}
-    for _, members in sorted(shapes.items()):
-        scored = score_batch(model, batch_of([texts[first[index]] for index in members], by_word), scores, windows, progress)
+    for shape, members in sorted(shapes.items()):
+        batch = batch_of([texts[first[index]] for index in members], by_word)
+        report = None if progress is None else _part_of(progress, done, costs[shape], all_passes)
+        scored = score_batch(model, batch, scores, windows, report)
         for name, score in scored.items():
             for column, numbers in {name: score.values, **{f"{name}_{end}": more for end, more in score.extra.items()}}.items():
                 columns.setdefault(column, []).append(numbers)
@@ -248,9 +252,9 @@ def begin(
             why = dict.fromkeys(score.reasons[row] for score in scored.values() if row in score.reasons)
             reasons[members[row]] = "; ".join(why)
         in_order += members
-        done += int(count[members].sum())
+        done += costs[shape]
         if progress:
-            progress(done, len(texts), TEXTS)
+            progress(done, all_passes, PASSES)
     # Copies come after all passes were asked for: one that waits for a GPU would hold back the next batch.
     doubles = {name: [part.to(model.device, torch.float64) for part in parts] for name, parts in columns.items()}
     values = {name: torch.cat(parts).to("cpu", non_blocking=True) for name, parts in doubles.items()}
@@ -272,6 +276,16 @@ def begin(
         )
 
     return read
+
+
+def _part_of(progress: Progress, before: int, own: int, passes: int) -> Progress:
+    """Reports the progress of one of several batches: `own` of all `passes`, after the `before` of those before it."""
+
+    def report(done: int, total: int, what: str = PASSES) -> None:
+        share = done / total if total else 0.0
+        progress(before + int(own * min(share, 1.0)), passes, PASSES)
+
+    return report
 
 
 def _waiting(device: torch.device) -> Callable[[], object]:

@@ -8,6 +8,8 @@ part per chunk, named by its first text; the parts show which texts are done, an
     tokens   item, id, token_number, token, start, end, word_number, position, NAME_surprisal, reason
     nested   as texts, with the columns words and tokens, which hold the rows of the text's words and tokens
 
+The user's columns keep their names: one of ours that has the same name is called unmask_NAME, and a warning says so.
+
 `item` counts the texts from 1, `word_number` the words of a text between spaces, from 1; start and end are places in the text,
 in characters. length: tokens scored. A surprisal is minus the token's share of the score, so that those of a text add up to
 minus its score; an energy's shares are themselves, in a column of its name.
@@ -29,7 +31,7 @@ import csv
 import hashlib
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from difflib import SequenceMatcher
 from functools import cache, cached_property, partial
 from itertools import chain, islice, zip_longest
@@ -52,8 +54,8 @@ from unmask.runs.files import as_json, atomic_path, write_json
 from unmask.runs.folder import RunFolder, on_a_thread, read_parts, read_rows
 from unmask.runs.progress import Progress
 from unmask.scoring.batch import TEXTS, TextScores, begin
-from unmask.scoring.registry import Score, about, columns_of
-from unmask.scoring.texts import Encoded, Item, Prepared, SentencePair, prepare, spaced_words, word_of_site
+from unmask.scoring.registry import DECODER, SCORES, Score, about, columns_of
+from unmask.scoring.texts import Encoded, Item, Prepared, SentencePair, own_name, prepare, spaced_words, word_of_site
 
 if TYPE_CHECKING:
     import pandas
@@ -82,18 +84,23 @@ def score_items(
     engine: str = "local",
     sink: Callable[[Mapping[str, Any]], None] | None = None,
     progress: Progress | None = None,
+    warns: bool = True,
 ) -> Scores:
     """The scores of texts; rows go to the folder `out`, or else to `sink`, or else to memory.
 
     format    of the file that a folder gets at the end
     engine    local, ray, or ray:N
+    warns     whether columns of ours that are renamed are the user's to know
     """
     once = isinstance(items, Iterator)
-    total, identity = (0, "") if once else count_and_hash(items)
-    if (first_item := next(iter(items), None)) is None:
+    total, identity = (0, "") if once else count_and_hash(items, is_kept=out is not None)
+    leading = _up_to_a_text(items)
+    if not leading:
         raise InputError("there is no text to score: give at least one")
-    items = chain([first_item], items) if once else items
-    shape = shape.with_columns(first_item)
+    items = chain(leading, items) if once else items
+    shape = shape.with_columns(leading[-1])
+    if warns:
+        _warn_of_renamed(shape.renamed)
     lm, workers, load = shared_model(model, engine)
     if out is None:
         in_memory: list[dict[str, Any]] = []
@@ -111,6 +118,16 @@ def score_items(
     with RunFolder(out, KIND, settings) as folder:
         run_in_folder(folder, lm, items, shape, format, total, workers, load, progress)
         return Scores(shape, folder=folder.path)
+
+
+def _up_to_a_text(items: Iterable[Item]) -> list[Item]:
+    """The items up to the first that is not empty: an empty line, or row, has no columns."""
+    leading = []
+    for item in items:
+        leading.append(item)
+        if item.text.strip() or item.columns:
+            break
+    return leading
 
 
 def chunks(model: MaskedLM, items: Iterable[tuple[int, Item]], scores: Sequence[Score], device: str) -> Iterator[list[Prepared]]:
@@ -142,24 +159,30 @@ def scored(
     progress: Progress | None = None,
     ahead: bool = False,
 ) -> Iterator[tuple[list[Prepared], TextScores]]:
-    """The chunks with their numbers; `progress` gets how many texts are done, `finished` ones included, of `count` in all.
+    """The chunks with their numbers.
+
+    `progress` gets how much of the whole run is done: passes where one chunk is all of it, otherwise texts, `finished` ones
+    included, of `count` in all (0: not known).
 
     ahead   ask for the passes of a chunk before the numbers of the chunk before it are read: a GPU is busy with them while the
             caller uses those numbers, and while the next chunk is read
     """
     begun: deque[tuple[list[Prepared], Callable[[], TextScores]]] = deque()
 
-    def report(done: int, total: int, what: str = TEXTS) -> None:
-        """Count the texts of a chunk among all texts; other counts are passed on."""
+    def of_texts(done: int, total: int, what: str = "") -> None:
+        """Passes of a chunk as texts of the run."""
         assert progress is not None
-        progress(*((finished + done, count) if what == TEXTS else (done, total)), what)
+        progress(finished + len(chunk) * done // max(1, total), count, TEXTS)
 
     for chunk in work:
         texts = [text.encoded for text in chunk if text.encoded is not None]
-        watched = report if progress else None
+        is_all = finished == 0 and len(chunk) == count
+        watched: Progress | None = of_texts
+        if is_all or progress is None:
+            watched = progress
         begun.append((chunk, begin(model, texts, shape.scores, shape.windows, watched, shape.kind != "texts")))
         finished += len(chunk)
-        if progress:
+        if progress and not is_all:
             progress(finished, count, TEXTS)
         if len(begun) > ahead:
             before, read = begun.popleft()
@@ -182,7 +205,7 @@ def run_in_folder(
     columns = shape.columns
     marks = np.zeros(total + 1, dtype=bool)
     for part in read_parts(folder.path):
-        marks[read_rows([part], columns)["item"].to_numpy()] = True
+        marks[read_rows([part], columns)[shape.own("item")].to_numpy()] = True
     finished, has_rows = int(marks.sum()), marks.tobytes()
     pending = ((number, item) for number, item in enumerate(items, 1) if number > total or not has_rows[number])
     device = model.device.type if workers is None else workers.device
@@ -216,10 +239,24 @@ def _table(shape: RowShape, model: MaskedLM, texts: list[tuple[int, Item]]) -> p
     return shape.table(model.words, chunk, numbers)
 
 
-def count_and_hash(items: Iterable[Item]) -> tuple[int, str]:
-    """The number of texts, and a hash that identifies them."""
+def _refuse_surrogates(item: Item, number: int) -> None:
+    """Raise for a text, or a column of its record, that no file can hold."""
+    columns = item.columns or {}
+    values = [value if isinstance(value, str) else as_json(value) for value in columns.values()]
+    for part in (item.text, item.id or "", *columns, *values):
+        try:
+            part.encode()
+        except UnicodeEncodeError:
+            problem = "half of a surrogate pair, which is not a character and cannot be kept in a folder"
+            raise InputError(f"text {number} has {problem}: correct it") from None
+
+
+def count_and_hash(items: Iterable[Item], is_kept: bool = False) -> tuple[int, str]:
+    """The number of texts, and a hash that identifies them; raises for a text that cannot be kept in a file if it `is_kept`."""
     whole, count = hashlib.sha256(), 0
-    for count, item in enumerate(items, 1):  # noqa: B007
+    for count, item in enumerate(items, 1):
+        if is_kept:
+            _refuse_surrogates(item, count)
         columns = () if item.columns is None else (dict(item.columns),)
         whole.update(repr((item.text, item.target, item.id, *columns)).encode("utf-8", "surrogatepass"))
     return count, whole.hexdigest()[:16]
@@ -240,19 +277,34 @@ class RowShape:
     carried: tuple[tuple[str, str], ...] = ()
 
     def with_columns(self, first: Item) -> RowShape:
-        """The same with the other columns of the first text's record; a name that is one of ours is left out, with a warning."""
+        """The same with the other columns of the record of the first text that has one."""
         if not first.columns:
             return self
         types = {bool: "bool", int: "int64", float: "double"}
-        others = {name: types.get(type(value), "string") for name, value in first.columns.items() if name not in self.reserved}
-        if "pair_number" not in first.columns:  # of pairs, `compare_pairs` knows what is lost
-            _warn_of_lost(first.columns.keys() & self.reserved)
-        return replace(self, carried=tuple(others.items()))
+        carried = tuple((name, types.get(type(value), "string")) for name, value in first.columns.items())
+        return replace(self, carried=carried)
+
+    def own(self, column: str) -> str:
+        """The name of a column of ours, which is another where the user has a column of that name."""
+        return own_name(column, self._taken)
 
     @cached_property
-    def reserved(self) -> set[str]:
-        """Names of columns that are not the user's."""
-        return {*replace(self, carried=()).columns.names, *columns_of(self.scores), "text", "length", "unknown"}
+    def _taken(self) -> frozenset[str]:
+        """Names of the user's columns."""
+        return frozenset(name for name, _ in self.carried)
+
+    def ours(self, row: Mapping[str, Any]) -> dict[str, Any]:
+        """Our columns of a row, under the names that they have without columns of the user."""
+        return {name: row[self.own(name)] for name in self._own_columns}
+
+    @property
+    def renamed(self) -> dict[str, str]:
+        """Columns of ours that have another name because of the user's columns, and that name."""
+        return {name: own for name in self._own_columns if (own := self.own(name)) != name}
+
+    @cached_property
+    def _own_columns(self) -> list[str]:
+        return replace(self, carried=()).columns.names
 
     @cached_property
     def columns(self) -> pyarrow.Schema:
@@ -262,15 +314,20 @@ class RowShape:
         def typed(types: Mapping[str, str]) -> list[Any]:
             return [pa.field(name, pa.type_for_alias(alias)) for name, alias in types.items()]
 
+        def own(fields: Iterable[Any]) -> list[Any]:
+            return [field.with_name(self.own(field.name)) for field in fields]
+
         shares = [pa.field(score.share_column, pa.float64()) for score in self.scores if score.by_token]
         word, token = [*typed(WORD), *shares], [*typed(TOKEN), *shares]
-        start, reason = typed({"item": "int64", "id": "string", **dict(self.carried)}), pa.field("reason", pa.string())
+        start = [*own(typed({"item": "int64", "id": "string"})), *typed(dict(self.carried))]
+        reason = pa.field("reason", pa.string())
         if self.kind in ("words", "tokens"):
-            return pa.schema([*start, *(word if self.kind == "words" else token), reason])
+            return pa.schema([*start, *own([*(word if self.kind == "words" else token), reason])])
         whole = typed({"text": "string", "length": "int64", "unknown": "int64"})
         scores = [pa.field(column, pa.float64()) for column in columns_of(self.scores)]
         inside = {"words": pa.list_(pa.struct(word)), "tokens": pa.list_(pa.struct(token))} if self.kind == "nested" else {}
-        return pa.schema([*start, *whole, *scores, reason, *(pa.field(name, kind) for name, kind in inside.items())])
+        lists = [pa.field(name, kind) for name, kind in inside.items()]
+        return pa.schema([*start, *own([*whole, *scores, reason, *lists])])
 
     def table(self, words: TextTokenizer, chunk: Sequence[Prepared], scored: TextScores) -> pyarrow.Table:
         """The rows of texts as a table; `rows` says which."""
@@ -297,35 +354,40 @@ class RowShape:
                 text = words, prepared.item.text, prepared.encoded, self._shares(scored, place)
                 parts = {"words": _word_rows(*text), "tokens": _token_rows(*text)}
             if self.kind == "nested":
-                rows.append(row | parts)
+                rows.append(row | self._with_own_names(parts))
             else:
-                start = {name: row[name] for name in ("item", "id", *dict(self.carried))}
+                start = {name: row[name] for name in (self.own("item"), self.own("id"), *dict(self.carried))}
                 empty = dict.fromkeys(self.columns.names) | start
-                rows += [empty | part | {"reason": row["reason"]} for part in parts[self.kind] or [{}]]
+                reason = {"reason": row[self.own("reason")]}
+                rows += [empty | self._with_own_names(part | reason) for part in parts[self.kind] or [{}]]
         return rows
+
+    def _with_own_names(self, values: dict[str, Any]) -> dict[str, Any]:
+        return values if not self._taken else {self.own(name): value for name, value in values.items()}
 
     def _cells(self, chunk: Sequence[Prepared], scored: TextScores) -> dict[str, list[Any]]:
         """The columns of rows per text."""
         names = {name for text in chunk for name in text.item.columns or ()}
-        if names and (others := names - self.reserved - dict(self.carried).keys()):
+        if others := names - self._taken:
             warn(f"{_listed(others)} not of the first text and left out: give every text the same columns", UnmaskWarning, 2)
         cells: dict[str, list[Any]] = {
-            "item": [text.number for text in chunk],
-            "id": [text.item.id for text in chunk],
+            self.own("item"): [text.number for text in chunk],
+            self.own("id"): [text.item.id for text in chunk],
             **{name: [_as_column((text.item.columns or {}).get(name), kind) for text in chunk] for name, kind in self.carried},
-            "text": [text.item.text for text in chunk],
-            "length": [0 if text.encoded is None else len(text.encoded.sites) for text in chunk],
-            "unknown": [0 if text.encoded is None else text.encoded.unknown for text in chunk],
+            self.own("text"): [text.item.text for text in chunk],
+            self.own("length"): [0 if text.encoded is None else len(text.encoded.sites) for text in chunk],
+            self.own("unknown"): [0 if text.encoded is None else text.encoded.unknown for text in chunk],
         }
         places = [place for place, text in enumerate(chunk) if text.encoded is not None]
         for column in columns_of(self.scores):
             values = np.full(len(chunk), nan)
             if places:
                 values[places] = scored.values[column] / UNITS[self.unit]
-            cells[column] = [None if isnan(value) else value for value in values.tolist()]
-        cells["reason"] = [text.reason for text in chunk]
+            cells[self.own(column)] = [None if isnan(value) else value for value in values.tolist()]
+        reasons = [text.reason for text in chunk]
         for place, reason in scored.reasons.items():
-            cells["reason"][places[place]] = reason
+            reasons[places[place]] = reason
+        cells[self.own("reason")] = reasons
         return cells
 
     def _shares(self, scored: TextScores, place: int) -> dict[str, list[float]]:
@@ -337,10 +399,13 @@ class RowShape:
         }
 
 
-def _warn_of_lost(names: Collection[str]) -> None:
-    """Warn of the user's columns whose names the rows have for something else."""
-    if names:
-        warn(f"{_listed(names)} named like columns of the scores and left out: rename them", UnmaskWarning, stacklevel=4)
+def _warn_of_renamed(renamed: Mapping[str, str]) -> None:
+    """Warn of columns of ours that have another name because the user's texts have a column of that name."""
+    if renamed:
+        columns = "columns" if len(renamed) > 1 else "a column"
+        names, others = ", ".join(renamed), ", ".join(renamed.values())
+        ours = "ours of these names are" if len(renamed) > 1 else "ours of this name is"
+        warn(f"the texts have {columns} {names}, kept as given: {ours} called {others}", UnmaskWarning, stacklevel=4)
 
 
 def _listed(names: Collection[str]) -> str:
@@ -426,6 +491,17 @@ class LineWriter:
         self._csv.writerow(row)
 
 
+def check_rows(scores: Sequence[Score], rows: str) -> None:
+    """Refuse rows of words or tokens for a score that has no value per token."""
+    if rows not in ("words", "tokens"):
+        return
+    without = [score.name for score in scores if not score.by_token]
+    if without:
+        known = ", ".join([*(name for name, score in SCORES.items() if score.by_token), f"{DECODER}NAME@PASSES"])
+        what = f"score {', '.join(without)} has no value per token, and rows {rows} have nothing else"
+        raise InputError(f"{what}: give rows texts or nested, or scores that have one ({known})")
+
+
 def check_format(format: str, rows: str, on_stream: bool) -> None:
     """Refuse rows that a format cannot hold."""
     if format == "csv" and rows == "nested":
@@ -501,30 +577,47 @@ class Scores(_OfScores):
 
     def reasons(self) -> Iterator[tuple[int, str | None]]:
         """The number of each row's text, and why a number is missing (None: none is); a folder's rows are not kept in memory."""
+        item, reason = self.shape.own("item"), self.shape.own("reason")
         if self.folder is None:
-            yield from ((row["item"], row["reason"]) for row in self.rows)
+            yield from ((row[item], row[reason]) for row in self.rows)
             return
         for part in read_parts(self.folder):
             table = read_rows([part], self.shape.columns)
-            yield from zip(table["item"].to_pylist(), table["reason"].to_pylist(), strict=True)
+            yield from zip(table[item].to_pylist(), table[reason].to_pylist(), strict=True)
+
+    def _of_text(self, place: int) -> dict[str, Any]:
+        """The row of one of the texts, counted from 0; raises if rows are of words or tokens, or there is no such text."""
+        if self.shape.kind in ("words", "tokens"):
+            raise InputError(f"rows are of {self.shape.kind}, and texts are compared: give rows='nested' to score")
+        if not self.rows:
+            raise InputError("there are no rows in memory: they went to sink")
+        if len(self.rows) == 1 and place == 1:
+            raise InputError("there is one text, and two are compared: give two texts to score")
+        return self.rows[whole("the number of a text", place, 0, len(self.rows) - 1)]
+
+    def _value(self, row: Mapping[str, Any], score: Score) -> float | None:
+        value: float | None = row[self.shape.own(score.name)]
+        return value
 
     def by_token(self, first: int = 0, second: int = 1) -> list[Score]:
         """The scores that are sums over tokens, and that both texts have: those of `difference`."""
-        texts = (self.rows[first], self.rows[second])
-        return [score for score in self.shape.scores if score.by_token and all(row[score.name] is not None for row in texts)]
+        texts = (self._of_text(first), self._of_text(second))
+        sums = [score for score in self.shape.scores if score.by_token]
+        return [score for score in sums if all(self._value(row, score) is not None for row in texts)]
 
     def difference(self, first: int = 0, second: int = 1) -> Rows:
         """Two texts token by token, and how much more of each score the first's token has; needs `rows="nested"`.
 
         Rows have first_token and second_token (None for a gap), and NAME_difference for each score of `by_token`.
         """
-        texts = [self.rows[whole("the number of a text", place, 0, len(self.rows) - 1)] for place in (first, second)]
+        texts = [self._of_text(place) for place in (first, second)]
         for place, row in zip((first, second), texts, strict=True):
-            if "tokens" not in row:
+            if self.shape.kind != "nested":
                 raise InputError("the rows hold no tokens: give rows='nested' to score, or --rows nested")
-            if all(row[score.name] is None for score in self.shape.scores):
-                raise InputError(f"text {place + 1} has no score ({row['reason']}): give two texts that have")
-        left, right = (text["tokens"] for text in texts)
+            if all(self._value(row, score) is None for score in self.shape.scores):
+                reason = row[self.shape.own("reason")]
+                raise InputError(f"text {place + 1} has no score ({reason}): give two texts that have")
+        left, right = (text[self.shape.own("tokens")] for text in texts)
         scores, rows = self.by_token(first, second), []
         runs = SequenceMatcher(None, [token["token"] for token in left], [token["token"] for token in right], autojunk=False)
         for _, a, b, c, d in runs.get_opcodes():
@@ -547,9 +640,10 @@ class Scores(_OfScores):
 class PairScores(_OfScores):
     """Minimal pairs with the scores of both sentences, from `unmask.score` with `pairs`.
 
-    shape   the scores and their unit
-    rows    one row per pair: set, phenomenon, sentence_good, sentence_bad, and for each score good_NAME, bad_NAME and
-            NAME_correct: 1 if the good sentence has the better score, 0.5 for a tie, 0 if the bad one has, None if one has none
+    shape     the scores and their unit
+    rows      one row per pair: set, phenomenon, sentence_good, sentence_bad, and for each score good_NAME, bad_NAME and
+              NAME_correct: 1 if the good sentence has the better score, 0.5 for a tie, 0 if the bad one has, None if one has none
+    renamed   columns of ours that have another name, because the user has a column of this one
 
     >>> pair = {"sentence_good": "The keys are here.", "sentence_bad": "The keys is here."}
     >>> unmask.score(minimal_pairs=[pair]).accuracy[-1]["accuracy"]
@@ -561,6 +655,11 @@ class PairScores(_OfScores):
 
     shape: RowShape
     rows: Rows
+    renamed: Mapping[str, str] = field(default_factory=dict)
+
+    def _own(self, row: Mapping[str, Any], column: str) -> Any:
+        """The value of one of our columns."""
+        return row[self.renamed.get(column, column)]
 
     @cached_property
     def accuracy(self) -> Rows:
@@ -570,15 +669,16 @@ class PairScores(_OfScores):
             for level in ("set", "phenomenon"):
                 groups: dict[str, list[float | None]] = {}
                 for row in self.rows:
-                    if row[level] is not None:
-                        groups.setdefault(row[level], []).append(row[f"{name}_correct"])
+                    if (group := self._own(row, level)) is not None:
+                        groups.setdefault(group, []).append(self._own(row, f"{name}_correct"))
                 rows += [{"score": name, "level": level, "name": key, **share(answers)} for key, answers in groups.items()]
-            rows.append({"score": name, "level": "all", "name": "all", **share([row[f"{name}_correct"] for row in self.rows])})
+            everything = [self._own(row, f"{name}_correct") for row in self.rows]
+            rows.append({"score": name, "level": "all", "name": "all", **share(everything)})
         return rows
 
     def reasons(self) -> Iterator[tuple[int, str | None]]:
         """The number of each pair, from 1, and why one of its sentences lacks a number (None: none does)."""
-        return enumerate((row["reason"] for row in self.rows), 1)
+        return enumerate((self._own(row, "reason") for row in self.rows), 1)
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -590,20 +690,22 @@ class PairScores(_OfScores):
 
 def compare_pairs(pairs: Sequence[SentencePair], scores: Scores) -> PairScores:
     """Pairs and the scores of their sentences: good, bad, good, bad, ...; a run folder gets their accuracy."""
-    compared = []
-    lost: set[str] = set()
+    own, compared = scores.shape.own, list[dict[str, Any]]()
+    taken = {name for pair in pairs for name in pair.columns}
+    renamed: dict[str, str] = {}
     for pair, good, bad in zip(pairs, scores.rows[::2], scores.rows[1::2], strict=True):
         row: dict[str, Any] = {"set": pair.set, "phenomenon": pair.phenomenon}
         row |= {"sentence_good": pair.good.text, "sentence_bad": pair.bad.text}
         for score in scores.shape.scores:
             name = score.name
-            row |= {f"good_{name}": good[name], f"bad_{name}": bad[name]}
-            row[f"{name}_correct"] = _correct(good[name], bad[name], score.better, pair.good == pair.bad)
-        row["reason"] = good["reason"] or bad["reason"]
-        lost |= pair.columns.keys() & row.keys()
-        compared.append({**pair.columns, **row})
-    _warn_of_lost(lost)
-    result = PairScores(scores.shape, compared)
+            of_good, of_bad = good[own(name)], bad[own(name)]
+            row |= {f"good_{name}": of_good, f"bad_{name}": of_bad}
+            row[f"{name}_correct"] = _correct(of_good, of_bad, score.better, pair.good == pair.bad)
+        row["reason"] = good[own("reason")] or bad[own("reason")]
+        renamed |= {name: own_name(name, taken) for name in row if name in taken}
+        compared.append({**pair.columns, **{own_name(name, taken): value for name, value in row.items()}})
+    _warn_of_renamed(renamed)
+    result = PairScores(scores.shape, compared, renamed)
     if scores.folder is not None:
         write_json(scores.folder / "accuracy.json", {"unit": result.unit, "accuracy": result.accuracy})
     return result

@@ -8,8 +8,8 @@ or of a frame, hold a text, a target between words, or a minimal pair; case of t
     {"sentence_good": "...", "sentence_bad": "..."}      optional "UID" (the set) and "phenomenon" or "linguistics_term";
                                                          or named by another pair of `PAIRS`
 
-All other columns come back with the scores. The parts of a target's text are joined by one space, except where a part brings its
-own space or the next begins with a mark that follows a word directly.
+All other columns come back with the scores, under their names. The parts of a target's text are joined by one space, except where
+a part brings its own space or the next begins with a mark that follows a word directly.
 
 Two kinds of words. Masking (pll_word) goes by the tokenizer's own words, as Kauf & Ivanova's measure does: "don't" is three of
 BERT's. Tables with one row per word go by spaces, as reading-time corpora do: "don't." is one.
@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -30,6 +30,7 @@ from unmask.models.text.blanks import has_several_lengths
 from unmask.models.text.text_tokenizer import BLANK, TextTokenizer, Tokens
 from unmask.runs.files import user_path
 from unmask.runs.lines import (
+    EMPTY,
     FASTA,
     RECORDS,
     STANDARD_INPUT,
@@ -46,13 +47,14 @@ from unmask.runs.lines import (
     string,
 )
 
+OWN = "unmask_"
+"""Before the name of a column of ours where the user has a column of that name."""
 JOINED_TO_THE_LEFT = tuple(".,;:!?)]}%'’”")
 PAIRS = (("sentence_good", "sentence_bad"), ("good", "bad"), ("grammatical", "ungrammatical"), ("acceptable", "unacceptable"))
 """Names of the two sentences of a minimal pair."""
 PathLike = str | os.PathLike[str]
 Texts = str | Path | Iterable[str | Mapping[str, Any]]
 """One text, a file, standard input (`Path("-")`), or texts and mappings."""
-EMPTY = "the text is empty"  # The reason of a blank line, which is not a failure
 
 
 class Item(NamedTuple):
@@ -120,7 +122,7 @@ def items_of(source: Texts | Iterable[Item], field: str | None = None) -> Iterat
             yield from (Item(line) for _, line in numbered_lines(path))
         return
     if isinstance(source, str):
-        refuse_file_name(source, f"give Path({source!r})")
+        refuse_file_name(source, f"Path({shown(source)})", f"[{shown(source)}]")
     elif not isinstance(source, Iterable) or isinstance(source, Mapping):
         raise InputError(f"texts {shown(source)} is not a text or a list of texts: give one")
     for number, text in enumerate([source] if isinstance(source, str) else source, 1):
@@ -198,11 +200,20 @@ def _pair(record: Mapping[str, Any], where: str, default_set: str) -> SentencePa
 
 def sentences_of(pairs: Sequence[SentencePair]) -> list[Item]:
     """The sentences of pairs, good, bad, good, bad, ..., each with the columns pair_number, sentence (good or bad) and set."""
-    return [
-        item._replace(columns={"pair_number": number, "sentence": which, "set": pair.set, **pair.columns})
-        for number, pair in enumerate(pairs, 1)
-        for which, item in (("good", pair.good), ("bad", pair.bad))
-    ]
+    items, taken = [], {name for pair in pairs for name in pair.columns}
+    for number, pair in enumerate(pairs, 1):
+        for which, item in (("good", pair.good), ("bad", pair.bad)):
+            ours = {"pair_number": number, "sentence": which, "set": pair.set}
+            renamed = {own_name(name, taken): value for name, value in ours.items()}
+            items.append(item._replace(columns={**renamed, **pair.columns}))
+    return items
+
+
+def own_name(column: str, taken: Container[str]) -> str:
+    """The name of a column of ours among the user's columns `taken`, which keep theirs."""
+    while column in taken:
+        column = f"{OWN}{column}"
+    return column
 
 
 def _space(left: str, right: str) -> str:

@@ -37,7 +37,7 @@ from unmask.joints.registry import CONSTRUCTIONS, DEFAULT, INDEPENDENT, SEARCHED
 from unmask.models.masked_lm import MaskedLM
 from unmask.models.text.blanks import has_several_lengths, read_blanks
 from unmask.runs.files import parse_json
-from unmask.runs.lines import FASTA, RECORDS, column, kind_of, records
+from unmask.runs.lines import FASTA, RECORDS, column, kind_of, looks_like_a_file, records
 from unmask.runs.progress import Progress
 from unmask.sampling.settings import SampleSettings
 from unmask.scoring.registry import SCORES
@@ -71,9 +71,17 @@ class Answers:
         self.noun = "residue" if model.words.by_character else "word"
 
     def _result(self, verb: str, values: Values, **more: Any) -> Any:
-        """The result of a verb on the served model, from values of its options; those that are None are left out."""
+        """The result of a verb on the served model, from values of its options; those that are None are left out.
+
+        A text of the page is a text, also where it looks like the name of a file.
+        """
         function = getattr(unmask, verb)
-        return function(**arguments(function, _not_none(values)), model=self.model, **more)
+        given = arguments(function, _not_none(values))
+        if not hasattr(function, "of_text"):
+            return function(**given, model=self.model, **more)
+        text = given.pop(options(function)[0].name)
+        (result,) = function.of_text(text, **given, model=self.model, **more)
+        return result
 
     def words(self, request: Values) -> Answer:
         """The words of a text as the tokenizer cuts it, how many tokens each is, and the blanks that were typed.
@@ -486,20 +494,34 @@ class Copies:
             python["rows"] = "nested"
         elif text := python.get("init"):
             python["init"], values["init"], before = [text], "-", f"printf '%s\\n' {shlex.quote(text)} | "
-        first, named = _parts(verb, arguments(getattr(unmask, verb), python))
+        function = getattr(unmask, verb)
+        name, index = options(function)[0].name, ""
+        if isinstance(python.get(name), str) and hasattr(function, "of_text") and _needs_text(python[name]):
+            python[name], index = [python[name]], "[0]"
+        first, named = _parts(verb, arguments(function, python))
         model = self.name and _python(self.name)
         if self.load_options:
             model = _call("load", (self.name,) if self.name else (), self.load_options)
         line = _call(verb, first, named, f"model={model}" if model else "")
-        return {"python": f"import unmask\n\nprint({line}{shown}.to_string())", "command": before + self._line(verb, values)}
+        code = f"import unmask\n\nprint({line}{index}{shown}.to_string())"
+        return {"python": code, "command": before + self._line(verb, values)}
 
     def _line(self, verb: str, values: Values) -> str:
         first, named = _parts(verb, values)
-        words = ["unmask", verb, *(str(word) for part in first for word in (part if isinstance(part, list) else [part]))]
+        texts, others = (first[:1], first[1:]) if verb != "sample" else ([], first)
+        placed = [str(word) for part in texts for word in (part if isinstance(part, list) else [part])]
+        if any(_needs_text(word) for word in placed):
+            placed = [word for text in placed for word in ("--text", text)]
+        words = ["unmask", verb, *placed, *map(str, others)]
         for name, value in {**named, **({"model": self.name} if self.name else {}), **self.load_options}.items():
             words.append(f"--{name.replace('_', '-')}")
             words += [] if value is True else [",".join(map(str, value)) if isinstance(value, list) else str(value)]
         return shlex.join(words)
+
+
+def _needs_text(text: str) -> bool:
+    """Whether a command takes the text only after --text, and Python only in a list: it looks like a file or standard input."""
+    return text == "-" or looks_like_a_file(text)
 
 
 def _parts(verb: str, values: Values) -> tuple[list[Any], dict[str, Any]]:

@@ -183,7 +183,10 @@ def scans(
         refuse_undrawable([len(places) for places in scan.sets])
     look_at_first(lm, (scan.ids for scan in read))
     report = progress if len(read) == 1 else None
-    yield from (replace(scan.answer(construction, report), top=top, by=by) for scan in read)
+    for number, scan in enumerate(read, 1):
+        yield replace(scan.answer(construction, report), top=top, by=by)
+        if progress and len(read) > 1:
+            progress(number, len(read), "sequences")
 
 
 class Scan(Parent):

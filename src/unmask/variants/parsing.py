@@ -328,7 +328,8 @@ def _table(measured: Any) -> tuple[str, list[str], list[Row]]:
     """The name of the source, its columns and its rows."""
     if isinstance(measured, str | os.PathLike):
         path = user_path(measured, "measured")
-        rows = list(records(path, ".tsv" if kind_of(path) == ".tsv" else ".csv"))
+        kind = ".tsv" if kind_of(path) == ".tsv" else ".csv"
+        rows = [(where, record) for where, record in records(path, kind) if record]
         return source_name(path), list(rows[0][1]) if rows else [], rows
     mappings = rows_of_frame(measured, "measured")
     if not isinstance(mappings, Sequence) or not all(isinstance(row, Mapping) for row in mappings):

@@ -11,12 +11,16 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import wraps
 from importlib import import_module
 from inspect import Parameter, signature
-from typing import Annotated, Any, Concatenate, ParamSpec, Protocol, TypeVar, cast, overload
+from pathlib import Path
+from typing import Annotated, Any, Concatenate, NamedTuple, ParamSpec, Protocol, TypeVar, cast, overload
 
 from annotated_types import Interval
 
 import unmask
-from unmask.errors import InputError
+from unmask.checks import shown
+from unmask.errors import BadTexts, InputError
+from unmask.runs.files import user_path
+from unmask.runs.lines import EMPTY, located_texts, place_name, refuse_file_name, source_name
 from unmask.signature import Written
 
 VERBS = {name: home for name, home in sorted(unmask._HOMES.items()) if home.startswith(f"{__name__}.")}
@@ -54,38 +58,125 @@ def refuse_given(declared: Callable[..., Any], values: Mapping[str, Any], names:
             raise InputError(f"{name} was given, which {by} does not use: leave it out")
 
 
+class Unanswered(NamedTuple):
+    """A text of a file that has no answer: its number from 1, the text, and why."""
+
+    item: int
+    text: str
+    reason: str
+
+
 class OneOrMany(Protocol[Options, Answer]):
-    """A function of a text that also takes a list of texts; `each` gives the answers of a list one by one."""
+    """A function of a text that also takes a list of texts, or a file of them; `each` gives the answers of many one by one."""
 
     each: Callable[..., Iterator[Any]]
+    rows: Callable[..., Iterator[Any]]
+    of_text: Callable[..., Iterator[Any]]
 
     @overload
     def __call__(self, text: None = None, *args: Options.args, **options: Options.kwargs) -> Answer: ...
     @overload
     def __call__(self, text: str, *args: Options.args, **options: Options.kwargs) -> Answer: ...
     @overload
-    def __call__(self, text: list[str] | tuple[str, ...], *args: Options.args, **options: Options.kwargs) -> list[Answer]: ...
+    def __call__(
+        self, text: list[str] | tuple[str, ...] | os.PathLike[str], *args: Options.args, **options: Options.kwargs
+    ) -> list[Answer]: ...
 
 
 def one_or_many(each: Callable[Concatenate[Any, Options], Iterator[Answer]]) -> OneOrMany[Options, Answer]:
-    """The function of one text, or of a list of them, whose answers `each` gives one by one.
+    """The function of one text, of a list of them, or of a file (a `Path`), whose answers `each` gives one by one.
 
     `each` gets a list. It checks everything before its first answer, and writes the files of an answer before the next one.
+    The function has three other forms, which give answers one by one:
+
+    each      of the same texts
+    rows      of a file; a text that cannot be answered, or is empty, has an `Unanswered` in its place
+    of_text   the one answer of a text, also if it looks like the name of a file
     """
     first, parameter = next(iter(signature(each).parameters.items()))
     left_out = () if parameter.default is Parameter.empty else parameter.default
+    answers_of: Callable[..., Iterator[Answer]] = each
+
+    def answered(texts: Any, rest: tuple[Any, ...], options: dict[str, Any]) -> Iterator[Answer]:
+        """The answers of one text, of a list, or of the texts of a file that are not empty."""
+        if isinstance(texts, os.PathLike):
+            path, located = _read(texts, first)
+            full = [(number, text) for number, text in located if text]
+            yield from _numbered(answers_of([text for _, text in full], *rest, **options), full, path)
+        elif isinstance(texts, str):
+            refuse_file_name(texts, f"Path({shown(texts)})", f"[{shown(texts)}]")
+            yield from answers_of([texts], *rest, **options)
+        else:
+            answers = answers_of(texts, *rest, **options)
+            yield from answers if texts is None else _numbered(answers)
+
+    def split(args: tuple[Any, ...], options: dict[str, Any]) -> tuple[Any, tuple[Any, ...]]:
+        return (args[0], args[1:]) if args else (options.pop(first, left_out), ())
 
     @wraps(each)
     def function(*args: Any, **options: Any) -> Answer | list[Answer]:
-        from unmask.runs.lines import refuse_file_name
-
-        text, rest = (args[0], args[1:]) if args else (options.pop(first, left_out), ())
-        if isinstance(text, str):
-            refuse_file_name(text, "give the texts in it, as a list")
-        if text is None or isinstance(text, str):
-            (answer,) = each(text if text is None else [text], *rest, **options)
+        texts, rest = split(args, options)
+        answers = answered(texts, rest, options)
+        if texts is None or isinstance(texts, str):
+            (answer,) = answers
             return answer
-        return list(each(text, *rest, **options))
+        return list(answers)
 
-    function.each = each  # type: ignore[attr-defined]
+    @wraps(each)
+    def one_by_one(*args: Any, **options: Any) -> Iterator[Answer]:
+        texts, rest = split(args, options)
+        return answered(texts, rest, options)
+
+    def of_text(text: str, **options: Any) -> Iterator[Answer]:
+        return answers_of([text], **options)
+
+    def rows(file: os.PathLike[str], **options: Any) -> Iterator[Answer | Unanswered]:
+        path, located = _read(file, first)
+        reasons = {number: EMPTY for number, text in located if not text}
+        full = [(number, text) for number, text in located if text]
+        answers = _numbered(answers_of([text for _, text in full], **options), full, path)
+        try:
+            waiting = [next(answers)]
+        except BadTexts as error:
+            if len(error.reasons) == len(full):
+                raise
+            reasons |= {full[place][0]: reason for place, reason in error.reasons.items()}
+            full = [one for place, one in enumerate(full) if place not in error.reasons]
+            answers, waiting = _numbered(answers_of([text for _, text in full], **options), full, path), []
+        for number, text in located:
+            if number in reasons:
+                yield Unanswered(number, text, reasons[number])
+            else:
+                yield waiting.pop() if waiting else next(answers)
+        yield from answers  # none is left: what `each` does after its last answer
+
+    function.each = one_by_one  # type: ignore[attr-defined]
+    function.rows = rows  # type: ignore[attr-defined]
+    function.of_text = of_text  # type: ignore[attr-defined]
     return cast(OneOrMany[Options, Answer], function)
+
+
+def _read(file: os.PathLike[str], name: str) -> tuple[Path, list[tuple[int, str]]]:
+    """The path of a file of texts, and all its texts with their numbers; raises if there is none."""
+    path = user_path(file, name)
+    located = list(located_texts(path))
+    if not any(text for _, text in located):
+        raise InputError(f"{source_name(path)!r} has no text: give one text per line")
+    return path, located
+
+
+def _numbered(answers: Iterator[Answer], texts: Sequence[tuple[int, str]] = (), path: Path | None = None) -> Iterator[Answer]:
+    """The answers with the numbers of their texts; an error about texts of a file names the first one's place.
+
+    texts   of a file: the number of each text, and the text
+    """
+    try:
+        for place, answer in enumerate(answers):
+            number = texts[place][0] if texts else place + 1
+            object.__setattr__(answer, "item", number)  # results are frozen
+            yield answer
+    except BadTexts as error:
+        if path is None:
+            raise
+        place, reason = next(iter(error.reasons.items()))
+        raise BadTexts(f"{place_name(path, texts[place][0])}: {reason}", error.reasons) from None

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     ScoredTexts = str | Path | Iterable[str | Mapping[str, Any]]
     Pairs = PathLike | Iterable[PathLike | Mapping[str, Any]]
 else:  # lists of any length, iterators, data frames
-    ScoredTexts = Annotated[Any, Written(metavar="FILE|-|SENTENCE...", repeat=True)]
+    ScoredTexts = Annotated[Any, Written(metavar="TEXT...|-", repeat=True)]
     Pairs = Annotated[Any, Written(metavar="PATH", repeat=True)]
 
 
@@ -156,9 +156,8 @@ def score(
     scores.jsonl, scores.csv or scores.parquet (format); for pairs also accuracy.json.
 
     Parameters:
-        texts: A file with one text per line, .jsonl, .csv, .tsv or .fasta; - for standard input; or sentences themselves, of
-            which two are compared token by token. In Python a Path is a file, everything else texts: one, several, mappings, a
-            data frame.
+        texts: Sentences, of which two are compared token by token; - for standard input. In Python a Path is a file with one
+            text per line, .jsonl, .csv, .tsv or .fasta, and everything else texts: one, several, mappings, a data frame.
         score: Names: pll, pll_word, energy_raw, energy_norm, left_to_right, right_to_left, any_order, decoder:NAME@PASSES. In
             Python also entries, such as unmask.AnyOrder(orders=32).
         minimal_pairs: Minimal pairs instead of texts: .jsonl or .csv with sentence_good and sentence_bad; or a folder.
@@ -175,7 +174,7 @@ def score(
     True
     """
     from unmask.runs.folder import output_folder
-    from unmask.scoring.score import KIND, RowShape, check_format, compare_pairs, score_items
+    from unmask.scoring.score import KIND, RowShape, check_format, check_rows, compare_pairs, score_items
     from unmask.scoring.texts import items_again, pairs_of, sentences_of
 
     shape = RowShape(chosen(score), rows, unit, long == "windows")
@@ -188,11 +187,14 @@ def score(
         raise InputError("workers need an out folder, where their rows are kept: give out (--out)")
     if field is not None and minimal_pairs is not None:
         raise InputError(f"field {field} names the column of texts, and pairs have two: leave it out")
+    check_rows(shape.scores, rows)
     check_format(format, rows, on_stream=False)
     folder = None if out is None else output_folder(out, KIND)
     if minimal_pairs is not None:
         pairs = list(pairs_of(minimal_pairs))
-        return compare_pairs(pairs, score_items(model, shape, sentences_of(pairs), folder, format, engine, None, progress))
+        sentences = sentences_of(pairs)
+        scores = score_items(model, shape, sentences, folder, format, engine, progress=progress, warns=folder is not None)
+        return compare_pairs(pairs, scores)
     assert texts is not None
     items = items_again(texts, field, keep=out is not None)
     return score_items(model, shape, items, folder, format, engine, sink, progress)

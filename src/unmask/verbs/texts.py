@@ -51,8 +51,9 @@ def fill(
 ) -> Iterator[unmask.Filling]:
     """Fill the blanks of a text by their joint probability, beside what independent blanks would give.
 
-    One text gives one answer; a list of texts, whose passes run together, gives a list. Special tokens are outside the support of
-    a filled text. With one blank all constructions are the model's own conditional.
+    One text gives one answer; a list of texts, or a file of them (in Python a Path), whose passes run
+    together, gives a list. Special tokens are outside the support of a filled text. With one blank all
+    constructions are the model's own conditional.
 
     From three blanks on by chain without candidates, with [WORD] and [GAP:2-5], and with the options of a search, fillings are
     searched over the whole vocabulary, and the answer says how much of the mass was seen and what is certain.
@@ -134,8 +135,9 @@ def dependence(
 ) -> Iterator[unmask.Dependence | unmask.Profile]:
     """Measure how much blanks, or tokens, depend on each other: the mutual information of every pair.
 
-    One text gives one answer, a list of texts a list of them. With profile in the place of a text, the answer is the model's
-    profile: how much two blanks depend on each other by their distance, which the decoder least-dependent reads.
+    One text gives one answer, a list of texts or a file (in Python a Path) a list of them. With
+    profile in the place of a text, the answer is the model's profile: how much two blanks depend on each
+    other by their distance, which the decoder least-dependent reads.
 
     Parameters:
         text: Text with [MASK] at two blanks or more, or a whole text.
@@ -188,9 +190,9 @@ def mutants(
 ) -> Iterator[unmask.Mutants | unmask.Measured]:
     """Score mutants of a sequence: their log-probabilities, the sum of their single effects, and the difference, epistasis.
 
-    One sequence gives one answer, a list of sequences a list of them. Give mutations or positions. Exact over the alphabet for up
-    to four changes. With measured, a list of variants with measured values, the answer says which score ranks them best, and how
-    sure that is.
+    One sequence gives one answer, a list of sequences or a file (in Python a Path) a list. Give
+    mutations or positions. Exact over the alphabet for up to four changes. With measured, a list of
+    variants with measured values, the answer says which score ranks them best, and how sure that is.
 
     Parameters:
         sequence: A sequence, such as a protein.
