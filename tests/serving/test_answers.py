@@ -207,6 +207,20 @@ def test_any_name_of_a_file_is_answered(client, name):
     assert answer.status_code == 422 and answer.json()["error"].startswith("\U0001d54f")
 
 
+@pytest.mark.parametrize("score", ["pll ", " pll", "any_order "])
+def test_a_score_with_a_space_around_its_name_is_that_score(client, score):
+    found = asked(client, "batch", content="the cat sat .", score=[score])
+    assert found["columns"] == ["text", score.strip()] and found["rows"][0][1] < 0
+
+
+@pytest.mark.parametrize("path", ["dependence", "dependence/copy"])
+def test_a_word_that_the_text_does_not_have_is_not_left_out(client, path):
+    body = {"text": "the cat sat .", "chosen": [0, 1, 9], "candidates": 4}
+    answer = client.post(f"/api/{path}", json=body)
+    assert answer.status_code == 422
+    assert answer.json()["error"].startswith("chosen 9 is not a word of the text, which has 4, counted")
+
+
 def test_a_text_that_is_too_long_is_refused_with_its_length(client):
     for path, body, called in (
         ("words", {"text": "a" * 70_000}, "text"),

@@ -241,8 +241,12 @@ class Answers:
         """A request of `dependence` as the verb takes it: the tokens of chosen words as positions, the others of them masked."""
         values = {name: value for name, value in request.items() if name != "chosen"}
         if request["chosen"]:
-            words = dict(enumerate(_by_word(self.model.words.tokens_of(request["text"]))))
-            values |= {"positions": [t for n in request["chosen"] for t in words.get(n, ())], "others": "masked"}
+            words = _by_word(self.model.words.tokens_of(request["text"]))
+            for n in request["chosen"]:
+                if n >= len(words):
+                    count = f"{len(words)}, counted from 0"
+                    raise InputError(f"chosen {n} is not a {self.noun} of the text, which has {count}: correct it")
+            values |= {"positions": [t for n in request["chosen"] for t in words[n]], "others": "masked"}
         return values
 
     def dependence(self, request: Values, progress: Progress | None = None) -> Answer:
@@ -361,7 +365,7 @@ class Answers:
         scores = self._result("score", {"texts": items, **options}, progress=progress)
         targets = [item.target and {"target": item.text[slice(*item.target)]} for item in items]
         rows = [
-            {"text": row["text"], **(target or {}), **{name: row[name] for name in (*request["score"], "reason")}}
+            {"text": row["text"], **(target or {}), **{name: row[name] for name in (*scores.scores, "reason")}}
             for row, target in zip(scores.rows, targets, strict=True)
         ]
         return _table(rows, [f"{len(rows):,} texts."])
