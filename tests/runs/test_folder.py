@@ -80,7 +80,9 @@ def test_a_run_of_another_format_is_refused_and_left_as_it_was(run, other, begun
     (run / "settings.json").write_text(json.dumps(stored))
     before, release = everything(run), "unmask 0.0.9" if isinstance(begun, dict) and begun else "another release"
     for use in (lambda: opened(run).__enter__(), lambda: read_settings(run, "count")):
-        with pytest.raises(InputError, match=f"holds a run of {release} .format .*, and this is {FORMAT}.: use that release") as error:
+        with pytest.raises(
+            InputError, match=f"holds a run of {release} .format .*, and this is {FORMAT}.: use that release"
+        ) as error:
             use()
         assert "\n" not in str(error.value) and "another --out folder" in str(error.value)
     assert everything(run) == before
