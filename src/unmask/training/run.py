@@ -179,7 +179,10 @@ The tokens' frequencies alone have a loss of {figures.unigram:.4f} nats.{unlearn
 
 
 def advice(run: TrainingRun, suited: int | None) -> str:
-    """What to do about a model that has learned nothing or little; `suited`: a vocabulary for the corpus, if the run makes one."""
+    """What to do about a model that has learned nothing or little.
+
+    `suited` is the size of vocabulary that suits the corpus, if the run trains its tokenizer.
+    """
     if not run.validation.positions:
         return "give longer texts to --valid, or a larger --valid-share"
     if suited is not None and run.settings.vocab < suited:
