@@ -71,7 +71,7 @@ def advice_after(loss, vocab, suited, positions=10):
 
 
 def test_the_advice_after_little_learning_is_what_would_help():
-    assert advice_after(4.9, 256, 1024) == "give a larger --vocab (1024 is chosen for this corpus)"
+    assert advice_after(4.9, 256, 1024) == "give a larger --vocab (1024 is chosen for this corpus), or more --epochs"
     assert advice_after(4.9, 1024, 1024) == "give more --epochs or more text"
     assert advice_after(4.9, 256, None) == "give more --epochs or more text"  # the vocabulary is another model's
     assert "--valid" in advice_after(4.9, 1024, 1024, positions=0)

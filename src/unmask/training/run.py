@@ -186,7 +186,7 @@ def advice(run: TrainingRun, suited: int | None) -> str:
     if not run.validation.positions:
         return "give longer texts to --valid, or a larger --valid-share"
     if suited is not None and run.settings.vocab < suited:
-        return f"give a larger --vocab ({suited} is chosen for this corpus)"
+        return f"give a larger --vocab ({suited} is chosen for this corpus), or more --epochs"
     return "give more --epochs or more text"
 
 
