@@ -14,7 +14,9 @@ import flat
 from unmask.errors import InputError
 from unmask.training.packing import PackedRows
 from unmask.training.recipe import OBJECTIVES, Masked, Optimisation, Shape
-from unmask.training.settings import SIZES, Data, choose, settle
+from unmask.training.run import TrainingRun, advice
+from unmask.training.settings import SIZES, Data, TrainSettings, choose, settle
+from unmask.training.trainer import Validation
 
 LEFT_OUT: dict[str, Any] = {**vars(Shape()), **vars(Masked()), **vars(Optimisation()), "init": None}
 
@@ -37,10 +39,12 @@ PAIRS_28_000 = 920_000
     ("tokens", "device", "pairs", "size", "vocab", "batch", "epochs", "dropout"),
     [
         (3_000, "cpu", True, "mini", 256, 512, 80, 0.2),
-        (5_000, "cuda", False, "mini", 256, 512, 48, 0.2),
-        (50_000, "cuda", True, "tiny", 512, 512, 48, 0.2),
+        (5_000, "cuda", False, "mini", 512, 512, 48, 0.2),
+        (15_000, "cpu", False, "mini", 1024, 512, 48, 0.2),
+        (25_000, "cpu", False, "tiny", 2048, 512, 48, 0.2),
+        (50_000, "cuda", True, "tiny", 4096, 512, 48, 0.2),
         (PAIRS_28_000, "cpu", True, "tiny", 4096, 2048, 10.9, 0.1),
-        (500_000, "cuda", False, "small", 4096, 8192, 48, 0.2),
+        (500_000, "cuda", False, "small", 8192, 8192, 48, 0.2),
         (4_000_000, "cpu", False, "tiny", 4096, 2048, 3, 0.0),
         (PAIRS_28_000, "cuda", True, "medium", 8192, 16384, 48, 0.2),
         (20_000_000, "cuda", True, "medium", 8192, 16384, 10, 0.1),
@@ -58,6 +62,19 @@ def test_a_causal_model_is_asked_for_every_token_and_sees_half_of_the_epochs():
     made, _, epochs = chosen(PAIRS_28_000, "cuda", objective="causal")
     assert epochs == pytest.approx(24, abs=0.5) and made.dropout == 0.3 and "mask_source" not in made.to_dict()
     assert chosen(500_000, "cuda", False, objective="causal")[0].dropout == 0.2
+
+
+def advice_after(loss, vocab, suited, positions=10):
+    settings = TrainSettings(vocab=vocab)
+    run = TrainingRun(Path("out"), "finished", 1, Validation(loss, 0.5, positions, 5.0), 1, 1, 1.0, settings)
+    return advice(run, suited)
+
+
+def test_the_advice_after_little_learning_is_what_would_help():
+    assert advice_after(4.9, 256, 1024) == "give a larger --vocab (1024 is chosen for this corpus), or more --epochs"
+    assert advice_after(4.9, 1024, 1024) == "give more --epochs or more text"
+    assert advice_after(4.9, 256, None) == "give more --epochs or more text"  # the vocabulary is another model's
+    assert "--valid" in advice_after(4.9, 1024, 1024, positions=0)
 
 
 def test_what_is_given_wins():

@@ -43,7 +43,6 @@ if TYPE_CHECKING:
     import pandas
 
 Status = Literal["finished", "interrupted", "paused"]
-MORE = "give more --epochs or more text"
 _FLUSH_STEPS, _FLUSH_SECONDS = 50, 2.0
 VALIDATIONS, CHECKPOINTS = 10, 20  # Of a run
 
@@ -177,6 +176,18 @@ The tokens' frequencies alone have a loss of {figures.unigram:.4f} nats.{unlearn
 
 {listed}
 """
+
+
+def advice(run: TrainingRun, suited: int | None) -> str:
+    """What to do about a model that has learned nothing or little.
+
+    `suited` is the size of vocabulary that suits the corpus, if the run trains its tokenizer.
+    """
+    if not run.validation.positions:
+        return "give longer texts to --valid, or a larger --valid-share"
+    if suited is not None and run.settings.vocab < suited:
+        return f"give a larger --vocab ({suited} is chosen for this corpus), or more --epochs"
+    return "give more --epochs or more text"
 
 
 def refuse_folder(out: Path, resume: bool) -> None:

@@ -28,7 +28,10 @@ TOKENS = {"cuda": 200_000_000, "cpu": 10_000_000}
 """How many tokens a run shows at most, epochs together, unless 3 epochs are more."""
 FEW_EPOCHS, MANY_EPOCHS = 3.0, 48.0
 LEAST_STEPS, MOST_STEPS, STEPS_PER_EPOCH = 400, 10**9, 50
-LEAST_BATCH, LEAST_VOCAB, USES_OF_A_TOKEN = 512, 256, 64
+LEAST_BATCH, LEAST_VOCAB = 512, 256
+USES_OF_A_TOKEN = 8
+"""Estimated tokens of the corpus for each token of the vocabulary, at least. Held-out nats per character were lowest at 4.5 and
+7.5 for 300 and 1,000 captions, and much higher at 15 to 60 (bench/vocabulary.py; the table is in docs/training.md)."""
 MASKED_SOURCE = 0.1
 PLAIN_MASKING, PAIRS_MASKING = "uniform:0.05-0.45", "uniform:0-1"
 """Where none is named. In translations every number of masked tokens is equally likely, none and all included."""
@@ -135,13 +138,18 @@ def _power_of_two(most: float, least: int) -> int:
     return max(least, 1 << max(0, int(most).bit_length() - 1))
 
 
+def suited_vocab(data: Data) -> int:
+    """The size of the vocabulary that suits a corpus, before its texts are tokenised."""
+    return min(SIZES[data.size]["vocab"], _power_of_two(data.tokens / USES_OF_A_TOKEN, LEAST_VOCAB))
+
+
 def choose(
     shape: Shape, objective: Masked | Causal, optimisation: Optimisation, seed: int, data: Data, start: Start | None
 ) -> TrainSettings:
     """The settings before the rows are known: as the user chose, else as in the model to start from, else by the size."""
     chosen = dict(SIZES[data.size if shape.size == "auto" else shape.size])
     if shape.size == "auto":
-        chosen["vocab"] = min(chosen["vocab"], _power_of_two(data.tokens / USES_OF_A_TOKEN, LEAST_VOCAB))
+        chosen["vocab"] = suited_vocab(data)
     if start:
         chosen |= start.shape
     for name in FIXED_BY_A_MODEL:

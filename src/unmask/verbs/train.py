@@ -78,7 +78,7 @@ def train(
     from unmask.training.corpus import one_source, parallel_sides, prepare, prepare_parallel, sources
     from unmask.training.encoder import Start
     from unmask.training.processes import joined
-    from unmask.training.settings import BYTES_PER_TOKEN, Data, choose, planned, refuse_what_does_not_fit, settle
+    from unmask.training.settings import BYTES_PER_TOKEN, Data, choose, planned, refuse_what_does_not_fit, settle, suited_vocab
     from unmask.training.trainer import Trainer
 
     assert not isinstance(objective, str)  # `checked` turned a name into an object
@@ -98,6 +98,7 @@ def train(
         size_in_bytes = sum(source.size for source in sides or texts)
         data = Data(size_in_bytes / BYTES_PER_TOKEN, sides is not None, on.type)
         settings = choose(shape, objective, optimisation, seed, data, start)
+        suited = suited_vocab(data) if start is None and shape.tokenizer is None else None
         refuse_what_does_not_fit(settings, on, processes.size)
         valid = one_source(held_out.valid)
         tokenizer = runs.tokenizer_to_use(shape.tokenizer, start, folder if resume else None)
@@ -142,5 +143,5 @@ def train(
                     checkpoint.path.unlink(missing_ok=True)
                 if run.finished and (doubt := run.validation.doubt):
                     after = f"after {step:,} steps ({epochs:.3g} epochs) the model {doubt}"
-                    warn(f"{after}; {runs.MORE}", UnmaskWarning, stacklevel=3)
+                    warn(f"{after}; {runs.advice(run, suited)}", UnmaskWarning, stacklevel=3)
     return run
