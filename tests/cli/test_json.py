@@ -47,7 +47,7 @@ def test_every_command_prints_the_words_of_files(verb, monkeypatch, tmp_path):
     if verb == "lab":
         monkeypatch.setattr(lab, "dependence", answers)
     else:
-        answers_each = SimpleNamespace(each=lambda texts, **options: [answers() for _ in texts])
+        answers_each = SimpleNamespace(of_text=lambda text, **options: iter([answers()]))
         several = verb in ("fill", "compare", "dependence", "mutants")
         monkeypatch.setattr(unmask, verb, answers_each if several else answers)
     done = invoke([verb, *COMMANDS[verb], "--json"])

@@ -1,5 +1,8 @@
 """What surrounds a command: streams that are closed, full or narrow, signals, warnings, and errors as one line."""
 
+import csv
+import io
+import json
 import os
 import signal
 import subprocess
@@ -206,3 +209,18 @@ logging.getLogger("matplotlib").warning("after")
 def test_what_other_libraries_log_is_not_printed():
     done = subprocess.run([sys.executable, "-c", LOGS], capture_output=True, text=True, timeout=600)
     assert done.stderr.splitlines() == ["warning: ours", "a plan", "after"]
+
+
+@pytest.mark.parametrize("encoding", ["cp1252", "ascii", "utf-8"])
+@pytest.mark.parametrize("format", ["csv", "jsonl"])
+def test_rows_are_utf_8_and_files_are_read_as_such_whatever_the_console_has(tiny_folder, tmp_path, encoding, format):
+    file = tmp_path / "texts.csv"
+    file.write_bytes("\ufefftext;who\r\nthe cat sat .;Zo\u00eb \u4e2d \U0001f600\r\n".encode())
+    environment = {"PYTHONIOENCODING": encoding, "PYTHONUTF8": "0"}
+    code, out, err = run("score", "--file", file, "--model", tiny_folder, "--format", format, env=environment)
+    assert code == 0 and err == ""
+    if format == "csv":
+        (row,) = csv.DictReader(io.StringIO(out))
+    else:
+        row = json.loads(out)
+    assert (row["text"], row["who"]) == ("the cat sat .", "Zo\u00eb \u4e2d \U0001f600")

@@ -55,6 +55,16 @@ def test_the_paper_s_table_has_both_schemes(options, tiny_folder, corpus, tmp_pa
     assert refused.exit_code == 2 and "leave these out" in refused.stderr
 
 
+def test_the_paper_s_table_as_json_is_one_document(tiny, tiny_folder, corpus):
+    done = unmask("--model", tiny_folder, "--data", corpus, "--device", "cpu", "--pairs", 2, "--paper", "--json")
+    assert done.exit_code == 0 and done.stderr == ""
+    printed = json.loads(done.stdout)
+    assert list(printed) == ["random", "contiguous"]
+    for scheme, table in printed.items():
+        found = evaluate(corpus, model=tiny, pairs=2, scheme=scheme, paper=True).to_dict()
+        assert table.keys() == found.keys() and table["constructions"] == found["constructions"]
+
+
 def test_json_is_what_the_function_gives(options, tiny, corpus, tmp_path):
     done = unmask(*options, "--pairs", 4, "--json")
     assert done.exit_code == 0 and done.stderr == ""

@@ -316,3 +316,12 @@ def test_mutants(client, tiny, changes):
         assert [row[name] for row in found["mutants"]] == pytest.approx(known.numbers[name], abs=1e-5)
     answer = client.post("/api/mutants", json={"sequence": WHOLE, "positions": [99]})
     assert answer.status_code == 422
+
+
+def test_a_text_of_the_page_is_a_text_also_where_it_looks_like_a_file(client, tiny, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "cat").write_text("the dog sat")
+    for text in ("cat/dog", "cat"):
+        assert [row["text"] for row in asked(client, "score", texts=[text], score=["pll"])["rows"]] == [text]
+    assert asked(client, "dependence", text="cat/dog", candidates=4)["text"] == "cat/dog"
+    assert "item" not in asked(client, "fill", text="cat/[MASK]", candidates=4)

@@ -148,3 +148,16 @@ def test_a_start_is_passed_by_a_pipe():
     copy = Copies(None, {}).of("sample", values)
     assert 'kernel=unmask.MH(temperature=0.5), chains=2, start=unmask.Start(init=["It\'s."])).last' in copy["python"]
     assert copy["command"].startswith("printf '%s\\n' 'It'\"'\"'s.' | unmask sample 'A [MASK].' --init -")
+
+
+@pytest.mark.parametrize("text", ["and/or", "-", "notes.txt", "https://a.org"])
+def test_a_copied_text_that_looks_like_a_file_is_a_text(text):
+    request = {"text": text, "chosen": [], "others": None, "joint": "pseudo_gibbs", "candidates": 8}
+    copy = Copies(None, {}).of("dependence", {name: request[name] for name in ("text", "candidates")})
+    assert f'unmask.dependence(["{text}"], candidates=8)[0].to_frame()' in copy["python"]
+    assert copy["command"] == f"unmask dependence --text {text} --candidates 8"
+    copy = Copies(None, {}).of("score", {"texts": [text, "a dog"], "score": ["pll"]})
+    assert f'unmask.score(["{text}", "a dog"]' in copy["python"]
+    assert copy["command"].startswith(f"unmask score --text {text} --text 'a dog'")
+    copy = Copies(None, {}).of("score", {"texts": ["a cat", "a dog"], "score": ["pll"]})
+    assert copy["command"].startswith("unmask score 'a cat' 'a dog'")

@@ -59,7 +59,7 @@ def evaluate(
         seed: Seed of the choice of pairs and of the bootstrap.
         joints: all, or some constructions of `fill`, such as product,chain.
         paper: Table 1 as published: product, mrf_logit, mrf, hcb, and arnold_gokhale after 50 steps, over all columns of the
-            output; the command prints both schemes if scheme is left out.
+            output; the command prints both schemes if scheme is left out, as JSON in one object.
         support: What joints run over: regular tokens, or all columns of the model's output (the paper).
 
     >>> texts, words = ["The cat sat on the mat.", "The dog sat on the bed."], "cat,dog,sat,lay,mat,bed"
