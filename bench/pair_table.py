@@ -52,6 +52,7 @@ class FirstTokens(ConditionalModel):
 
     def __init__(self, model: MaskedLM, tokens: int) -> None:
         self.model, self.vocab_size = model, tokens
+        self.input_size = model.input_size  # the text and its blanks may have any token
         self.mask_id, self.special_ids = model.mask_id, model.special_ids
         self.device, self.dtype, self.max_length = model.device, model.dtype, model.max_length
 
@@ -179,6 +180,9 @@ def run_side(options: argparse.Namespace) -> Found:
     model = MaskedLM.load(device="cpu", dtype="float32")
     tokens = options.tokens or model.vocab_size
     clozes = [model.cloze(options.text, positions=pair) for pair in options.pairs]
+    largest = max(max(cloze.gold) for cloze in clozes)
+    if largest >= tokens:
+        sys.exit(f"--tokens {tokens} leaves out a token of the text at --pairs: give at least {largest + 1}")
     network = AutoModelForMaskedLM.from_pretrained(english_model_path(), dtype=torch.float32).eval()
     loaded, clock, found = peak_bytes(), Clock(), []
     for cloze in clozes:
@@ -218,7 +222,9 @@ def in_own_process(side: str, options: argparse.Namespace) -> Found:
     """`run_side` in a fresh interpreter."""
     command = [sys.executable, __file__, "--side", side, "--text", options.text, "--threads", str(options.threads)]
     command += ["--tokens", str(options.tokens), "--pairs", *[",".join(map(str, pair)) for pair in options.pairs]]
-    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
+    done = subprocess.run(command, stdout=subprocess.PIPE, text=True)
+    if done.returncode:
+        sys.exit(done.returncode)  # the side has said why
     found: Found = json.loads(done.stdout)
     return found
 
