@@ -172,6 +172,13 @@ def test_residues_with_one_label_have_a_column_each():
     assert found.figure().axes[0].images[0].get_array()[2].tolist() == [1.0, -2.0]
 
 
+@pytest.mark.parametrize(("effects", "limits"), [([1.0, -2.0], (-2.0, 2.0)), ([0.0, 0.0], (-1e-12, 1e-12))])
+def test_colours_reach_as_far_as_the_largest_effect(effects, limits):
+    changes = [((1, "b"),), ((2, "a"),)]
+    found = Mutants("ab", ("a", "b"), ("a", "b"), "balanced", changes, {"effect": effects})
+    assert found.figure().axes[0].images[0].get_clim() == limits
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
