@@ -25,7 +25,7 @@ from unmask.formats import percent_at_least, percent_at_most
 from unmask.joints.registry import SEARCHED
 from unmask.joints.rules import Index, Rule, tiles
 from unmask.signature import checked
-from unmask.tables.unary import Tables
+from unmask.tables.unary import Tables, not_a_candidate
 
 if TYPE_CHECKING:
     import pandas
@@ -108,7 +108,7 @@ class Joint:
         for word, site in zip(values, sites, strict=True):
             ids = [i for i in self.tables.candidates[site].tolist() if self.label(i) == word]
             if not ids:
-                raise InputError(f"{word!r} is not among the candidates of blank {site + 1}: give more candidates, or targets")
+                raise InputError(not_a_candidate(self.label, word, site + 1))
             if len(ids) > 1:
                 raise InputError(f"{word!r} is how {len(ids)} candidates of blank {site + 1} are spelled: give token ids")
             tokens.append(ids[0])
