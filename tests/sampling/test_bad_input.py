@@ -233,3 +233,10 @@ def test_no_list_of_texts_is_read_as_one(value):
     for name in ("init", "alphabet"):
         with pytest.raises(InputError, match=f"^{name} .* is not a list of texts: give "):
             unmask.Start(**{name: value})
+
+
+def test_what_is_no_run_is_named_in_one_line():
+    for value in (pandas.Series([3]), [pandas.Series([3, 4])]):
+        with pytest.raises(InputError, match=r"is not a path: give one as text$") as refused:
+            unmask.diagnose(value)
+        assert "\n" not in str(refused.value)
