@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Set
 from difflib import get_close_matches
 from typing import Any, cast
 
@@ -59,6 +59,16 @@ def real(name: str, value: object, least: float, most: float, kind: Any = int | 
         problem = "out of range" if is_number else f"not {what}"
         raise InputError(f"{name} {shown(number)} is {problem}: give {what} from {least:.12g} to {most:.12g}")
     return cast(float, number) if kind is int else float(number)
+
+
+def texts_in_order(name: str, value: object, use: str = "one") -> list[str]:
+    """`value` as a list of texts, if it is a list, an array, a Series or an iterator of them; a set has no order of its own."""
+    items = plain(value)
+    ordered = isinstance(items, Iterable) and not isinstance(items, str | bytes | Mapping | Set) and not hasattr(items, "columns")
+    texts = list(items) if ordered and isinstance(items, Iterable) else [None]
+    if any(not isinstance(one, str) for one in texts):
+        raise InputError(f"{name} {shown(value)} is not a list of texts: give {use}")
+    return cast("list[str]", texts)
 
 
 def wholes(name: str, value: object) -> list[int]:

@@ -115,8 +115,14 @@ def test_tokens_may_be_named_as_they_are_spelled():
     assert joint.log_prob(words) == joint.log_prob(ids[0]) == scores[0]
     assert joint.conditional(1, words[:1]).equal(joint.conditional(1, [int(ids[0, 0])]))
     assert joint.conditional(0, words[1:]).equal(joint.conditional(0, [int(ids[0, 1])]))
-    with pytest.raises(InputError, match="'xyzzy' is not among the candidates of blank 2: give more candidates"):
-        joint.log_prob([words[0], "xyzzy"])
+    for word, why in [
+        ("violinist", r"it is 2 tokens of the model \('viol' '##inist'\), so use \[WORD\] or \[GAP\]"),
+        ("mat ", "the model has no such token; it reads 'mat', so give that"),
+        ("", "it is not a word of the model"),
+        ("mat", "give more candidates, or targets"),
+    ]:
+        with pytest.raises(InputError, match=f"^'{word}' is not among the candidates of blank 2: {why}"):
+            joint.log_prob([words[0], word])
 
 
 def test_a_spelling_of_two_tokens_is_refused():

@@ -4,6 +4,7 @@ import json
 import shutil
 
 import numpy as np
+import pandas
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -44,8 +45,8 @@ TEMPLATES = [
     ({"template": "the [MASK]", "allow": {1: ["cat"]}}, "not free: the blanks are at 2"),
     ({"template": "the [MASK]", "allow": {2: ["cat dog"]}}, "2 tokens of the model"),
     ({"template": "the [MASK]", "allow": {2: ["zebra"]}}, "zebra"),
-    ({"init": 5}, "neither a file nor a list of texts"),
-    ({"init": [None]}, r"init \[None\] is neither a file nor a list of texts"),
+    ({"init": 5}, "init 5 is not a list of texts: give a file or a list of texts"),
+    ({"init": [None]}, r"init \[None\] is not a list of texts: give a file or a list of texts"),
     ({"init": []}, "no text to start from"),
     ({"init": ["the [MASK]"]}, "has a blank"),
     ({"init": ["the zebra"]}, "special token, or one that the model does not know"),
@@ -216,3 +217,26 @@ def test_a_folder_without_the_settings_of_this_version_is_refused(tiny, folder):
         unmask.diagnose(folder)
     with pytest.raises(InputError, match="holds a run with start None, not"):
         unmask.sample(out=folder, model=tiny, **SMALL)
+
+
+@pytest.mark.parametrize("kind", [list, tuple, iter, np.array, pandas.Series, pandas.Index])
+def test_starts_and_alphabets_of_every_kind_of_list(kind):
+    assert unmask.Start(init=kind(["a man", " a dog "])).init == ("a man", "a dog")
+    assert unmask.Start(alphabet=kind(["cat", "dog"])).alphabet == ("cat", "dog")
+
+
+@pytest.mark.parametrize(
+    "value",
+    [{"a", "b"}, {"a": 1}, b"ab", [b"a"], [1], ["a", float("nan")], np.array([["a"]]), pandas.DataFrame({"a": ["b"]}), None],
+)
+def test_no_list_of_texts_is_read_as_one(value):
+    for name in ("init", "alphabet"):
+        with pytest.raises(InputError, match=f"^{name} .* is not a list of texts: give "):
+            unmask.Start(**{name: value})
+
+
+def test_what_is_no_run_is_named_in_one_line():
+    for value in (pandas.Series([3]), [pandas.Series([3, 4])]):
+        with pytest.raises(InputError, match=r"is not a path: give one as text$") as refused:
+            unmask.diagnose(value)
+        assert "\n" not in str(refused.value)

@@ -149,7 +149,7 @@ def test_a_figure_without_a_mutant_on_it_is_refused_before_any_pass(letters, tmp
     with pytest.raises(InputError, match="shows mutants of one or two changes"):
         unmask.mutants(SEQUENCE, **three).figure()
     monkeypatch.setattr("unmask.variants.mutants.tables_of", lambda *_, **__: pytest.fail("a pass"))
-    with pytest.raises(InputError, match="those given have 3 or more: leave figure out"):
+    with pytest.raises(InputError, match="those given have 3 or more: leave out figure"):
         unmask.mutants(SEQUENCE, **three, figure=tmp_path / "m.png")
     assert not (tmp_path / "m.png").exists()
 

@@ -318,7 +318,10 @@ def _parts(
         together = [i for n, word in enumerate(words) for i in encoded(word, blanks[min(n, len(blanks) - 1)])]
         if len(together) == len(blanks):
             return [[i] for i in together]
-    parts = _most_parts(answer)
+    at_slashes = answer.split("/") if isinstance(answer, str) else answer
+    if not all(part.strip() for part in at_slashes):
+        raise InputError(f"the answer {answer!r} has an empty part: give what fills each blank")
+    parts = max(len(way) for way in (_ways_to_part(answer) if isinstance(answer, str) else [answer]))
     has = f"the answer {answer!r} has {parts} part{'s' * (parts != 1)} for {len(blanks)} blank{'s' * (len(blanks) != 1)}"
     raise InputError(f"{has}: give one word per blank, or parts with ' / ' between them")
 
@@ -352,12 +355,6 @@ def _ways_to_part(answer: str) -> list[list[str]]:
     if len(at_spaced_slashes) > 1:
         return [at_slashes, at_spaced_slashes]
     return [at_slashes, answer.split()]
-
-
-def _most_parts(answer: str | Sequence[str]) -> int:
-    """The number of parts of an answer that are not empty, for a message; the larger one if there are two."""
-    ways = _ways_to_part(answer) if isinstance(answer, str) else [answer]
-    return max(sum(bool(part.strip()) for part in parts) for parts in ways)
 
 
 def _side_by_side(blanks: Sequence[Blank], readings: Sequence[TextReading]) -> bool:

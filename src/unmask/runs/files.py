@@ -47,7 +47,7 @@ def first_line(error: BaseException) -> str:
 def user_path(value: str | os.PathLike[str], name: str = "path") -> Path:
     """The path that a user gave under the argument `name`, with `~` replaced by the home folder."""
     if not isinstance(value, str | os.PathLike):
-        raise InputError(f"{name} {value!r} is not a path: give one as text")
+        raise InputError(f"{name} {shown(value)} is not a path: give one as text")
     text = os.fspath(value)
     if not text.strip() or "\0" in text:
         raise InputError(f"{name} {text!r} names no file: give a path")

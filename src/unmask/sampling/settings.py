@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, fields, replace
 from typing import Annotated, Any
 
 from annotated_types import Interval
 
-from unmask.checks import shown
+from unmask.checks import texts_in_order
 from unmask.errors import InputError
 from unmask.runs.files import user_path
 from unmask.runs.lines import plain_texts, source_name
@@ -44,25 +44,31 @@ class Start:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "init", start_texts(self.init))
-        if self.alphabet != ():
+        if not _left_out(self.alphabet):
             from unmask.models.text.blanks import alphabet_tokens
 
-            object.__setattr__(self, "alphabet", alphabet_tokens(self.alphabet))
+            alphabet = self.alphabet
+            if not isinstance(alphabet, str | os.PathLike):
+                alphabet = texts_in_order("alphabet", alphabet, "letters, a list of words, or a file")
+            object.__setattr__(self, "alphabet", alphabet_tokens(alphabet))
         if self.init and self.random_start:
             raise InputError("init and random_start were both given, and a chain has one start: leave one out")
 
 
+def _left_out(value: Any) -> bool:
+    """Whether a value is the default, an empty tuple; arrays and Series are compared with nothing."""
+    return isinstance(value, tuple) and not value
+
+
 def start_texts(init: Any) -> tuple[str, ...]:
     """Texts to start from: those of a file, one per line or FASTA, or the texts themselves."""
-    if init == ():
+    if _left_out(init):
         return ()
     if isinstance(init, str | os.PathLike):
         path = user_path(init, "init")
         texts, where = list(plain_texts(path)), repr(source_name(path))
     else:
-        texts, where = list(init) if isinstance(init, Iterable) else [init], "init"
-        if not all(isinstance(text, str) for text in texts):
-            raise InputError(f"init {shown(init)} is neither a file nor a list of texts: give one of them")
+        texts, where = texts_in_order("init", init, "a file or a list of texts"), "init"
         texts = [text.strip() for text in texts if text.strip()]
     if not texts:
         raise InputError(f"no text to start from: {where} has none; give one text per line")

@@ -331,7 +331,8 @@ class Tables:
             return token
         ids = [i for i in self.candidates[site].tolist() if self.spelled(site, i) == token]
         if not ids:
-            raise InputError(f"{token!r} is not among the candidates of blank {site + 1}: give more candidates, or targets")
+            label = str if self.labels else self.label  # names of values are not tokens of a model
+            raise InputError(not_a_candidate(label, token, site + 1))
         if len(ids) > 1:
             raise InputError(f"{token!r} is how {len(ids)} candidates of blank {site + 1} are spelled: give token ids")
         return ids[0]
@@ -528,3 +529,19 @@ def _stationary(a: Tensor, b: Tensor) -> list[Tensor]:
 
 def _size(table: Tensor) -> str:
     return f"{table.shape[0]} x {table.shape[1]}"
+
+
+def not_a_candidate(label: Callable[[int], str], word: str, blank: int) -> str:
+    """The message about a word that no candidate of a blank is spelled as; `label` is the method `token` of a model, or str."""
+    missing = f"{word!r} is not among the candidates of blank {blank}"
+    words = getattr(getattr(label, "__self__", None), "words", None)  # the model's tokenizer
+    if words is None or any(words.token(i) == word for i in words.regular_tokens.values()):
+        return f"{missing}: give more candidates, or targets"
+    try:
+        tokens = [words.token(i) for i in words.encode_word(word, False, True)]
+    except InputError:
+        return f"{missing}: it is not a word of the model, so give another"
+    if len(tokens) == 1:
+        return f"{missing}: the model has no such token; it reads {tokens[0]!r}, so give that"
+    cut = " ".join(map(repr, tokens))
+    return f"{missing}: it is {len(tokens)} tokens of the model ({cut}), so use [WORD] or [GAP] in the text, and answers"
