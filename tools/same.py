@@ -32,12 +32,12 @@ QUICK = 12
 def main(words: Sequence[str] | None = None) -> int:
     """Run the tool; its exit code."""
     chosen = arguments(words)
-    calls = chosen_calls(chosen.only, chosen.quick)
+    calls = faults_calls(chosen.only) if chosen.faults else chosen_calls(chosen.only, chosen.quick)
     clock = running.Clock()
     with tempfile.TemporaryDirectory(prefix="same-") as folder:
         scratch = Path(chosen.keep or folder).resolve()
         (scratch / "materials").mkdir(parents=True)
-        write_materials(scratch / "materials")
+        write_materials(scratch / "materials", calls)
         if chosen.faults:
             code = find_faults(chosen.new or chosen.old or str(running.REPOSITORY), chosen.only, scratch)
         else:
@@ -72,6 +72,11 @@ def chosen_calls(pattern: str, quick: bool) -> list[Call]:
     if not fitting:
         raise SystemExit(f"no call fits --only {pattern}")
     return fitting[::QUICK] if quick else fitting
+
+
+def faults_calls(pattern: str) -> list[Call]:
+    """The calls of all faults whose names fit the pattern."""
+    return [call for name, fault in FAULTS.items() if fits(name, pattern) for call in chosen_calls(fault.calls, quick=False)]
 
 
 def fits(name: str, patterns: str) -> bool:

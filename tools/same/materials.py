@@ -238,12 +238,14 @@ def files() -> dict[str, str]:
     }
 
 
-def write_materials(folder: Path) -> None:
-    """Write all models and files into a folder."""
+def write_materials(folder: Path, calls: Sequence[dict[str, Any]]) -> None:
+    """Write all files, and the models that calls name, into a folder."""
     from transformers.utils import logging
 
     logging.disable_progress_bar()
+    named = json.dumps(calls)
     for name, write in MODELS.items():
-        write(folder / name)
+        if f'"{name}"' in named or f"materials/{name}" in named:
+            write(folder / name)
     for name, content in files().items():
         (folder / name).write_text(content, encoding="utf-8")
