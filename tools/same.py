@@ -6,8 +6,8 @@
     python tools/same.py OLD NEW --only 'fill/*|joint/*'
     python tools/same.py --faults           plant faults into a checkout (NEW, or the working tree), and see that each is found
 
-Exit code 0: the same, but for what tools/same/intended.toml lists; 1: not the same, or a fault was not found. The parts of this
-tool are described in tools/same/__init__.py. It belongs to no release.
+Exit code 0: the same, but for what tools/same/intended.toml lists; 1: not the same, or a fault was
+not found. The parts of this tool are described in tools/same/__init__.py. It belongs to no release.
 """
 
 from __future__ import annotations
@@ -54,7 +54,12 @@ def arguments(words: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("old", nargs="?", help="a folder with a checkout, or a revision")
     parser.add_argument("new", nargs="?", help="another one [default: the working tree]")
     parser.add_argument("--since", metavar="ISSUE", help="the commit at the end of this issue in the place of OLD")
-    parser.add_argument("--only", metavar="PATTERN", default="*", help="calls whose names fit, such as 'fill/*|joint/*'")
+    parser.add_argument(
+        "--only",
+        metavar="PATTERN",
+        default="*",
+        help="calls whose names fit, such as 'fill/*|joint/*'",
+    )
     parser.add_argument("--quick", action="store_true", help=f"one call in {QUICK}")
     parser.add_argument("--faults", action="store_true", help="plant faults, and see that each is found")
     parser.add_argument("--one-thread", action="store_true", help="leave out the calls with two threads")

@@ -58,7 +58,19 @@ def next_number(number):
 
 @pytest.mark.parametrize(
     "result",
-    [0.1, 3, True, None, "a", [0.1, 0.2], [1, 2], [[1, 2], [3, 4]], np.float32([0.1, np.nan]), torch.ones(2, 3), torch.ones(2, dtype=torch.bfloat16)],
+    [
+        0.1,
+        3,
+        True,
+        None,
+        "a",
+        [0.1, 0.2],
+        [1, 2],
+        [[1, 2], [3, 4]],
+        np.float32([0.1, np.nan]),
+        torch.ones(2, 3),
+        torch.ones(2, dtype=torch.bfloat16),
+    ],
 )
 def test_a_value_is_the_same_as_itself(result):
     assert all(difference(value, value) is None for value in values(result).values())
@@ -170,7 +182,12 @@ def test_calls_are_data_that_adapters_can_make():
 
 
 def test_every_fault_has_calls_that_could_find_it():
-    tool = subprocess.run([sys.executable, str(ROOT / "tools" / "same.py"), "--help"], capture_output=True, text=True, check=True)
+    tool = subprocess.run(
+        [sys.executable, str(ROOT / "tools" / "same.py"), "--help"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
     assert "--faults" in tool.stdout
     names = [call["name"] for call in all_kinds.all_calls()]
     from fnmatch import fnmatchcase

@@ -9,5 +9,6 @@
     faults.py       faults that are planted into a checkout, to see that the comparison finds them
     settings.toml   the commit at the end of each issue
 
-To add a call, add an entry to a list in calls/. To read a checkout with other names, add a class to adapters.py.
+To add a call, add an entry to a list in calls/. To read a checkout with other names, add a class to
+adapters.py.
 """

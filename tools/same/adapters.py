@@ -1,8 +1,9 @@
 """How a checkout is called, and which parts of its results are values.
 
-Calls are written in the names of unmask at the end of issue 57 (`Names57`). A checkout with other names has a subclass, which says
-what is called otherwise: where a module is, how an option or a key of a result was renamed, which verb was split. It may rename,
-split and reorder. It never rounds, drops or computes. The number of values of a call may not fall; the comparison counts.
+Calls are written in the names of unmask at the end of issue 57 (`Names57`). A checkout with other
+names has a subclass, which says what is called otherwise: where a module is, how an option or a key
+of a result was renamed, which verb was split. It may rename, split and reorder. It never rounds,
+drops or computes. The number of values of a call may not fall; the comparison counts.
 
 To read a checkout with other names:
 
@@ -153,7 +154,10 @@ class Names57:
         first, second = (numpy.exp(scale * draw.normal(size=shape)) for _ in range(2))
         if zeros:
             first[0, 1] = second[0, 1] = 0.0
-        return [(first / first.sum(0, keepdims=True)).tolist(), (second / second.sum(1, keepdims=True)).tolist()]
+        return [
+            (first / first.sum(0, keepdims=True)).tolist(),
+            (second / second.sum(1, keepdims=True)).tolist(),
+        ]
 
     def mark_trained(self, name: str) -> str:
         """A translator that this checkout trained, once per worker."""
@@ -171,7 +175,14 @@ class Names57:
 
     # ---- calls that are no verb ----
 
-    def do_tables(self, model: Any, ids: Sequence[int], block: Sequence[int], candidates: Any = None, **options: Any) -> Result:
+    def do_tables(
+        self,
+        model: Any,
+        ids: Sequence[int],
+        block: Sequence[int],
+        candidates: Any = None,
+        **options: Any,
+    ) -> Result:
         """The unary tables of a block."""
         return self.public("unary_tables")(model, self.public("Cloze")(tuple(ids), tuple(block)), candidates, **options)
 
@@ -179,7 +190,10 @@ class Names57:
         """The candidates of a text with blanks, and its unary tables."""
         cloze = model.cloze(text)
         candidates = self.public("choose_candidates")(model, cloze, None if exact else size, exact)
-        return {"candidates": list(candidates), "tables": self.public("unary_tables")(model, cloze, candidates)}
+        return {
+            "candidates": list(candidates),
+            "tables": self.public("unary_tables")(model, cloze, candidates),
+        }
 
     def do_joint(self, construction: str, options: Mapping[str, Any] | None = None, **tables: Any) -> Result:
         """The joint of one construction."""
@@ -210,7 +224,11 @@ class Names57:
 
         ids = torch.tensor([list(model.words.encode(text)) for text in texts])
         positions = torch.tensor([list(places)] * len(texts))
-        return {"ids": ids, "logits": model.logits(ids, positions), "texts": [model.text(row) for row in ids.tolist()]}
+        return {
+            "ids": ids,
+            "logits": model.logits(ids, positions),
+            "texts": [model.text(row) for row in ids.tolist()],
+        }
 
     def do_sample_again(self, model: Any, sweeps: Sequence[int], **options: Any) -> Result:
         """A run in a folder that is given more sweeps, and its diagnosis from the folder."""
@@ -359,7 +377,11 @@ def printed(code: int, output: str, errors: str) -> dict[str, Any]:
             rows = [json.loads(line) for line in lines]
         except ValueError:
             rows = None
-    return {"exit_code": code, "output": lines if rows is None else rows, "errors": {"lines": errors.splitlines()}}
+    return {
+        "exit_code": code,
+        "output": lines if rows is None else rows,
+        "errors": {"lines": errors.splitlines()},
+    }
 
 
 KEPT = Path("kept")
@@ -374,7 +396,13 @@ def trained_translator(adapter: Names57, name: str) -> str:
     sides = [Path("materials/sources.txt"), Path("materials/targets.txt")]
     shape = adapter.public("Shape")(layers=2, width=16, heads=2, vocab=96, max_length=48)
     optimisation = adapter.public("Optimisation")(steps=12, batch_tokens=512, lr=0.01, warmup=2, dropout=0.0)
-    options = {"objective": objective, "shape": shape, "optimisation": optimisation, "seed": 3, "device": "cpu"}
+    options = {
+        "objective": objective,
+        "shape": shape,
+        "optimisation": optimisation,
+        "seed": 3,
+        "device": "cpu",
+    }
     adapter.public("train")(parallel=sides, out=str(folder), **options)
     return str(folder)
 

@@ -1,10 +1,11 @@
 """Differences between the values of two checkouts, and the list of intended ones.
 
-Two values are the same if kind, dtype, shape and every bit are. NaNs are equal to each other, whatever their bits. A value that the
-new checkout lacks is a difference; one that it has in addition is counted and is none. Differences of messages are reported and are
-no failure.
+Two values are the same if kind, dtype, shape and every bit are. NaNs are equal to each other,
+whatever their bits. A value that the new checkout lacks is a difference; one that it has in
+addition is counted and is none. Differences of messages are reported and are no failure.
 
-The size of a difference of two arrays of one dtype and shape is that of their numbers; of everything else it is infinite.
+The size of a difference of two arrays of one dtype and shape is that of their numbers; of
+everything else it is infinite.
 """
 
 from __future__ import annotations
@@ -174,7 +175,10 @@ def difference(old: Value, new: Value) -> tuple[float, str] | None:
     gaps = np.where(same_bits, 0.0, np.where(np.isnan(gaps), np.inf, gaps))
     place = int(np.argmax(gaps)) if gaps.max() > 0 else int(np.argmin(same_bits))
     size = float(gaps.max())
-    return size, f"{before[place]!r} became {now[place]!r}; {int((~same_bits).sum()):,} of {len(before):,} numbers differ"
+    return (
+        size,
+        f"{before[place]!r} became {now[place]!r}; {int((~same_bits).sum()):,} of {len(before):,} numbers differ",
+    )
 
 
 def numbers(value: Value) -> np.ndarray:

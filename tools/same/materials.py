@@ -1,6 +1,7 @@
 """What both checkouts read: tiny models with random weights, texts and files. Written once, by transformers and never by unmask.
 
-A call names a model of `MODELS`, or a file of `FILES`; both lie in the folder `materials` of a worker's working directory.
+A call names a model of `MODELS`, or a file of `FILES`; both lie in the folder `materials` of a
+worker's working directory.
 """
 
 from __future__ import annotations
@@ -13,9 +14,28 @@ from typing import Any
 
 SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 WORDS = tuple("the a cat dog sat ran on under mat tree . s man saw old red and bed".split())
-PIECES = (*"abcdefgh", "ab", "cd", "abc", ".", "##a", "##b", "##ab", "##c", "##d", "##cd", "##efg", "##h")
+PIECES = (
+    *"abcdefgh",
+    "ab",
+    "cd",
+    "abc",
+    ".",
+    "##a",
+    "##b",
+    "##ab",
+    "##c",
+    "##d",
+    "##cd",
+    "##efg",
+    "##h",
+)
 LETTERS = tuple("ACDEFGHIKL")
-SMALL: dict[str, Any] = {"hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 32}
+SMALL: dict[str, Any] = {
+    "hidden_size": 16,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 2,
+    "intermediate_size": 32,
+}
 
 SENTENCES = (
     "the cat sat on the mat .",
@@ -48,7 +68,16 @@ GOOD_AND_BAD = (
     ("the man saw a dog .", "the man a saw dog .", "order"),
     ("the red cat ran .", "the cat red ran .", "agreement"),
 )
-MEASURED = (("A1C", 0.3), ("A1D", -0.7), ("C2A", 1.25), ("C2E", 0.1), ("D3F", -1.5), ("A1C+C2A", 0.9), ("A1D+D3F", -2.0), ("E4G", 0.2))
+MEASURED = (
+    ("A1C", 0.3),
+    ("A1D", -0.7),
+    ("C2A", 1.25),
+    ("C2E", 0.1),
+    ("D3F", -1.5),
+    ("A1C+C2A", 0.9),
+    ("A1D+D3F", -2.0),
+    ("E4G", 0.2),
+)
 PROTEIN = "ACDEFGHIKL"
 
 
@@ -57,7 +86,15 @@ def tokenizer_of(tokens: Sequence[str], kind: str) -> Any:
 
     kind   words (split at spaces and signs), letters (split at every letter) or pieces (word pieces)
     """
-    from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors
+    from tokenizers import (
+        Regex,
+        Tokenizer,
+        decoders,
+        models,
+        normalizers,
+        pre_tokenizers,
+        processors,
+    )
     from transformers import PreTrainedTokenizerFast
 
     vocabulary = {token: i for i, token in enumerate([*SPECIAL, *tokens])}
@@ -97,7 +134,11 @@ def bert(tokens: Sequence[str], kind: str, positions: int, seed: int, spread: fl
         from transformers import BertConfig
 
         tokenizer = tokenizer_of(tokens, kind)
-        size = {"vocab_size": len(tokenizer), "max_position_embeddings": positions, "initializer_range": spread}
+        size = {
+            "vocab_size": len(tokenizer),
+            "max_position_embeddings": positions,
+            "initializer_range": spread,
+        }
         save(folder, BertConfig(**size, **SMALL), tokenizer, positions, seed)
 
     return write
@@ -109,7 +150,13 @@ def distilbert(folder: Path) -> None:
 
     tokenizer = tokenizer_of(WORDS, "words")
     size = {"vocab_size": len(tokenizer), "max_position_embeddings": 20, "initializer_range": 0.5}
-    save(folder, DistilBertConfig(dim=16, n_layers=2, n_heads=2, hidden_dim=32, **size), tokenizer, 20, seed=21)
+    save(
+        folder,
+        DistilBertConfig(dim=16, n_layers=2, n_heads=2, hidden_dim=32, **size),
+        tokenizer,
+        20,
+        seed=21,
+    )
 
 
 def electra(folder: Path) -> None:
@@ -117,7 +164,12 @@ def electra(folder: Path) -> None:
     from transformers import ElectraConfig
 
     tokenizer = tokenizer_of(WORDS, "words")
-    size = {"vocab_size": len(tokenizer), "max_position_embeddings": 20, "initializer_range": 0.5, "embedding_size": 8}
+    size = {
+        "vocab_size": len(tokenizer),
+        "max_position_embeddings": 20,
+        "initializer_range": 0.5,
+        "embedding_size": 8,
+    }
     save(folder, ElectraConfig(**size, **SMALL), tokenizer, 20, seed=22)
 
 
@@ -126,13 +178,26 @@ def albert(folder: Path) -> None:
     from transformers import AlbertConfig
 
     tokenizer = tokenizer_of(WORDS, "words")
-    size = {"vocab_size": len(tokenizer), "max_position_embeddings": 20, "initializer_range": 0.5, "embedding_size": 8}
+    size = {
+        "vocab_size": len(tokenizer),
+        "max_position_embeddings": 20,
+        "initializer_range": 0.5,
+        "embedding_size": 8,
+    }
     save(folder, AlbertConfig(**size, **SMALL), tokenizer, 20, seed=23)
 
 
 def roberta(folder: Path) -> None:
     """A RoBERTa with a byte-level vocabulary, whose tokens carry the space before them."""
-    from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers, processors, trainers
+    from tokenizers import (
+        AddedToken,
+        Tokenizer,
+        decoders,
+        models,
+        pre_tokenizers,
+        processors,
+        trainers,
+    )
     from transformers import PreTrainedTokenizerFast, RobertaConfig
 
     core = Tokenizer(models.BPE())
@@ -148,9 +213,22 @@ def roberta(folder: Path) -> None:
     mask = AddedToken("<mask>", lstrip=True, special=True)
     core.add_special_tokens([mask])
     core.post_processor = processors.RobertaProcessing(("</s>", 2), ("<s>", 0), trim_offsets=True, add_prefix_space=False)
-    names = {"bos": "<s>", "cls": "<s>", "pad": "<pad>", "eos": "</s>", "sep": "</s>", "unk": "<unk>", "mask": mask}
+    names = {
+        "bos": "<s>",
+        "cls": "<s>",
+        "pad": "<pad>",
+        "eos": "</s>",
+        "sep": "</s>",
+        "unk": "<unk>",
+        "mask": mask,
+    }
     tokenizer = PreTrainedTokenizerFast(tokenizer_object=core, **{f"{name}_token": token for name, token in names.items()})
-    size = {"vocab_size": len(tokenizer), "max_position_embeddings": 42, "pad_token_id": 1, "initializer_range": 0.6}
+    size = {
+        "vocab_size": len(tokenizer),
+        "max_position_embeddings": 42,
+        "pad_token_id": 1,
+        "initializer_range": 0.6,
+    }
     save(folder, RobertaConfig(**size, **SMALL), tokenizer, 40, seed=11)
 
 
@@ -160,7 +238,15 @@ def causal(folder: Path) -> None:
 
     tokenizer = tokenizer_of(WORDS, "words")
     ends = {"bos_token_id": 2, "eos_token_id": 3}
-    config = GPT2Config(vocab_size=len(tokenizer), n_positions=32, n_embd=16, n_layer=2, n_head=2, initializer_range=0.5, **ends)
+    config = GPT2Config(
+        vocab_size=len(tokenizer),
+        n_positions=32,
+        n_embd=16,
+        n_layer=2,
+        n_head=2,
+        initializer_range=0.5,
+        **ends,
+    )
     save(folder, config, tokenizer, 32, seed=31, causal=True)
 
 
@@ -180,8 +266,20 @@ MODELS: dict[str, Callable[[Path], None]] = {
 
 def corpus(lines: int, seed: int) -> list[str]:
     """Sentences in which the noun decides the verb, and the verb the object."""
-    verbs = {"farmer": "ploughs", "sailor": "steers", "baker": "kneads", "painter": "mixes", "miller": "grinds"}
-    objects = {"ploughs": "fields", "steers": "boats", "kneads": "dough", "mixes": "colours", "grinds": "barley"}
+    verbs = {
+        "farmer": "ploughs",
+        "sailor": "steers",
+        "baker": "kneads",
+        "painter": "mixes",
+        "miller": "grinds",
+    }
+    objects = {
+        "ploughs": "fields",
+        "steers": "boats",
+        "kneads": "dough",
+        "mixes": "colours",
+        "grinds": "barley",
+    }
     draw = random.Random(seed)
     made = []
     for _ in range(lines):
@@ -194,7 +292,9 @@ def corpus(lines: int, seed: int) -> list[str]:
 def translations(lines: int, seed: int) -> tuple[list[str], list[str]]:
     """Sources, and the same words the other way round with other endings."""
     draw = random.Random(seed)
-    sources = [" ".join(draw.choice(("kalo", "miru", "teso", "nipa", "loka")) for _ in range(draw.randint(2, 4))) for _ in range(lines)]
+    sources = [
+        " ".join(draw.choice(("kalo", "miru", "teso", "nipa", "loka")) for _ in range(draw.randint(2, 4))) for _ in range(lines)
+    ]
     targets = [" ".join(f"{word[2:]}{word[:2]}x" for word in reversed(source.split())) for source in sources]
     return sources, targets
 

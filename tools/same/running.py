@@ -70,7 +70,13 @@ def with_two_threads(calls: Sequence[Call]) -> list[Call]:
 
 
 def start(
-    source: Path, calls: Iterable[Call], scratch: Path, name: str, threads: int = 1, fault: str = "", python: str = sys.executable
+    source: Path,
+    calls: Iterable[Call],
+    scratch: Path,
+    name: str,
+    threads: int = 1,
+    fault: str = "",
+    python: str = sys.executable,
 ) -> Worker:
     """Start the worker of a checkout."""
     folder = scratch / name
@@ -90,7 +96,10 @@ def start(
     log = folder / "log.txt"
     with open(log, "wb") as stream:
         process = subprocess.Popen(
-            [python, "-m", "same.worker", str(folder / "job.json")], env=environment(source, threads), stdout=stream, stderr=stream
+            [python, "-m", "same.worker", str(folder / "job.json")],
+            env=environment(source, threads),
+            stdout=stream,
+            stderr=stream,
         )
     return Worker(process, folder / "values.jsonl", log)
 

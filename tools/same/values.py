@@ -4,8 +4,8 @@
     text      a text that is part of a result, such as a token or the name of a construction
     message   a sentence for people: differences are reported and are no failure
 
-A value's name is its path in the result, such as `to_dict/completions/0/log_prob`. Nothing is rounded and nothing is computed.
-What differs from run to run (`CHANGING`) has no value.
+A value's name is its path in the result, such as `to_dict/completions/0/log_prob`. Nothing is
+rounded and nothing is computed. What differs from run to run (`CHANGING`) has no value.
 """
 
 from __future__ import annotations
@@ -131,7 +131,11 @@ def is_prose(key: object, prose: bool) -> bool:
 
 def is_array(value: Any) -> bool:
     """Whether this is an array or number of numpy, or a tensor."""
-    return isinstance(value, np.ndarray | np.generic) or type(value).__module__.partition(".")[0] == "torch" and hasattr(value, "dim")
+    return (
+        isinstance(value, np.ndarray | np.generic)
+        or type(value).__module__.partition(".")[0] == "torch"
+        and hasattr(value, "dim")
+    )
 
 
 def is_frame(value: Any) -> bool:

@@ -1,10 +1,12 @@
 """The process that makes the calls of one checkout: `python worker.py JOB.json`, with the checkout's src on PYTHONPATH.
 
-The job says which calls, how many threads, where the materials are, and which fault is planted (`faults.py`). For each call the
-worker writes one JSON line: the call's name, and its values. Calls are made in their order, one after the other.
+The job says which calls, how many threads, where the materials are, and which fault is planted
+(`faults.py`). For each call the worker writes one JSON line: the call's name, and its values. Calls
+are made in their order, one after the other.
 
     values of a call    those of its result; `files/...`, what it wrote into out; `warnings`, the kinds of its warnings and whether
-                        they point at the caller; `raised`, the kind of its error and at which step. Messages are kept as messages.
+                        they point at the caller; `raised`, the kind of its error and at which step.
+                        Messages are kept as messages.
 """
 
 from __future__ import annotations
@@ -128,7 +130,11 @@ def file_values(adapter: Names57, folder: Path) -> Iterator[tuple[str, Value]]:
         yield from named_values(content_of(path), adapter.parts, below("files", name))
     yield "files", text(json.dumps(listed))
     for run in sorted({path.parent.parent for path in folder.rglob("parts/*.parquet")}):
-        yield from named_values(adapter.stored_rows(run), adapter.parts, below("rows", run.relative_to(folder).as_posix()))
+        yield from named_values(
+            adapter.stored_rows(run),
+            adapter.parts,
+            below("rows", run.relative_to(folder).as_posix()),
+        )
 
 
 def content_of(path: Path) -> Any:

@@ -2,7 +2,8 @@
 
     {"name": "fill/words/pair/chain", "verb": "fill", "arguments": {...}}
 
-A verb is a public function of unmask, or a method `do_VERB` of an adapter. Arguments are JSON. An object is a mapping with a mark:
+A verb is a public function of unmask, or a method `do_VERB` of an adapter. Arguments are JSON. An
+object is a mapping with a mark:
 
     {"$model": "words"}                    a model of the materials; bundled: the one that comes with unmask
     {"$file": "table.csv"}                 a file of the materials
@@ -10,7 +11,8 @@ A verb is a public function of unmask, or a method `do_VERB` of an adapter. Argu
     {"$method": "Block", "block_size": 3}  an object of a public class
     others                                 see the methods `mark_...` of `adapters.Names57`
 
-Names and options are those of the end of issue 57. Numbers that unmask would choose by the machine or the clock are given.
+Names and options are those of the end of issue 57. Numbers that unmask would choose by the machine
+or the clock are given.
 """
 
 from __future__ import annotations

@@ -32,13 +32,35 @@ def of_blanks() -> Iterator[Call]:
             where = f"bundled/fill/{number}/{construction}"
             yield call(where, "fill", text=text, model=BUNDLED, joint=construction, candidates=size, top=8)
         if number != 1:
-            yield call(f"bundled/compare/{number}", "compare", text=text, model=BUNDLED, candidates=size, top=4)
+            yield call(
+                f"bundled/compare/{number}",
+                "compare",
+                text=text,
+                model=BUNDLED,
+                candidates=size,
+                top=4,
+            )
             for construction in ("pseudo_gibbs", "balanced"):
                 where = f"bundled/dependence/{number}/{construction}"
                 yield call(where, "dependence", text=text, model=BUNDLED, joint=construction, candidates=8)
     for number, text in enumerate(ENGLISH[:3]):
-        yield call(f"bundled/positions/{number}", "fill", text=text, model=BUNDLED, joint="mrf", positions=[2, 4], candidates=8)
-        yield call(f"bundled/dependence/text/{number}", "dependence", text=text, model=BUNDLED, candidates=4, positions=[1, 2, 4])
+        yield call(
+            f"bundled/positions/{number}",
+            "fill",
+            text=text,
+            model=BUNDLED,
+            joint="mrf",
+            positions=[2, 4],
+            candidates=8,
+        )
+        yield call(
+            f"bundled/dependence/text/{number}",
+            "dependence",
+            text=text,
+            model=BUNDLED,
+            candidates=4,
+            positions=[1, 2, 4],
+        )
         where = f"bundled/gold/{number}"
         yield call(where, "compare", text=text, model=BUNDLED, positions=[2, 3], candidates=10)
     for number, text in enumerate(BLANKED[:3]):
@@ -47,11 +69,23 @@ def of_blanks() -> Iterator[Call]:
 
 def of_searches() -> Iterator[Call]:
     """Searches over the whole vocabulary."""
-    texts = ("She plays the [WORD] in a band.", "A [GAP:1-2] is running.", "Two [MASK] are [MASK] in the [MASK].", BLANKED[0])
+    texts = (
+        "She plays the [WORD] in a band.",
+        "A [GAP:1-2] is running.",
+        "Two [MASK] are [MASK] in the [MASK].",
+        BLANKED[0],
+    )
     for number, text in enumerate(texts):
         for passes in (20, 60):
             search = method("Search", passes=passes)
-            yield call(f"bundled/search/{number}/{passes}", "fill", text=text, model=BUNDLED, search=search, top=6)
+            yield call(
+                f"bundled/search/{number}/{passes}",
+                "fill",
+                text=text,
+                model=BUNDLED,
+                search=search,
+                top=6,
+            )
     answers = method("Search", passes=30, answers=["dog", "guitar"], pieces=2)
     yield call("bundled/search/answers", "fill", text=texts[0], model=BUNDLED, search=answers)
 
@@ -63,12 +97,25 @@ def of_scores() -> Iterator[Call]:
         yield call(f"bundled/score/{score}", "score", texts=texts[:4], score=score, model=BUNDLED)
         if score != "any_order":
             for rows in ("words", "tokens"):
-                yield call(f"bundled/score/{score}/{rows}", "score", texts=texts, score=score, rows=rows, model=BUNDLED)
+                yield call(
+                    f"bundled/score/{score}/{rows}",
+                    "score",
+                    texts=texts,
+                    score=score,
+                    rows=rows,
+                    model=BUNDLED,
+                )
     sampled = method("AnyOrder", exact_tokens=3, orders=4)
     yield call("bundled/score/orders", "score", texts=texts, score=[sampled], model=BUNDLED)
     for decoder in (*LAWS, "least-dependent"):
         for passes in (2, 4):
-            yield call(f"bundled/law/{decoder}/{passes}", "score", texts=texts[:5], score=f"decoder:{decoder}@{passes}", model=BUNDLED)
+            yield call(
+                f"bundled/law/{decoder}/{passes}",
+                "score",
+                texts=texts[:5],
+                score=f"decoder:{decoder}@{passes}",
+                model=BUNDLED,
+            )
     pairs = [{"sentence_good": "The cats sit here.", "sentence_bad": "The cats sits here."}]
     for score in ("pll", "left_to_right", "any_order"):
         yield call(f"bundled/pairs/{score}", "score", minimal_pairs=pairs, score=score, model=BUNDLED)
@@ -91,16 +138,49 @@ def of_studies() -> Iterator[Call]:
     """Evaluation, frontiers, mutants of words, and the check."""
     for scheme in ("random", "contiguous"):
         words = "cat,mat,man,street,park,woman,book,people,shop,dog,field,boy,cup,tea,table,a,the,on,in,of,at,is,to,her"
-        options = {"alphabet": words, "pairs": 2, "scheme": scheme, "joints": "product,mrf,balanced,chain"}
-        yield call(f"bundled/evaluate/{scheme}", "evaluate", data=["the cat sat on the mat", "a dog at the table"], model=BUNDLED, **options)
+        options = {
+            "alphabet": words,
+            "pairs": 2,
+            "scheme": scheme,
+            "joints": "product,mrf,balanced,chain",
+        }
+        yield call(
+            f"bundled/evaluate/{scheme}",
+            "evaluate",
+            data=["the cat sat on the mat", "a dog at the table"],
+            model=BUNDLED,
+            **options,
+        )
     for decoder in ("entropy-bound", "least-dependent", "interleaved", "verified"):
-        options = {"decoders": [decoder], "passes": [2, 4], "length": 8, "first": True, "sentences": 4}
+        options = {
+            "decoders": [decoder],
+            "passes": [2, 4],
+            "length": 8,
+            "first": True,
+            "sentences": 4,
+        }
         yield call(f"bundled/frontier/{decoder}", "frontier", data=list(ENGLISH), model=BUNDLED, **options)
     for construction in ("balanced", "chain", "pseudo_gibbs"):
-        options = {"mutations": ["cat2dog", "mat6bed", "cat2dog+mat6bed"], "alphabet": "cat,dog,mat,bed", "joint": construction}
-        yield call(f"bundled/mutants/{construction}", "mutants", sequence="The cat sat on the mat.", model=BUNDLED, **options)
+        options = {
+            "mutations": ["cat2dog", "mat6bed", "cat2dog+mat6bed"],
+            "alphabet": "cat,dog,mat,bed",
+            "joint": construction,
+        }
+        yield call(
+            f"bundled/mutants/{construction}",
+            "mutants",
+            sequence="The cat sat on the mat.",
+            model=BUNDLED,
+            **options,
+        )
     yield call("bundled/check", "check", data=list(ENGLISH))
     options = {"profile": list(ENGLISH), "candidates": 4, "sentences": 6}
     yield call("bundled/profile", "dependence", model=BUNDLED, **options)
     for number in range(2):
-        yield call(f"bundled/logits/{number}", "logits", model=BUNDLED, texts=[ENGLISH[number]], places=[1, 2, 3])
+        yield call(
+            f"bundled/logits/{number}",
+            "logits",
+            model=BUNDLED,
+            texts=[ENGLISH[number]],
+            places=[1, 2, 3],
+        )

@@ -41,13 +41,54 @@ def of_texts() -> Iterator[Call]:
     yield command(("fill", "--file", "materials/blanks.txt", *WORDS, "--candidates", "4", "--json"))
     yield command(("fill", "--file", "-", *WORDS, "--candidates", "4", "--json"), "the [MASK] ran .\n")
     yield from both("compare", PAIR, *WORDS, "--candidates", "4", "--top", "3")
-    yield from both("compare", PAIR, *WORDS, "--candidates", "4", "--joints", "product,mrf", "--targets", "cat,mat")
+    yield from both(
+        "compare",
+        PAIR,
+        *WORDS,
+        "--candidates",
+        "4",
+        "--joints",
+        "product,mrf",
+        "--targets",
+        "cat,mat",
+    )
     yield from both("dependence", "the [MASK] [MASK] on the [MASK] .", *WORDS, "--candidates", "4")
     yield from both("dependence", "the cat sat .", *WORDS, "--candidates", "3", "--others", "masked")
-    yield command(("dependence", "--profile", "materials/sentences.txt", *WORDS, "--candidates", "4", "--save", "out/profile.json"))
-    yield from both("mutants", PROTEIN, *LETTERS, "--positions", "1-2", "--changes", "2", "--alphabet", "ACD", "--top", "4")
+    yield command(
+        (
+            "dependence",
+            "--profile",
+            "materials/sentences.txt",
+            *WORDS,
+            "--candidates",
+            "4",
+            "--save",
+            "out/profile.json",
+        )
+    )
+    yield from both(
+        "mutants",
+        PROTEIN,
+        *LETTERS,
+        "--positions",
+        "1-2",
+        "--changes",
+        "2",
+        "--alphabet",
+        "ACD",
+        "--top",
+        "4",
+    )
     yield from both("mutants", PROTEIN, "A1C,C2A+D3E", *LETTERS)
-    yield from both("mutants", PROTEIN, *LETTERS, "--measured", "materials/measured.csv", "--scores", "singles,pll")
+    yield from both(
+        "mutants",
+        PROTEIN,
+        *LETTERS,
+        "--measured",
+        "materials/measured.csv",
+        "--scores",
+        "singles,pll",
+    )
 
 
 def of_corpora() -> Iterator[Call]:
@@ -58,20 +99,98 @@ def of_corpora() -> Iterator[Call]:
         yield command(("score", "the cat sat .", *WORDS, "--score", "pll", "--rows", rows, "--format", "csv"))
     for name in ("table.csv", "table.jsonl", "sentences.txt"):
         yield command(("score", "--file", f"materials/{name}", *WORDS, "--score", "pll"))
-        yield command(("score", "--file", f"materials/{name}", *WORDS, "--score", "pll,energy_norm", "--format", "csv", "--unit", "bits"))
+        yield command(
+            (
+                "score",
+                "--file",
+                f"materials/{name}",
+                *WORDS,
+                "--score",
+                "pll,energy_norm",
+                "--format",
+                "csv",
+                "--unit",
+                "bits",
+            )
+        )
     yield command(("score", "--file", "-", *WORDS, "--score", "pll"), "the cat sat .\na dog ran .\n")
     yield command(("score", "--file", "materials/table.csv", *WORDS, "--score", "pll", "--out", "out/scores"))
     yield from both("score", "--minimal-pairs", "materials/pairs.jsonl", *WORDS, "--score", "pll,any_order")
-    yield from both("evaluate", "--data", "materials/sentences.txt", *WORDS, "--pairs", "4", "--scheme", "random", "--out", "out/table")
-    yield from both("evaluate", "--data", "materials/blocks.jsonl", *WORDS, "--pairs", "4", "--joints", "product,chain")
-    yield from both("frontier", "--data", "materials/sentences.txt", *WORDS, "--length", "6", "--first", "--passes", "2", "--decoders", "interleaved")
+    yield from both(
+        "evaluate",
+        "--data",
+        "materials/sentences.txt",
+        *WORDS,
+        "--pairs",
+        "4",
+        "--scheme",
+        "random",
+        "--out",
+        "out/table",
+    )
+    yield from both(
+        "evaluate",
+        "--data",
+        "materials/blocks.jsonl",
+        *WORDS,
+        "--pairs",
+        "4",
+        "--joints",
+        "product,chain",
+    )
+    yield from both(
+        "frontier",
+        "--data",
+        "materials/sentences.txt",
+        *WORDS,
+        "--length",
+        "6",
+        "--first",
+        "--passes",
+        "2",
+        "--decoders",
+        "interleaved",
+    )
     yield from both("check", *WORDS)
     yield from both("check", *WORDS, "--data", "materials/sentences.txt")
     for objective in ("masked", "causal"):
-        shape = ("--layers", "1", "--width", "16", "--heads", "2", "--vocab", "80", "--max-length", "32")
-        steps = ("--steps", "2", "--batch-tokens", "256", "--lr", "0.01", "--warmup", "1", "--dropout", "0")
+        shape = (
+            "--layers",
+            "1",
+            "--width",
+            "16",
+            "--heads",
+            "2",
+            "--vocab",
+            "80",
+            "--max-length",
+            "32",
+        )
+        steps = (
+            "--steps",
+            "2",
+            "--batch-tokens",
+            "256",
+            "--lr",
+            "0.01",
+            "--warmup",
+            "1",
+            "--dropout",
+            "0",
+        )
         where = ("--valid", "materials/valid.txt", "--device", "cpu", "--out", "out/model")
-        yield command(("train", "materials/corpus.txt", "--objective", objective, *shape, *steps, *where, "--json"))
+        yield command(
+            (
+                "train",
+                "materials/corpus.txt",
+                "--objective",
+                objective,
+                *shape,
+                *steps,
+                *where,
+                "--json",
+            )
+        )
 
 
 def of_samples() -> Iterator[Call]:

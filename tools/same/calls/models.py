@@ -32,7 +32,13 @@ def of_logits() -> Iterator[Call]:
         for dtype in ("float32", "float64", "bfloat16"):
             for number, text in enumerate(texts):
                 loaded = model(name, dtype=dtype)
-                yield call(f"logits/{name}/{dtype}/{number}", "logits", model=loaded, texts=[text], places=[1, 2, 4])
+                yield call(
+                    f"logits/{name}/{dtype}/{number}",
+                    "logits",
+                    model=loaded,
+                    texts=[text],
+                    places=[1, 2, 4],
+                )
 
 
 def of_tables() -> Iterator[Call]:

@@ -68,7 +68,13 @@ def of_decoders() -> Iterator[Call]:
     for name, kernel in DECODERS.items():
         for seed in (0, 1):
             options = {"kernel": kernel, "seed": seed, "chains": 4, "sweeps": 2}
-            yield call(f"sample/template/{name}/{seed}", "sample", template=TEMPLATE, model=model("words"), **options)
+            yield call(
+                f"sample/template/{name}/{seed}",
+                "sample",
+                template=TEMPLATE,
+                model=model("words"),
+                **options,
+            )
             yield call(f"sample/length/{name}/{seed}", "sample", length=8, model=model("words"), **options)
     for name in ("distilbert", "electra", "roberta"):
         for kernel in ("mh", "ancestral", "mask-predict", "lowest-entropy"):
@@ -94,17 +100,48 @@ def of_options() -> Iterator[Call]:
     }
     for name, start in limits.items():
         for kernel in ("mh", "block", "ancestral", "confidence", "verified", "lowest-entropy"):
-            options = {"kernel": {**KERNELS, **DECODERS}[kernel], "start": start, "seed": 6, **SMALL}
-            yield call(f"sample/limit/{name}/{kernel}", "sample", template=TEMPLATE, model=model("words"), **options)
+            options = {
+                "kernel": {**KERNELS, **DECODERS}[kernel],
+                "start": start,
+                "seed": 6,
+                **SMALL,
+            }
+            yield call(
+                f"sample/limit/{name}/{kernel}",
+                "sample",
+                template=TEMPLATE,
+                model=model("words"),
+                **options,
+            )
     for burn_in, thin in ((2, 1), (0, 2), (3, 3)):
-        options = {"kernel": "mh", "burn_in": burn_in, "thin": thin, "chains": 2, "sweeps": 9, "seed": 7}
-        yield call(f"sample/kept/{burn_in}-{thin}", "sample", template=TEMPLATE, model=model("words"), **options)
+        options = {
+            "kernel": "mh",
+            "burn_in": burn_in,
+            "thin": thin,
+            "chains": 2,
+            "sweeps": 9,
+            "seed": 7,
+        }
+        yield call(
+            f"sample/kept/{burn_in}-{thin}",
+            "sample",
+            template=TEMPLATE,
+            model=model("words"),
+            **options,
+        )
     for kind in ("norm", "raw"):
         for term in ("letters", "first"):
             options = {"energy": {"$energy": kind, "term": term}, "seed": 8, **SMALL}
             for kernel in ("mh", "block"):
                 where = f"sample/energy/{kind}/{term}/{kernel}"
-                yield call(where, "sample", template=TEMPLATE, kernel=KERNELS[kernel], model=model("words"), **options)
+                yield call(
+                    where,
+                    "sample",
+                    template=TEMPLATE,
+                    kernel=KERNELS[kernel],
+                    model=model("words"),
+                    **options,
+                )
     for dtype in ("float64", "bfloat16"):
         for kernel in ("mh", "gibbs", "ancestral", "entropy-bound"):
             options = {"kernel": {**KERNELS, **DECODERS}[kernel], "seed": 9, **SMALL}
@@ -116,8 +153,21 @@ def of_options() -> Iterator[Call]:
 
 def of_folders() -> Iterator[Call]:
     """Runs that are kept, and go on."""
-    for kernel in ("mh", "gibbs", "block", "sequential-block", "ancestral", "mask-predict", "interleaved"):
-        options = {"kernel": {**KERNELS, **DECODERS}[kernel], "template": TEMPLATE, "chains": 3, "seed": 12}
+    for kernel in (
+        "mh",
+        "gibbs",
+        "block",
+        "sequential-block",
+        "ancestral",
+        "mask-predict",
+        "interleaved",
+    ):
+        options = {
+            "kernel": {**KERNELS, **DECODERS}[kernel],
+            "template": TEMPLATE,
+            "chains": 3,
+            "seed": 12,
+        }
         yield call(f"sample/again/{kernel}", "sample_again", model=model("words"), sweeps=[2, 5], **options)
     options = {"length": [4, 6], "chains": 4, "sweeps": 3, "seed": 13, "out": out("run")}
     yield call("sample/out/lengths", "sample", model=model("words"), kernel="mh", **options)
@@ -126,7 +176,12 @@ def of_folders() -> Iterator[Call]:
 def of_judges() -> Iterator[Call]:
     """Samples with the numbers of a causal model."""
     for kernel in ("mh", "ancestral", "confidence"):
-        options = {"kernel": {**KERNELS, **DECODERS}[kernel], "template": TEMPLATE, "seed": 14, **SMALL}
+        options = {
+            "kernel": {**KERNELS, **DECODERS}[kernel],
+            "template": TEMPLATE,
+            "seed": 14,
+            **SMALL,
+        }
         yield call(f"judged/{kernel}", "judged", model=model("words"), judge="causal", **options)
 
 
@@ -141,11 +196,43 @@ def refused() -> Iterator[Call]:
     yield call("refused/sample/burn-in", "sample", template=TEMPLATE, burn_in=20, sweeps=20, model=loaded)
     yield call("refused/sample/chains", "sample", template=TEMPLATE, chains=0, model=loaded)
     yield call("refused/sample/seed", "sample", template=TEMPLATE, seed=-1, model=loaded)
-    yield call("refused/sample/temperature", "sample", template=TEMPLATE, kernel=method("MH", temperature=0.0), model=loaded)
-    yield call("refused/sample/both", "sample", template=TEMPLATE, kernel=method("EntropyBound", passes=2, gamma=1.0), model=loaded)
-    yield call("refused/sample/profile", "sample", template=TEMPLATE, kernel="least-dependent", model=loaded)
-    yield call("refused/sample/term", "sample", template=TEMPLATE, kernel="gibbs", energy={"$energy": "norm", "term": "letters"}, model=loaded)
+    yield call(
+        "refused/sample/temperature",
+        "sample",
+        template=TEMPLATE,
+        kernel=method("MH", temperature=0.0),
+        model=loaded,
+    )
+    yield call(
+        "refused/sample/both",
+        "sample",
+        template=TEMPLATE,
+        kernel=method("EntropyBound", passes=2, gamma=1.0),
+        model=loaded,
+    )
+    yield call(
+        "refused/sample/profile",
+        "sample",
+        template=TEMPLATE,
+        kernel="least-dependent",
+        model=loaded,
+    )
+    yield call(
+        "refused/sample/term",
+        "sample",
+        template=TEMPLATE,
+        kernel="gibbs",
+        energy={"$energy": "norm", "term": "letters"},
+        model=loaded,
+    )
     start = method("Start", random_start=True)
-    yield call("refused/sample/start", "sample", template=TEMPLATE, kernel="confidence", start=start, model=loaded)
+    yield call(
+        "refused/sample/start",
+        "sample",
+        template=TEMPLATE,
+        kernel="confidence",
+        start=start,
+        model=loaded,
+    )
     yield call("refused/diagnose/folder", "diagnose", run="materials")
     yield call("refused/diagnose/nowhere", "diagnose", run="materials/nowhere")

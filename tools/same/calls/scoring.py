@@ -34,7 +34,14 @@ def of_scores() -> Iterator[Call]:
         for score in (*WITH_TOKENS, "any_order"):
             yield call(f"score/{name}/{score}", "score", texts=texts, score=score, model=model(name))
         for rows in ("words", "tokens", "nested"):
-            yield call(f"score/{name}/rows/{rows}", "score", texts=texts, score="pll,left_to_right", rows=rows, model=model(name))
+            yield call(
+                f"score/{name}/rows/{rows}",
+                "score",
+                texts=texts,
+                score="pll,left_to_right",
+                rows=rows,
+                model=model(name),
+            )
     for name in ("words", "pieces"):
         for score in WITH_TOKENS:
             for rows in ("words", "tokens", "nested"):
@@ -47,10 +54,23 @@ def of_options() -> Iterator[Call]:
     for orders in (2, 8):
         for seed in (0, 5):
             score = method("AnyOrder", exact_tokens=2, orders=orders, seed=seed)
-            yield call(f"score/any_order/{orders}/{seed}", "score", texts=TEXTS, score=[score], model=model("words"))
+            yield call(
+                f"score/any_order/{orders}/{seed}",
+                "score",
+                texts=TEXTS,
+                score=[score],
+                model=model("words"),
+            )
     for right in (1, 3):
         score = method("LeftToRight", right=right)
-        yield call(f"score/left_to_right/{right}", "score", texts=TEXTS, score=[score], rows="tokens", model=model("words"))
+        yield call(
+            f"score/left_to_right/{right}",
+            "score",
+            texts=TEXTS,
+            score=[score],
+            rows="tokens",
+            model=model("words"),
+        )
     for unit in ("nats", "bits"):
         for rows in ("texts", "tokens"):
             options = {"unit": unit, "rows": rows, "model": model("sure")}
@@ -67,8 +87,18 @@ def of_options() -> Iterator[Call]:
     for score in ("pll", "left_to_right", "energy_raw"):
         long = ["the cat sat . " * 9, "a dog ran ."]
         for choice in ("refuse", "windows"):
-            yield call(f"score/long/{choice}/{score}", "score", texts=long, score=score, long=choice, model=model("words"))
-    parts = [{"before": "the cat", "target": "sat", "after": "."}, {"before": "a dog ran on", "target": "the bed", "after": "."}]
+            yield call(
+                f"score/long/{choice}/{score}",
+                "score",
+                texts=long,
+                score=score,
+                long=choice,
+                model=model("words"),
+            )
+    parts = [
+        {"before": "the cat", "target": "sat", "after": "."},
+        {"before": "a dog ran on", "target": "the bed", "after": "."},
+    ]
     for score in ("pll", "left_to_right"):
         yield call(f"score/parts/{score}", "score", texts=parts, score=score, model=model("words"))
 
@@ -87,10 +117,36 @@ def of_laws() -> Iterator[Call]:
 
 def of_files() -> Iterator[Call]:
     """Texts of files, with columns of the user's, and rows kept in a folder."""
-    for name in ("sentences.txt", "gaps.txt", "unknown.txt", "table.jsonl", "table.csv", "table.tsv"):
-        yield call(f"score/file/{name}", "score", texts=file(name), score="pll,left_to_right", model=model("words"))
-    yield call("score/file/letters.fasta", "score", texts=file("letters.fasta"), score="pll", model=model("letters"))
-    yield call("score/file/field", "score", texts=file("table.csv"), score="pll", field="text", model=model("words"))
+    for name in (
+        "sentences.txt",
+        "gaps.txt",
+        "unknown.txt",
+        "table.jsonl",
+        "table.csv",
+        "table.tsv",
+    ):
+        yield call(
+            f"score/file/{name}",
+            "score",
+            texts=file(name),
+            score="pll,left_to_right",
+            model=model("words"),
+        )
+    yield call(
+        "score/file/letters.fasta",
+        "score",
+        texts=file("letters.fasta"),
+        score="pll",
+        model=model("letters"),
+    )
+    yield call(
+        "score/file/field",
+        "score",
+        texts=file("table.csv"),
+        score="pll",
+        field="text",
+        model=model("words"),
+    )
     yield call("score/frame", "score", texts={"$rows": "table.jsonl"}, score="pll", model=model("words"))
     for kind in ("jsonl", "csv", "parquet"):
         for rows in ("texts", "tokens"):
@@ -107,8 +163,19 @@ def of_pairs() -> Iterator[Call]:
         for score in ("pll", "left_to_right", "any_order", "energy_norm", "decoder:interleaved@2"):
             yield call(f"pairs/{name}/{score}", "score", minimal_pairs=rows, score=score, model=model(name))
     for name in ("pairs.jsonl", "pairs.csv"):
-        yield call(f"pairs/file/{name}", "score", minimal_pairs=file(name), score="pll,any_order", model=model("words"))
-    options = {"minimal_pairs": file("pairs.jsonl"), "out": out("pairs"), "unit": "bits", "model": model("words")}
+        yield call(
+            f"pairs/file/{name}",
+            "score",
+            minimal_pairs=file(name),
+            score="pll,any_order",
+            model=model("words"),
+        )
+    options = {
+        "minimal_pairs": file("pairs.jsonl"),
+        "out": out("pairs"),
+        "unit": "bits",
+        "model": model("words"),
+    }
     yield call("pairs/out", "score", score="pll", **options)
 
 
@@ -120,13 +187,25 @@ def refused() -> Iterator[Call]:
     yield call("refused/score/law", "score", texts=TEXTS, score="decoder:mask-predict@4", model=loaded)
     yield call("refused/score/both", "score", texts=TEXTS, minimal_pairs=file("pairs.csv"), model=loaded)
     yield call("refused/score/rows", "score", texts=TEXTS, score="pll", rows="letters", model=loaded)
-    yield call("refused/score/unknown", "score", texts=["the zebra sat .", "the cat sat ."], score="pll,any_order", model=loaded)
+    yield call(
+        "refused/score/unknown",
+        "score",
+        texts=["the zebra sat .", "the cat sat ."],
+        score="pll,any_order",
+        model=loaded,
+    )
     yield call("refused/score/empty", "score", texts=["", "the cat sat ."], score="pll", model=loaded)
     yield call("refused/score/long", "score", texts=["the cat " * 20], score="pll", model=loaded)
     yield call("refused/score/no-file", "score", texts=file("nofile.csv"), score="pll", model=loaded)
     yield call("refused/score/empty-file", "score", texts=file("empty.txt"), score="pll", model=loaded)
     yield call("refused/score/broken", "score", texts=file("broken.jsonl"), score="pll", model=loaded)
     yield call("refused/score/format", "score", texts=TEXTS, score="pll", format="xlsx", model=loaded)
-    yield call("refused/score/profile", "score", texts=TEXTS, score="decoder:least-dependent@2", model=loaded)
+    yield call(
+        "refused/score/profile",
+        "score",
+        texts=TEXTS,
+        score="decoder:least-dependent@2",
+        model=loaded,
+    )
     yield call("refused/pairs/rows", "score", minimal_pairs=file("pairs.csv"), rows="tokens", model=loaded)
     yield call("refused/pairs/columns", "score", minimal_pairs=file("table.csv"), model=loaded)
