@@ -412,7 +412,7 @@ def measured_profile(adapter: Names57, model: str) -> str:
     """The file of a model's dependence profile."""
     file = KEPT / f"{model}-profile.json"
     file.parent.mkdir(exist_ok=True)
-    texts = Path("materials/english.txt" if model == "bundled" else "materials/sentences.txt")
+    texts = Path("materials/many.txt")
     adapter.public("dependence")(profile=texts, model=adapter.mark_model(model), candidates=8, save=str(file))
     return str(file)
 

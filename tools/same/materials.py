@@ -289,6 +289,12 @@ def corpus(lines: int, seed: int) -> list[str]:
     return made
 
 
+def word_salad(lines: int, seed: int) -> list[str]:
+    """Words of `words` in any order: enough texts for a profile of its dependence."""
+    draw = random.Random(seed)
+    return [" ".join(draw.choices(WORDS, k=draw.randint(8, 14))) for _ in range(lines)]
+
+
 def translations(lines: int, seed: int) -> tuple[list[str], list[str]]:
     """Sources, and the same words the other way round with other endings."""
     draw = random.Random(seed)
@@ -314,6 +320,7 @@ def files() -> dict[str, str]:
     return {
         "sentences.txt": "".join(f"{text}\n" for text in SENTENCES),
         "english.txt": "".join(f"{text}\n" for text in ENGLISH),
+        "many.txt": "".join(f"{line}\n" for line in word_salad(60, seed=4)),
         "gaps.txt": "the cat sat .\n\na dog ran .\n\n\nthe man saw a bed .\n",
         "unknown.txt": "the zebra sat .\nthe cat sat .\n",
         "long.txt": "the cat sat . " * 9 + "\nthe cat sat .\n",

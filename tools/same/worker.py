@@ -1,12 +1,16 @@
-"""The process that makes the calls of one checkout: `python worker.py JOB.json`, with the checkout's src on PYTHONPATH.
+"""The process that makes the calls of one checkout, whose src is on PYTHONPATH.
+
+    python -m same.worker JOB.json
 
 The job says which calls, how many threads, where the materials are, and which fault is planted
-(`faults.py`). For each call the worker writes one JSON line: the call's name, and its values. Calls
-are made in their order, one after the other.
+(`faults.py`). Calls are made in their order, one after the other. For each call the worker writes
+one JSON line: the call's name, and its values:
 
-    values of a call    those of its result; `files/...`, what it wrote into out; `warnings`, the kinds of its warnings and whether
-                        they point at the caller; `raised`, the kind of its error and at which step.
-                        Messages are kept as messages.
+    result/...   of its result
+    files/...    of the files that it wrote into the folder `out`
+    rows/...     of the rows of a run's folder
+    warnings     the kinds of its warnings, and whether each points at the caller
+    raised       the kind of its error, and at which step
 """
 
 from __future__ import annotations
@@ -48,6 +52,7 @@ def run_job(job: Mapping[str, Any]) -> None:
     os.chdir(work)
     with open(job["output"], "w", encoding="utf-8") as output:
         for call in job["calls"]:
+            (work / "out").mkdir()
             values = values_of_call(adapter, call, work)
             stored = {name: value.to_json() for name, value in values.items()}
             output.write(json.dumps({"call": call["name"], "values": stored}) + "\n")
@@ -84,8 +89,8 @@ def values_of_call(adapter: Names57, call: Mapping[str, Any], work: Path) -> dic
             step = "files"
         except Exception as error:  # of every kind: which one is a value
             values["raised"] = text(f"{adapter.kind_of(error)} at {step}")
-            values["raised/message"] = message(str(error))
-            values["raised/where"] = message("".join(traceback.format_exception(error)[-3:]))
+            values["raised/message"] = message(str(error).replace(str(work), "."))
+            values["raised/where"] = message(function_of(error))
         values.update(renamed(adapter, file_values(adapter, work / "out")))
     kinds = []
     for warning in caught:
@@ -94,6 +99,12 @@ def values_of_call(adapter: Names57, call: Mapping[str, Any], work: Path) -> dic
     values["warnings"] = text(json.dumps(kinds))
     values["warnings/messages"] = message(json.dumps([str(warning.message) for warning in caught if is_ours(warning)]))
     return values
+
+
+def function_of(error: BaseException) -> str:
+    """The function that raised, without the names of files and numbers of lines."""
+    last = traceback.extract_tb(error.__traceback__)[-1]
+    return f"{last.name} in {Path(last.filename).name}"
 
 
 def renamed(adapter: Names57, values: Iterator[tuple[str, Value]]) -> Iterator[tuple[str, Value]]:
@@ -119,8 +130,6 @@ def place_of(file: str) -> str:
 
 def file_values(adapter: Names57, folder: Path) -> Iterator[tuple[str, Value]]:
     """What a call wrote: the rows of a run's parts, and the contents of files of numbers and texts."""
-    if not folder.exists():
-        return
     listed = []
     for path in sorted(path for path in folder.rglob("*") if path.is_file()):
         name = path.relative_to(folder).as_posix()

@@ -8,7 +8,7 @@ from same.calls import Call, call, method, model
 from same.calls.joints import CONSTRUCTIONS
 from same.calls.sampling import DECODERS, KERNELS
 from same.calls.scoring import LAWS, WITH_TOKENS
-from same.materials import ENGLISH
+from same.materials import ENGLISH, corpus
 
 BUNDLED = model("bundled")
 BLANKED = (
@@ -174,7 +174,7 @@ def of_studies() -> Iterator[Call]:
             **options,
         )
     yield call("bundled/check", "check", data=list(ENGLISH))
-    options = {"profile": list(ENGLISH), "candidates": 4, "sentences": 6}
+    options = {"profile": corpus(40, seed=5), "candidates": 4, "sentences": 40}
     yield call("bundled/profile", "dependence", model=BUNDLED, **options)
     for number in range(2):
         yield call(

@@ -58,7 +58,7 @@ def of_texts() -> Iterator[Call]:
         (
             "dependence",
             "--profile",
-            "materials/sentences.txt",
+            "materials/many.txt",
             *WORDS,
             "--candidates",
             "4",

@@ -280,10 +280,10 @@ def of_profiles() -> Iterator[Call]:
     """Dependence by distance."""
     for name in ("words", "sure", "electra"):
         for size in (4, 8):
-            for sentences in (4, 12):
+            for sentences in (40, 60):
                 where = f"profile/{name}/{size}/{sentences}"
                 options = {
-                    "profile": file("sentences.txt"),
+                    "profile": file("many.txt"),
                     "candidates": size,
                     "sentences": sentences,
                 }
@@ -292,7 +292,7 @@ def of_profiles() -> Iterator[Call]:
 
 def of_mutants() -> Iterator[Call]:
     """Mutants by name, and scans of one to three changes."""
-    letters = "ACDE"
+    letters = "ACDEF"
     for construction in ("balanced", "mrf", "arnold_gokhale", "chain", "product", "family:0.5,0.2"):
         for changes in (1, 2, 3):
             where = f"mutants/scan/{construction}/{changes}"
@@ -314,7 +314,7 @@ def of_mutants() -> Iterator[Call]:
         model=model("letters"),
         positions="1-4",
         changes=4,
-        alphabet="ACD",
+        alphabet="ACDE",
     )
     yield call(
         "mutants/all",
@@ -333,7 +333,7 @@ def of_mutants() -> Iterator[Call]:
         mutations=file("mutants.txt"),
         model=model("letters"),
     )
-    both = [PROTEIN, PROTEIN[::-1]]
+    both = [PROTEIN, "CADEFGHIKL"]
     yield call(
         "mutants/several",
         "mutants",
