@@ -1,10 +1,11 @@
-"""Compare two checkouts of unmask bit for bit: about 2,000 calls, a third of them again with two threads.
+"""Compare two checkouts of unmask bit for bit: about 2,000 calls, a third of them also on two threads.
 
-    python tools/same.py OLD NEW            two folders with checkouts, or revisions of this repository
-    python tools/same.py --since 57         the commit at the end of issue 57 (tools/same/settings.toml), and the working tree
-    python tools/same.py OLD NEW --quick    a twelfth of the calls
+    python tools/same.py OLD NEW              folders with checkouts, or revisions of this repository
+    python tools/same.py --since 57           the end of issue 57 (settings.toml), and the working tree
+    python tools/same.py OLD NEW --after 57   the list of intended changes, from the issues after 57
+    python tools/same.py OLD NEW --quick      a twelfth of the calls
     python tools/same.py OLD NEW --only 'fill/*|joint/*'
-    python tools/same.py --faults           plant faults into a checkout (NEW, or the working tree), and see that each is found
+    python tools/same.py --faults             plant faults into the working tree, and find each
 
 Exit code 0: the same, but for what tools/same/intended.toml lists; 1: not the same, or a fault was
 not found. The parts of this tool are described in tools/same/__init__.py. It belongs to no release.
@@ -102,7 +103,9 @@ def compare_checkouts(old: str, new: str, calls: Sequence[Call], scratch: Path, 
             of_calls = comparison.read_values([worker.finish()])
             end = "" if threads == 1 else f"@{threads} threads"
             values[side].update({f"{name}{end}": found for name, found in of_calls.items()})
-    report = comparison.compare(values["old"], values["new"], comparison.intended_changes())
+    after = chosen.since or chosen.after
+    changes = [] if after is None else comparison.intended_changes(int(after))
+    report = comparison.compare(values["old"], values["new"], changes)
     print(comparison.as_text(report))
     if chosen.report:
         Path(chosen.report).write_text(json.dumps(comparison.as_json(report), indent=1), encoding="utf-8")

@@ -1,4 +1,4 @@
-"""The tool that compares two checkouts sees every kind of difference, and none between two copies."""
+"""The tool that compares two checkouts sees each kind of difference, and none between copies."""
 
 import json
 import math

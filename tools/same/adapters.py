@@ -45,7 +45,7 @@ class Names57:
     KEYS: Mapping[str, str] = {}
     """Keys of results in this checkout, and what they are called at the end of issue 57."""
     ERRORS: Mapping[str, str] = {}
-    """Names of errors and warnings in this checkout, and what they are called at the end of issue 57."""
+    """Names of errors and warnings in this checkout, and those of the end of issue 57."""
     ATTRIBUTES: Mapping[str, Sequence[str]] = {
         "Filling": ("to_dict", "to_frame", "completions", "table"),
         "Completion": ("to_dict", "spans", "ids"),
@@ -95,7 +95,7 @@ class Names57:
         return self.public(verb)(**filled)
 
     def argument(self, value: Any) -> Any:
-        """An argument as the checkout takes it: marks of `calls.marks` become the objects that they name."""
+        """An argument as the checkout takes it: marks become the objects that they name."""
         if isinstance(value, Mapping):
             kind = next((key for key in value if isinstance(key, str) and key.startswith("$")), None)
             if kind is not None:
@@ -134,7 +134,10 @@ class Names57:
         return pandas.read_json(Path("materials") / name, lines=True)
 
     def mark_tabular(self, shape: Sequence[int], seed: int, scale: float, ruled_out: float = 0.0) -> Any:
-        """A model that is a table of normal logits, a share of them minus infinity; `shape`: tokens and positions."""
+        """A model that is a table of normal logits, a share of them minus infinity.
+
+        `shape` is the number of tokens and the number of positions.
+        """
         import torch
 
         tokens, length = shape
@@ -168,7 +171,7 @@ class Names57:
         return measured_profile(self, model)
 
     def mark_energy(self, kind: str, term: str) -> Any:
-        """An energy with a term of the user's own: the number of letters of a text, or its first token."""
+        """An energy with a term of the user's own: a text's number of letters, or its first token."""
         if term == "letters":
             return self.public("Energy")(kind, text_terms=(lambda text: 0.1 * len(text),))
         return self.public("Energy")(kind, user_terms=(lambda ids: 0.01 * ids[:, 1].double(),))
@@ -301,7 +304,7 @@ class Names57:
 
 
 class Before57(Names57):
-    """Names before issue 57: `compatibility`, in squared nats, and large where tables are incompatible."""
+    """Names before issue 57: what is now `incompatibility` was called `compatibility`."""
 
     PLACES = {**Names57.PLACES, "incompatibility": "unmask.joints.metrics:compatibility"}
     KEYS = {"compatibility": "incompatibility"}
@@ -311,7 +314,7 @@ GENERATIONS: Sequence[tuple[str, type[Names57]]] = (
     ("unmask.joints.metrics:incompatibility", Names57),
     ("unmask.joints.metrics:compatibility", Before57),
 )
-"""A name that a checkout offers, and the adapter of those that do; the newest first, and the first that fits is taken."""
+"""A name that a checkout offers, and the adapter of those that do. The first that fits is taken."""
 
 
 def adapter_of_checkout() -> Names57:
@@ -366,7 +369,7 @@ def joint_parts(joint: Any) -> dict[str, Any]:
 
 
 def printed(code: int, output: str, errors: str) -> dict[str, Any]:
-    """What a command printed: JSON as its values, other output as text, standard error as a message."""
+    """What a command printed: JSON as values, other output as text, errors as messages."""
     import json
 
     lines = output.splitlines()
@@ -390,7 +393,7 @@ KEPT = Path("kept")
 
 @cache
 def trained_translator(adapter: Names57, name: str) -> str:
-    """The folder of a translator, trained for a few steps; its weights are part of the calls of the training."""
+    """The folder of a translator that was trained for a few steps."""
     folder = KEPT / name
     objective = "causal" if name == "causal-pairs" else "masked"
     sides = [Path("materials/sources.txt"), Path("materials/targets.txt")]

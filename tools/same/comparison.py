@@ -32,7 +32,8 @@ class Difference:
     """A value that differs.
 
     call, value   its names
-    size          the largest difference of two numbers; infinite for texts, other shapes and dtypes, and values that are gone
+    size          the largest difference of two numbers; infinite for texts, other shapes and
+                  dtypes, and values that are gone
     what          in words
     """
 
@@ -94,10 +95,11 @@ class Report:
         return not self.failures and not self.not_seen
 
 
-def intended_changes(file: Path = INTENDED) -> list[Change]:
-    """The list of intended changes."""
+def intended_changes(after: int, file: Path = INTENDED) -> list[Change]:
+    """The intended changes of the issues after this one."""
     stored = tomllib.loads(file.read_text(encoding="utf-8"))
-    return [Change(**entry) for entry in stored.get("change", [])]
+    changes = [Change(**entry) for entry in stored.get("change", [])]
+    return [change for change in changes if change.issue > after]
 
 
 def read_values(files: Iterable[Path]) -> dict[str, dict[str, Value]]:
@@ -182,7 +184,7 @@ def difference(old: Value, new: Value) -> tuple[float, str] | None:
 
 
 def numbers(value: Value) -> np.ndarray:
-    """The numbers of an array, flat, in float64 (of whole numbers: rounded, for the size of a difference alone)."""
+    """The numbers of an array, flat, in float64, which rounds large whole numbers."""
     if value.dtype in ("int", "bool"):
         return np.array([float(word) for word in value.data.split()])
     content = bytes.fromhex(value.data)

@@ -178,7 +178,7 @@ def other_seed(adapter: Any) -> None:
 
 @fault("a generator of torch with another seed", "joint/3x3/scale-0.5/0/*")
 def other_generator(_: Any) -> None:
-    """Every generator is seeded with one more; a model that the tool builds from a seed is none of them."""
+    """Every generator is seeded with one more."""
     import torch
 
     original = torch.Generator.manual_seed

@@ -1,5 +1,6 @@
-"""What both checkouts read: tiny models with random weights, texts and files. Written once, by transformers and never by unmask.
+"""What both checkouts read: tiny models with random weights, texts and files.
 
+They are written once, by transformers and never by unmask.
 A call names a model of `MODELS`, or a file of `FILES`; both lie in the folder `materials` of a
 worker's working directory.
 """
@@ -128,7 +129,7 @@ def save(folder: Path, config: Any, tokenizer: Any, positions: int, seed: int, c
 
 
 def bert(tokens: Sequence[str], kind: str, positions: int, seed: int, spread: float) -> Callable[[Path], None]:
-    """A BERT whose weights have the standard deviation `spread`: its conditionals depend on each other by nats."""
+    """A BERT whose weights have the standard deviation `spread`; .5 makes dependence of nats."""
 
     def write(folder: Path) -> None:
         from transformers import BertConfig

@@ -1,4 +1,4 @@
-"""Both sides of a comparison: their sources, their workers, and the files of values that these write."""
+"""Both sides of a comparison: their sources, their workers, and the files that these write."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Worker:
 
 
 def checkout(name: str, scratch: Path) -> Path:
-    """A folder with the sources of a checkout: the folder itself, or those of a revision, in a new folder."""
+    """A folder with the sources of a checkout: that folder, or a new one with those of a revision."""
     if Path(name).is_dir():
         return Path(name).resolve()
     archive = subprocess.run(["git", "-C", str(REPOSITORY), "archive", name, "src"], capture_output=True, check=False)

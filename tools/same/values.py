@@ -1,6 +1,6 @@
 """From results to named values: arrays with dtype and shape, texts, and messages.
 
-    array     numbers, as the hexadecimal digits of their bytes: two arrays are the same if every bit is
+    array     numbers, as the hexadecimal digits of their bytes, with dtype and shape
     text      a text that is part of a result, such as a token or the name of a construction
     message   a sentence for people: differences are reported and are no failure
 
@@ -21,20 +21,16 @@ ARRAY = "array"
 TEXT = "text"
 MESSAGE = "message"
 
-CHANGING = frozenset(
-    # dates, seconds and speed
-    "begun date began ended seconds seconds_per_pass tokens_per_second per_second speed time".split()
-    # what a run ran on, and with which versions
-    + "about provenance device hardware host platform python torch unmask version versions commit threads command".split()
-    # where files are; the version of a file's format
-    + "folder format path paths".split()
-)
+DATES_AND_SPEED = "begun date began ended seconds tokens_per_second time"
+MACHINE_AND_VERSIONS = "about provenance device hardware host platform python torch unmask version"
+PLACES_AND_FORMATS = "command folder format path threads"
+CHANGING = frozenset(f"{DATES_AND_SPEED} {MACHINE_AND_VERSIONS} {PLACES_AND_FORMATS}".split())
 """Keys whose values are dates, seconds, commands, paths or versions."""
 
-PROSE = frozenset(
-    "warning warnings verdict sentence notes concerns headline title quote claims words caption note reason why problem error "
-    "lines findings statement describe description bleu_signature chrf_signature meaning".split()
-)
+REMARKS = "warning warnings verdict sentence notes note concerns reason why problem error lines"
+TITLES = "headline title quote claim claims caption findings statement describe description meaning"
+SIGNATURES = "bleu_signature chrf_signature"  # with the version of sacrebleu
+PROSE = frozenset(f"{REMARKS} {TITLES} {SIGNATURES}".split())
 """Keys whose texts are sentences for people."""
 
 
@@ -45,7 +41,8 @@ class Value:
     kind    ARRAY, TEXT or MESSAGE
     dtype   of an array: that of numpy or torch, or `int`, `float`, `bool` of Python
     shape   of an array
-    data    of an array the bytes in hexadecimal, or whole numbers of Python in decimal; else the text
+    data    of an array the bytes in hexadecimal, of Python's whole numbers the decimal digits;
+            else the text
     """
 
     kind: str
@@ -176,7 +173,7 @@ def column_values(column: Any, name: str, parts: Parts, prose: bool) -> Named:
 
 
 def list_values(items: list[Any], parts: Parts, name: str, prose: bool) -> Named:
-    """A list: one array or text where all items are numbers, or texts; else the values of its items, and how many there are."""
+    """A list: one value if all items are numbers, or texts; else those of its items, and how many."""
     if (shape := rectangle(items)) is not None:
         yield name, python_numbers(leaves(items), shape)
     elif all(isinstance(item, str) for item in items):
@@ -189,7 +186,7 @@ def list_values(items: list[Any], parts: Parts, name: str, prose: bool) -> Named
 
 
 def rectangle(items: list[Any]) -> tuple[int, ...] | None:
-    """The shape of nested lists of Python's numbers of one type; None for other lists, and empty ones."""
+    """The shape of nested lists of Python's numbers of one type; None for other lists."""
     if not items:
         return None
     if all(isinstance(item, list | tuple) for item in items):

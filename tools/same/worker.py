@@ -114,7 +114,7 @@ def renamed(adapter: Names57, values: Iterator[tuple[str, Value]]) -> Iterator[t
 
 
 def is_ours(warning: warnings.WarningMessage) -> bool:
-    """Whether a warning is one of unmask's; those of libraries come once per process, wherever they are first met."""
+    """Whether a warning is one of unmask's; a library warns once per process, wherever it is met."""
     return warning.category.__module__.partition(".")[0] == "unmask" or place_of(warning.filename) == "unmask"
 
 
@@ -129,12 +129,12 @@ def place_of(file: str) -> str:
 
 
 def file_values(adapter: Names57, folder: Path) -> Iterator[tuple[str, Value]]:
-    """What a call wrote: the rows of a run's parts, and the contents of files of numbers and texts."""
+    """What a call wrote: rows of a run's parts, and the contents of files of numbers and texts."""
     listed = []
     for path in sorted(path for path in folder.rglob("*") if path.is_file()):
         name = path.relative_to(folder).as_posix()
         if path.parent.name == "parts" or path.name.startswith(".") or path.suffix == ".pt":
-            continue  # parts are joined below, locks are hidden, and snapshots are of no use to a reader
+            continue  # parts are joined below; locks and snapshots are no results
         listed.append(name)
         yield from named_values(content_of(path), adapter.parts, below("files", name))
     yield "files", text(json.dumps(listed))
@@ -147,7 +147,7 @@ def file_values(adapter: Names57, folder: Path) -> Iterator[tuple[str, Value]]:
 
 
 def content_of(path: Path) -> Any:
-    """What a file holds, as values; nothing of figures, weights (which their calls return) and prose."""
+    """What a file holds; nothing of figures and prose, and of weights, which their calls return."""
     import pandas
 
     if path.suffix == ".parquet":

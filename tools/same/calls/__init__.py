@@ -1,11 +1,13 @@
-"""All calls, as data. To add one, add an entry to the list of its kind; a call says everything that decides its result.
+"""All calls, as data. To add one, add an entry to the list of its kind.
+
+A call says everything that decides its result:
 
     {"name": "fill/words/pair/chain", "verb": "fill", "arguments": {...}}
 
 A verb is a public function of unmask, or a method `do_VERB` of an adapter. Arguments are JSON. An
 object is a mapping with a mark:
 
-    {"$model": "words"}                    a model of the materials; bundled: the one that comes with unmask
+    {"$model": "words"}                    a model of the materials; bundled: the one of unmask
     {"$file": "table.csv"}                 a file of the materials
     {"$out": "run"}                        a path that the call writes to
     {"$method": "Block", "block_size": 3}  an object of a public class

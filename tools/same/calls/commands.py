@@ -1,4 +1,7 @@
-"""Commands: exit code, what they print, and what they leave. Most run in the worker, a few in a process of their own."""
+"""Commands: exit code, what they print, and what they leave.
+
+Most run in the worker, a few in a process of their own.
+"""
 
 from __future__ import annotations
 

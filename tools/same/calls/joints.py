@@ -23,7 +23,7 @@ SHAPES = {"3x3": (3, 2), "6x6": (6, 2), "2x2x2": (2, 3), "3x3x3": (3, 3), "2x2x2
 
 
 def block(shape: tuple[int, int], seed: int, scale: float = 1.5, ruled_out: float = 0.0) -> Call:
-    """The arguments of the tables of all positions of a tabular model, whose mask is the token after the last."""
+    """The arguments of tables of all positions of a tabular model; its mask follows its tokens."""
     tokens, length = shape
     tabular = {"$tabular": list(shape), "seed": seed, "scale": scale, "ruled_out": ruled_out}
     return {"model": tabular, "ids": [tokens] * length, "block": list(range(length))}

@@ -1,4 +1,4 @@
-"""What models and their tokenizers give: token ids, logits, candidates, tables of texts, and `check`."""
+"""What models and tokenizers give: token ids, logits, candidates, tables of texts, `check`."""
 
 from __future__ import annotations
 
