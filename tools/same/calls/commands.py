@@ -82,7 +82,7 @@ def of_texts() -> Iterator[Call]:
         "--top",
         "4",
     )
-    yield from both("mutants", PROTEIN, "A1C,C2A+D3E", *LETTERS)
+    yield from both("mutants", PROTEIN, "--mutations", "A1C,C2A+D3E", *LETTERS)
     yield from both(
         "mutants",
         PROTEIN,
@@ -136,8 +136,6 @@ def of_corpora() -> Iterator[Call]:
         "--data",
         "materials/blocks.jsonl",
         *WORDS,
-        "--pairs",
-        "4",
         "--joints",
         "product,chain",
     )

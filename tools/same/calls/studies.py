@@ -52,7 +52,7 @@ def of_evaluation() -> Iterator[Call]:
             data=["the cat sat on the bed", "a dog ran on the mat"],
             **options,
         )
-    yield call("evaluate/blocks", "evaluate", data=file("blocks.jsonl"), pairs=6, model=model("words"))
+    yield call("evaluate/blocks", "evaluate", data=file("blocks.jsonl"), model=model("words"))
     options = {
         "pairs": 4,
         "joints": "product,restarted,family:0.5,0.5",
