@@ -126,9 +126,10 @@ def find_faults(checkout: str, pattern: str, scratch: Path) -> int:
         ]
         sound, planted = (comparison.read_values([worker.finish()]) for worker in workers)
         report = comparison.compare(sound, planted)
-        if report.failures:
-            first = report.failures[0]
-            number = len({one.call for one in report.failures})
+        found = [one for one in report.failures if fnmatchcase(one.value, fault.value)]
+        if found:
+            first = found[0]
+            number = len({one.call for one in found})
             print(f"found   {name} ({fault.about}): {number} of {len(calls)} calls, first {first.name}: {first.what}")
         else:
             missed += 1

@@ -37,7 +37,7 @@ class Names57:
 
     PLACES: Mapping[str, str] = {
         "choose_candidates": "unmask.tables.candidates:choose_candidates",
-        "incompatibility": "unmask.joints.metrics:incompatibility",
+        "incompatibility": "unmask.joints.incompatibility:incompatibility",
         "TabularMLM": "unmask.models.tabular:TabularMLM",
         "command": "unmask.cli.app:run",
     }
@@ -138,14 +138,16 @@ class Names57:
 
         `shape` is the number of tokens and the number of positions.
         """
+        import numpy
         import torch
 
         tokens, length = shape
-        generator = torch.Generator().manual_seed(seed)
-        table = scale * torch.randn((length, *[tokens + 1] * length, tokens), generator=generator, dtype=torch.float64)
+        draw = numpy.random.default_rng(seed)
+        size = (length, *[tokens + 1] * length, tokens)
+        table = torch.from_numpy(scale * draw.normal(size=size))
         if ruled_out:
-            out = torch.rand(table.shape, generator=generator) < ruled_out
-            out[..., 0] = False
+            out = torch.from_numpy(draw.random(size=size) < ruled_out)
+            out[..., 0] = False  # so that no distribution is empty
             table = table.masked_fill(out, -torch.inf)
         return self.public("TabularMLM")(table)
 
@@ -311,7 +313,7 @@ class Before57(Names57):
 
 
 GENERATIONS: Sequence[tuple[str, type[Names57]]] = (
-    ("unmask.joints.metrics:incompatibility", Names57),
+    ("unmask.joints.incompatibility:incompatibility", Names57),
     ("unmask.joints.metrics:compatibility", Before57),
 )
 """A name that a checkout offers, and the adapter of those that do. The first that fits is taken."""

@@ -23,21 +23,23 @@ class Fault:
     about   what is wrong, in words
     calls   pattern of the calls that are made
     plant   takes the adapter, and makes the fault
+    value   pattern of the values of which one must differ: a seed that is printed proves nothing
     """
 
     about: str
     calls: str
     plant: Plant
+    value: str = "*"
 
 
 FAULTS: dict[str, Fault] = {}
 
 
-def fault(about: str, calls: str) -> Callable[[Plant], Plant]:
+def fault(about: str, calls: str, value: str = "*") -> Callable[[Plant], Plant]:
     """Register a function that plants a fault."""
 
     def register(plant: Plant) -> Plant:
-        FAULTS[plant.__name__.replace("_", "-")] = Fault(about, calls, plant)
+        FAULTS[plant.__name__.replace("_", "-")] = Fault(about, calls, plant, value)
         return plant
 
     return register
@@ -62,14 +64,15 @@ def after(change: Callable[[Any], Any]) -> Callable[[Callable[..., Any]], Callab
 
 
 def last_bit_flipped(tensor: Any) -> Any:
-    """The tensor, with the last bit of its first number flipped."""
+    """The tensor, with the last bit of its first finite number flipped."""
     import torch
 
     if not tensor.is_floating_point() or tensor.numel() == 0 or tensor.element_size() not in (4, 8):
         return tensor
     changed = tensor.detach().clone().contiguous()
     bits = changed.view(torch.int32 if tensor.element_size() == 4 else torch.int64).flatten()
-    bits[0] ^= 1
+    first = int(changed.flatten().isfinite().int().argmax())
+    bits[first] ^= 1
     return bits.view(changed.dtype).view(changed.shape)
 
 
@@ -165,7 +168,7 @@ def change_logits(adapter: Any, change: Callable[[Any], Any]) -> None:
 # ---- randomness ----
 
 
-@fault("another seed", "sample/template/mh*")
+@fault("another seed", "sample/template/mh/*", "*/samples/ids*")
 def other_seed(adapter: Any) -> None:
     """`sample` adds one to its seed."""
     original = adapter.public("sample")
@@ -176,7 +179,7 @@ def other_seed(adapter: Any) -> None:
     set_public("sample", other)
 
 
-@fault("a generator of torch with another seed", "joint/3x3/scale-0.5/0/*")
+@fault("a generator of torch with another seed", "joint/3x3/scale-0.5/0/*", "*/sample")
 def other_generator(_: Any) -> None:
     """Every generator is seeded with one more."""
     import torch

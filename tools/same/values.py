@@ -127,12 +127,9 @@ def is_prose(key: object, prose: bool) -> bool:
 
 
 def is_array(value: Any) -> bool:
-    """Whether this is an array or number of numpy, or a tensor."""
-    return (
-        isinstance(value, np.ndarray | np.generic)
-        or type(value).__module__.partition(".")[0] == "torch"
-        and hasattr(value, "dim")
-    )
+    """Whether this is an array or number of numpy, or a tensor of any class."""
+    is_tensor = hasattr(value, "detach") and hasattr(value, "dim")
+    return is_tensor or isinstance(value, np.ndarray | np.generic)
 
 
 def is_frame(value: Any) -> bool:

@@ -211,7 +211,7 @@ def refused() -> Iterator[Call]:
         model=loaded,
     )
     yield call(
-        "refused/sample/profile",
+        "sample/without-profile",
         "sample",
         template=TEMPLATE,
         kernel="least-dependent",

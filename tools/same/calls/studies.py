@@ -128,7 +128,7 @@ def of_training() -> Iterator[Call]:
             options = {**common, "seed": seed, "objective": objective, "optimisation": steps}
             yield call(f"train/seed/{seed}/{objective}", "train_weights", corpus=texts, **options)
     for length in (16, 24):
-        shape = method("Shape", layers=1, width=16, heads=4, vocab=60, max_length=length)
+        shape = method("Shape", layers=1, width=16, heads=4, vocab=70, max_length=length)
         yield call(
             f"train/length/{length}",
             "train_weights",
@@ -306,7 +306,7 @@ def refused() -> Iterator[Call]:
         "train",
         corpus=texts,
         out=out("model"),
-        shape=method("Shape", width=15, heads=2, vocab=60),
+        shape=method("Shape", width=15, heads=2, vocab=70),
     )
     yield call("refused/train/empty", "train", corpus=file("empty.txt"), out=out("model"), shape=SHAPE)
     yield call("refused/translate/model", "translate", data=["kalo"], model="materials/words")
