@@ -193,17 +193,18 @@ def other_generator(_: Any) -> None:
     torch.Generator = Generator  # type: ignore[misc]
 
 
-@fault("another optimiser step", "train/k:1/*")
-def other_learning_rate(_: Any) -> None:
-    """AdamW's learning rate is larger by a millionth."""
-    import torch
+@fault("another learning rate", "train/k:1/*", "result/weights/*")
+def other_learning_rate(adapter: Any) -> None:
+    """`train` takes a learning rate that is larger by a ten-thousandth."""
+    from dataclasses import replace as changed
 
-    original = torch.optim.AdamW.__init__
+    original = adapter.public("train")
 
-    def larger(self: Any, params: Any, lr: Any = 1e-3, *arguments: Any, **options: Any) -> None:
-        original(self, params, lr * (1 + 1e-6), *arguments, **options)
+    def faster(*arguments: Any, optimisation: Any, **options: Any) -> Any:
+        larger = changed(optimisation, lr=optimisation.lr * (1 + 1e-4))
+        return original(*arguments, optimisation=larger, **options)
 
-    torch.optim.AdamW.__init__ = larger  # type: ignore[method-assign]
+    set_public("train", faster)
 
 
 # ---- rows, texts, kinds ----
