@@ -56,6 +56,12 @@ def arguments(words: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("new", nargs="?", help="another one [default: the working tree]")
     parser.add_argument("--since", metavar="ISSUE", help="the commit at the end of this issue in the place of OLD")
     parser.add_argument(
+        "--after",
+        metavar="ISSUE",
+        type=int,
+        help="expect the intended changes of the issues after this one",
+    )
+    parser.add_argument(
         "--only",
         metavar="PATTERN",
         default="*",

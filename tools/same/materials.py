@@ -120,7 +120,9 @@ def save(folder: Path, config: Any, tokenizer: Any, positions: int, seed: int, c
     """Save a model of a configuration, with random weights, and its tokenizer."""
     import torch
     from transformers import AutoModelForCausalLM, AutoModelForMaskedLM
+    from transformers.utils import logging
 
+    logging.disable_progress_bar()
     torch.manual_seed(seed)
     kind = AutoModelForCausalLM if causal else AutoModelForMaskedLM
     kind.from_config(config).eval().save_pretrained(folder)
@@ -348,9 +350,6 @@ def files() -> dict[str, str]:
 
 def write_materials(folder: Path, calls: Sequence[dict[str, Any]]) -> None:
     """Write all files, and the models that calls name, into a folder."""
-    from transformers.utils import logging
-
-    logging.disable_progress_bar()
     named = json.dumps(calls)
     for name, write in MODELS.items():
         if f'"{name}"' in named or f"materials/{name}" in named:
