@@ -6,6 +6,7 @@ import os
 import shutil
 import subprocess
 import sys
+from fnmatch import fnmatchcase
 from pathlib import Path
 
 import numpy as np
@@ -17,7 +18,7 @@ sys.path.insert(0, str(ROOT / "tools"))
 
 from same import calls as all_kinds  # noqa: E402
 from same.adapters import Names57  # noqa: E402
-from same.comparison import Change, compare, difference  # noqa: E402
+from same.comparison import Change, compare, difference, intended_changes  # noqa: E402
 from same.faults import FAULTS  # noqa: E402
 from same.values import named_values  # noqa: E402
 
@@ -159,6 +160,14 @@ def test_the_list_of_intended_changes():
     assert not compare(OLD, OLD, [Change("fill/*:p", 57, 1.0, "a reason")]).passed, "listed, and does not occur"
 
 
+def test_intended_changes_are_those_of_later_issues(tmp_path):
+    entry = '[[change]]\nvalue = "fill/*:p"\nissue = {}\nlargest = inf\nwhy = "a reason"\n'
+    file = tmp_path / "intended.toml"
+    file.write_text("".join(entry.format(issue) for issue in (57, 58, 60)))
+    assert [change.issue for change in intended_changes(57, file)] == [58, 60]
+    assert isinstance(intended_changes(0), list), "the list itself can be read"
+
+
 # ---- calls ----
 
 
@@ -191,8 +200,6 @@ def test_every_fault_has_calls_that_could_find_it():
     )
     assert "--faults" in tool.stdout
     names = [call["name"] for call in all_kinds.all_calls()]
-    from fnmatch import fnmatchcase
-
     for fault in FAULTS.values():
         patterns = fault.calls.split("|")
         assert any(fnmatchcase(name, pattern.replace("[", "[[]")) for name in names for pattern in patterns), fault.about
