@@ -110,7 +110,14 @@ def test_nans_are_equal_whatever_their_bits():
 
 
 def test_dates_seconds_and_paths_have_no_value():
-    changing = {"seconds": 1.5, "begun": {"date": "today"}, "folder": "/tmp/a", "tokens": 3}
+    changing = {
+        "seconds": 1.5,
+        "median_seconds_a_pair": 2.0,
+        "tokens_per_second": 3.0,
+        "begun": {"date": "today"},
+        "folder": "/tmp/a",
+        "tokens": 3,
+    }
     assert list(values(changing)) == ["tokens"]
 
 

@@ -5,7 +5,7 @@
     message   a sentence for people: differences are reported and are no failure
 
 A value's name is its path in the result, such as `to_dict/completions/0/log_prob`. Nothing is
-rounded and nothing is computed. What differs from run to run (`CHANGING`) has no value.
+rounded and nothing is computed. What differs from run to run (`is_changing`) has no value.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ ARRAY = "array"
 TEXT = "text"
 MESSAGE = "message"
 
-DATES_AND_SPEED = "begun date began ended seconds tokens_per_second time"
+DATES_AND_SPEED = "begun date began ended time"
 MACHINE_AND_VERSIONS = "about provenance device hardware host platform python torch unmask version"
 PLACES_AND_FORMATS = "command folder format path threads"
 CHANGING = frozenset(f"{DATES_AND_SPEED} {MACHINE_AND_VERSIONS} {PLACES_AND_FORMATS}".split())
@@ -100,11 +100,11 @@ def named_values(result: Any, parts: Parts, name: str = "", prose: bool = False)
         yield from array_values(result, name, of_text)
     elif is_frame(result):
         for column in result.columns:
-            if str(column) not in CHANGING:
+            if not is_changing(column):
                 yield from column_values(result[column], below(name, str(column)), parts, is_prose(column, prose))
     elif isinstance(result, Mapping):
         for key, value in result.items():
-            if str(key) not in CHANGING:
+            if not is_changing(key):
                 yield from named_values(value, parts, below(name, str(key)), is_prose(key, prose))
     elif isinstance(result, set | frozenset):
         yield from list_values(sorted(result, key=repr), parts, name, prose)
@@ -119,6 +119,12 @@ def named_values(result: Any, parts: Parts, name: str = "", prose: bool = False)
 def below(name: str, key: str) -> str:
     """The name of a part."""
     return f"{name}/{key}" if name else key
+
+
+def is_changing(key: object) -> bool:
+    """Whether the value of this key differs from run to run."""
+    words = str(key).split("_")
+    return str(key) in CHANGING or "seconds" in words or words[-2:] == ["per", "second"]
 
 
 def is_prose(key: object, prose: bool) -> bool:
