@@ -1,0 +1,433 @@
+"""How a checkout is called, and which parts of its results are values.
+
+Calls are written in the names of unmask at the end of issue 57 (`Names57`). A checkout with other
+names has a subclass, which says what is called otherwise: where a module is, how an option or a key
+of a result was renamed, which verb was split. It may rename, split and reorder. It never rounds,
+drops or computes. The number of values of a call may not fall; the comparison counts.
+
+To read a checkout with other names:
+
+1. Add a subclass of the class before, with the names that changed.
+2. Add it at the top of `GENERATIONS`, with a name that only such checkouts offer.
+
+The adapter is chosen by what a checkout offers, so that the newest tool reads old checkouts.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
+from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+Result = Any
+MANY_CELLS = 200_000
+"""Joints with more cells are recorded without their dense table."""
+
+
+class Names57:
+    """Names at the end of issue 57."""
+
+    PLACES: Mapping[str, str] = {
+        "choose_candidates": "unmask.tables.candidates:choose_candidates",
+        "incompatibility": "unmask.joints.incompatibility:incompatibility",
+        "TabularMLM": "unmask.models.tabular:TabularMLM",
+        "command": "unmask.cli.app:run",
+    }
+    """Where what is not a public name of `unmask` is."""
+    KEYS: Mapping[str, str] = {}
+    """Keys of results in this checkout, and what they are called at the end of issue 57."""
+    ERRORS: Mapping[str, str] = {}
+    """Names of errors and warnings in this checkout, and those of the end of issue 57."""
+    ATTRIBUTES: Mapping[str, Sequence[str]] = {
+        "Filling": ("to_dict", "to_frame", "completions", "table"),
+        "Completion": ("to_dict", "spans", "ids"),
+        "Comparison": ("to_dict", "to_frame", "joints"),
+        "Dependence": ("to_dict", "to_frame", "matrix", "mass", "pairs"),
+        "Profile": ("by_distance", "texts"),
+        "SampleRun": ("to_dict", "samples", "starts", "rates"),
+        "Diagnosis": ("to_dict", "to_frame"),
+        "Scores": ("to_dict", "to_frame"),
+        "PairScores": ("to_dict", "to_frame", "rows"),
+        "Evaluation": ("to_dict", "to_frame", "summary", "rows", "pairs", "failed", "skipped"),
+        "Frontier": ("to_dict", "to_frame", "rows", "points", "best", "texts"),
+        "Mutants": ("to_dict", "to_frame", "numbers", "names", "wild_type", "alphabet", "changes"),
+        "Measured": ("to_dict", "to_frame", "numbers", "names", "changes", "values", "places"),
+        "Translations": ("to_dict", "to_frame", "texts", "moves"),
+        "TrainingRun": ("to_dict", "to_frame"),
+        "Check": ("to_dict",),
+        "Study": ("to_dict", "to_frame", "rows"),
+        "Report": ("to_dict", "to_frame"),
+        "Tables": (
+            "candidates", "log_q", "log_inside", "log_total", "log_masked", "log_masked_inside", "log_masked_support",
+            "log_between", "log_mass",
+        ),
+        "BlockMetrics": ("to_frame", "joints"),
+        "JointMetrics": ("construction", "unary_nll", "joint_nll", "a_kl", "g_kl", "objective", "u_ppl", "p_ppl"),
+    }  # fmt: skip
+    """Attributes, and methods without arguments, of each class of results that are values."""
+
+    # ---- calling ----
+
+    def public(self, name: str) -> Any:
+        """What has this name: a public name, with dots for parts of it, or one of `PLACES`."""
+        if name in self.PLACES:
+            module, _, attribute = self.PLACES[name].partition(":")
+            return getattr(import_module(module), attribute)
+        found: Any = import_module("unmask")
+        for part in name.split("."):
+            found = getattr(found, part)
+        return found
+
+    def call(self, verb: str, arguments: Mapping[str, Any]) -> Result:
+        """The result of a call: of a method `do_VERB` of this class, or of the public function."""
+        filled = {name: self.argument(value) for name, value in arguments.items()}
+        method: Callable[..., Result] | None = getattr(self, f"do_{verb.replace('.', '_')}", None)
+        if method is not None:
+            return method(**filled)
+        return self.public(verb)(**filled)
+
+    def argument(self, value: Any) -> Any:
+        """An argument as the checkout takes it: marks become the objects that they name."""
+        if isinstance(value, Mapping):
+            kind = next((key for key in value if isinstance(key, str) and key.startswith("$")), None)
+            if kind is not None:
+                options = {name: self.argument(option) for name, option in value.items() if name != kind}
+                return getattr(self, f"mark_{kind[1:]}")(self.argument(value[kind]), **options)
+            return {name: self.argument(item) for name, item in value.items()}
+        if isinstance(value, list):
+            return [self.argument(item) for item in value]
+        return value
+
+    def mark_model(self, name: str, **options: Any) -> Any:
+        """A loaded model of the materials; `bundled` is the one that comes with unmask."""
+        where = None if name == "bundled" else f"materials/{name}"
+        return self.public("load")(where, **{"device": "cpu", **options})
+
+    def mark_file(self, name: str) -> Path:
+        """A file of the materials."""
+        return Path("materials") / name
+
+    def mark_out(self, name: str) -> str:
+        """A path for what the call writes; what is there afterwards is part of its result."""
+        return f"out/{name}"
+
+    def mark_method(self, name: str, **options: Any) -> Any:
+        """An object of a public class: a kernel, decoder, score, or group of options."""
+        return self.public(name)(**options)
+
+    def mark_numbers(self, keys: Mapping[str, Any]) -> dict[int, Any]:
+        """A mapping whose keys are whole numbers, which JSON has not."""
+        return {int(key): item for key, item in keys.items()}
+
+    def mark_rows(self, name: str) -> Any:
+        """A file of JSON lines as a data frame."""
+        import pandas
+
+        return pandas.read_json(Path("materials") / name, lines=True)
+
+    def mark_tabular(self, shape: Sequence[int], seed: int, scale: float, ruled_out: float = 0.0) -> Any:
+        """A model that is a table of normal logits, a share of them minus infinity.
+
+        `shape` is the number of tokens and the number of positions.
+        """
+        import numpy
+        import torch
+
+        tokens, length = shape
+        draw = numpy.random.default_rng(seed)
+        size = (length, *[tokens + 1] * length, tokens)
+        table = torch.from_numpy(scale * draw.normal(size=size))
+        if ruled_out:
+            out = torch.from_numpy(draw.random(size=size) < ruled_out)
+            out[..., 0] = False  # so that no distribution is empty
+            table = table.masked_fill(out, -torch.inf)
+        return self.public("TabularMLM")(table)
+
+    def mark_conditionals(self, shape: Sequence[int], seed: int, scale: float, zeros: bool = False) -> list[Any]:
+        """Two random tables of conditionals of a pair."""
+        import numpy
+
+        draw = numpy.random.default_rng(seed)
+        first, second = (numpy.exp(scale * draw.normal(size=shape)) for _ in range(2))
+        if zeros:
+            first[0, 1] = second[0, 1] = 0.0
+        return [
+            (first / first.sum(0, keepdims=True)).tolist(),
+            (second / second.sum(1, keepdims=True)).tolist(),
+        ]
+
+    def mark_trained(self, name: str) -> str:
+        """A translator that this checkout trained, once per worker."""
+        return trained_translator(self, name)
+
+    def mark_profile(self, model: str) -> str:
+        """The dependence profile of a model, measured by this checkout, once per worker."""
+        return measured_profile(self, model)
+
+    def mark_energy(self, kind: str, term: str) -> Any:
+        """An energy with a term of the user's own: a text's number of letters, or its first token."""
+        if term == "letters":
+            return self.public("Energy")(kind, text_terms=(lambda text: 0.1 * len(text),))
+        return self.public("Energy")(kind, user_terms=(lambda ids: 0.01 * ids[:, 1].double(),))
+
+    # ---- calls that are no verb ----
+
+    def do_tables(
+        self,
+        model: Any,
+        ids: Sequence[int],
+        block: Sequence[int],
+        candidates: Any = None,
+        **options: Any,
+    ) -> Result:
+        """The unary tables of a block."""
+        return self.public("unary_tables")(model, self.public("Cloze")(tuple(ids), tuple(block)), candidates, **options)
+
+    def do_text_tables(self, model: Any, text: str, size: int, exact: bool = False) -> Result:
+        """The candidates of a text with blanks, and its unary tables."""
+        cloze = model.cloze(text)
+        candidates = self.public("choose_candidates")(model, cloze, None if exact else size, exact)
+        return {
+            "candidates": list(candidates),
+            "tables": self.public("unary_tables")(model, cloze, candidates),
+        }
+
+    def do_joint(self, construction: str, options: Mapping[str, Any] | None = None, **tables: Any) -> Result:
+        """The joint of one construction."""
+        return self.public("derive")(self.do_tables(**tables), construction, **dict(options or {}))
+
+    def do_joints(self, gold: Sequence[int] | None = None, **tables: Any) -> Result:
+        """All constructions together, and their metrics."""
+        joints = self.public("derive_all")(self.do_tables(**tables))
+        result = {joint.name: joint for joint in joints}
+        return result if gold is None else {"joints": result, "metrics": self.public("block_metrics")(joints, list(gold))}
+
+    def own_tables(self, conditionals: Sequence[Any], masked: Any = None, labels: Any = None) -> Any:
+        """Tables of a pair of one's own."""
+        return self.public("Tables").from_conditionals(*conditionals, masked=masked, labels=labels)
+
+    def do_own_joint(self, construction: str, options: Mapping[str, Any] | None = None, **tables: Any) -> Result:
+        """The joint of one construction over tables of one's own."""
+        return self.public("derive")(self.own_tables(**tables), construction, **dict(options or {}))
+
+    def do_incompatibility(self, tables: Mapping[str, Any]) -> Result:
+        """How far tables are from having a common joint."""
+        own = "conditionals" in tables
+        return self.public("incompatibility")(self.own_tables(**tables) if own else self.do_tables(**tables))
+
+    def do_logits(self, model: Any, texts: Sequence[str], places: Sequence[int]) -> Result:
+        """Token ids of texts of one length, and the model's logits at some of their positions."""
+        import torch
+
+        ids = torch.tensor([list(model.words.encode(text)) for text in texts])
+        positions = torch.tensor([list(places)] * len(texts))
+        return {
+            "ids": ids,
+            "logits": model.logits(ids, positions),
+            "texts": [model.text(row) for row in ids.tolist()],
+        }
+
+    def do_sample_again(self, model: Any, sweeps: Sequence[int], **options: Any) -> Result:
+        """A run in a folder that is given more sweeps, and its diagnosis from the folder."""
+        runs = [self.public("sample")(model=model, sweeps=number, out="out/run", **options) for number in sweeps]
+        return {"runs": runs, "diagnosis": self.public("diagnose")("out/run")}
+
+    def do_judged(self, model: Any, judge: str, **options: Any) -> Result:
+        """Samples, and their diagnosis with the numbers of a causal model."""
+        run = self.public("sample")(model=model, **options)
+        return self.public("diagnose")(run, f"materials/{judge}")
+
+    def do_train_weights(self, **options: Any) -> Result:
+        """A short training, and the weights that it leaves."""
+        from safetensors.torch import load_file
+
+        run = self.public("train")(out="out/model", device="cpu", **options)
+        return {"run": run, "weights": load_file(Path("out/model/model.safetensors"))}
+
+    def do_command(self, words: Sequence[str], standard_input: str = "", process: bool = False) -> Result:
+        """A command: its exit code, and what it prints; `process`: in a process of its own."""
+        if process:
+            command = [sys.executable, "-m", "unmask", *words]
+            done = subprocess.run(command, input=standard_input.encode(), capture_output=True, check=False)
+            return printed(done.returncode, done.stdout.decode(), done.stderr.decode())
+        streams = {name: io.TextIOWrapper(io.BytesIO(), "utf-8", write_through=True) for name in ("stdout", "stderr")}
+        streams["stdin"] = io.TextIOWrapper(io.BytesIO(standard_input.encode()), "utf-8")
+        kept = {name: getattr(sys, name) for name in streams}
+        for name, stream in streams.items():
+            setattr(sys, name, stream)
+        try:
+            code = self.public("command")(list(words))
+        finally:
+            for name, stream in kept.items():
+                setattr(sys, name, stream)
+        outputs = [streams[name].buffer.getvalue().decode() for name in ("stdout", "stderr")]  # type: ignore[attr-defined]
+        return printed(code, *outputs)
+
+    # ---- results ----
+
+    def parts(self, result: Any) -> Mapping[str, Any] | None:
+        """The parts of an object by name; None for an object that is none of unmask's."""
+        kind = type(result).__name__
+        if kind == "Joint":
+            return joint_parts(result)
+        if kind in self.ATTRIBUTES:
+            return {name: value_of(result, name) for name in self.ATTRIBUTES[kind]}
+        if hasattr(result, "_asdict"):
+            return result._asdict()  # type: ignore[no-any-return]
+        if hasattr(result, "as_py"):  # a number of Arrow
+            return {"value": result.as_py()}
+        return None
+
+    def key(self, name: str) -> str:
+        """The name of a value, in the names of the end of issue 57."""
+        return "/".join(self.KEYS.get(part, part) for part in name.split("/"))
+
+    def kind_of(self, error: BaseException | type) -> str:
+        """The name of an error's or a warning's class."""
+        name = (error if isinstance(error, type) else type(error)).__name__
+        return self.ERRORS.get(name, name)
+
+    def stored_rows(self, folder: Path) -> dict[str, Any]:
+        """The rows of a run's folder: those of its parts, joined by series."""
+        import pandas
+
+        series: dict[str, list[Any]] = {}
+        for part in sorted((folder / "parts").glob("*.parquet")):
+            series.setdefault(part.stem.rpartition("-")[0], []).append(pandas.read_parquet(part))
+        return {name: pandas.concat(frames, ignore_index=True) for name, frames in series.items()}
+
+
+class Before57(Names57):
+    """Names before issue 57: what is now `incompatibility` was called `compatibility`."""
+
+    PLACES = {**Names57.PLACES, "incompatibility": "unmask.joints.metrics:compatibility"}
+    KEYS = {"compatibility": "incompatibility"}
+
+
+GENERATIONS: Sequence[tuple[str, type[Names57]]] = (
+    ("unmask.joints.incompatibility:incompatibility", Names57),
+    ("unmask.joints.metrics:compatibility", Before57),
+)
+"""A name that a checkout offers, and the adapter of those that do. The first that fits is taken."""
+
+
+def adapter_of_checkout() -> Names57:
+    """The adapter of the checkout that this process imports."""
+    for offered, adapter in GENERATIONS:
+        module, _, name = offered.partition(":")
+        if module_exists(module) and hasattr(import_module(module), name):
+            return adapter()
+    raise SystemExit(f"no adapter reads this checkout: it offers none of {', '.join(offered for offered, _ in GENERATIONS)}")
+
+
+def module_exists(module: str) -> bool:
+    """Whether a module can be imported."""
+    try:
+        return find_spec(module) is not None
+    except ModuleNotFoundError:  # nor can the package around it
+        return False
+
+
+def value_of(result: Any, name: str) -> Any:
+    """An attribute, or what a method without arguments returns."""
+    value = getattr(result, name)
+    return value() if callable(value) else value
+
+
+def joint_parts(joint: Any) -> dict[str, Any]:
+    """All that a joint can be asked for."""
+    sites = len(joint.shape)
+    pairs = [(site, other) for site in range(sites) for other in range(site)]
+    first = [int(tokens[0]) for tokens in joint.tables.candidates]
+    parts = {
+        "name": joint.name,
+        "shape": list(joint.shape),
+        "candidates": list(joint.tables.candidates),
+        "log_z": joint.log_z,
+        "report": dict(joint.report),
+        "marginals": list(joint.marginals()),
+        "topk": list(joint.topk(5)),
+        "sample": joint.sample(16, seed=7),
+        "entropy": joint.entropy(),
+        "total_correlation": joint.total_correlation(),
+        "mutual_information": [joint.mutual_information(site, other) for site, other in pairs],
+        "conditional": [joint.conditional(site, first[:site] + first[site + 1 :]) for site in range(sites)],
+        "to_frame": joint.to_frame(5),
+    }
+    cells = 1
+    for size in joint.shape:
+        cells *= size
+    if cells <= MANY_CELLS:
+        parts["dense"] = joint.dense()
+    return parts
+
+
+def printed(code: int, output: str, errors: str) -> dict[str, Any]:
+    """What a command printed: JSON as values, other output as text, errors as messages."""
+    import json
+
+    lines = output.splitlines()
+    try:
+        rows = json.loads(output) if output.lstrip().startswith(("{", "[")) else None
+    except ValueError:
+        try:
+            rows = [json.loads(line) for line in lines]
+        except ValueError:
+            rows = None
+    return {
+        "exit_code": code,
+        "output": lines if rows is None else rows,
+        "errors": {"lines": errors.splitlines()},
+    }
+
+
+KEPT = Path("kept")
+"""What a worker keeps for later calls, in its working directory."""
+
+
+@cache
+def trained_translator(adapter: Names57, name: str) -> str:
+    """The folder of a translator that was trained for a few steps."""
+    folder = KEPT / name
+    objective = "causal" if name == "causal-pairs" else "masked"
+    sides = [Path("materials/sources.txt"), Path("materials/targets.txt")]
+    shape = adapter.public("Shape")(layers=2, width=16, heads=2, vocab=96, max_length=48)
+    optimisation = adapter.public("Optimisation")(steps=12, batch_tokens=512, lr=0.01, warmup=2, dropout=0.0)
+    options = {
+        "objective": objective,
+        "shape": shape,
+        "optimisation": optimisation,
+        "seed": 3,
+        "device": "cpu",
+    }
+    adapter.public("train")(parallel=sides, out=str(folder), **options)
+    return str(folder)
+
+
+@cache
+def measured_profile(adapter: Names57, model: str) -> str:
+    """The file of a model's dependence profile."""
+    file = KEPT / f"{model}-profile.json"
+    file.parent.mkdir(exist_ok=True)
+    texts = Path("materials/many.txt")
+    adapter.public("dependence")(profile=texts, model=adapter.mark_model(model), candidates=8, save=str(file))
+    return str(file)
+
+
+def clear(folder: Path) -> None:
+    """Remove what a call wrote into the working directory."""
+    for entry in folder.iterdir():
+        if entry.name in ("materials", KEPT.name):
+            continue
+        if entry.is_dir() and not entry.is_symlink():
+            shutil.rmtree(entry)
+        else:
+            os.unlink(entry)
