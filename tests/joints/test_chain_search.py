@@ -179,3 +179,14 @@ def test_enough_passes_make_more_than_eight_blanks_exact():
     truth = {tokens: p for p, _, tokens in expected}
     assert all(exp(f.log_prob) == pytest.approx(truth[f.tokens], rel=1e-9) for f in found.fillings)
     assert not search_fillings(Conditionals(model), variants, top=1, passes=states - 1).exact
+
+
+def test_the_product_of_a_text_with_several_readings_counts_the_weight_of_its_own():
+    model = TabularMLM.random(3, 2, seed=4, scale=2.0)
+    variants = [Variant(blank(3, 2), 0.8), Variant(blank(3, 2), 0.2)]
+    found = search_fillings(Conditionals(model), variants, top=18, passes=100)
+    masked = model.logits(torch.tensor([[3, 3]]), torch.tensor([[0, 1]]))[0].double().log_softmax(-1)
+    assert {filling.variant for filling in found.fillings} == {0, 1}
+    for filling in found.fillings:
+        product = variants[filling.variant].weight * exp(sum(float(masked[t, token]) for t, token in enumerate(filling.tokens)))
+        assert exp(filling.product_log_prob) == pytest.approx(product, rel=1e-9)

@@ -29,7 +29,9 @@ def test_a_precompilation_ends_though_a_program_fails(monkeypatch: pytest.Monkey
         raise RuntimeError("no compiler")
 
     monkeypatch.setattr("unmask.joints.precompile.launches", lambda tokens, device: [fail, fail])
-    precompile(37, CPU).join(600)
+    thread = precompile(37, CPU)
+    thread.join(600)
+    assert not thread.is_alive(), "all programs are compiled before the thread ends"
 
 
 @INTERPRETED

@@ -32,18 +32,19 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import islice, product
-from math import exp
+from math import exp, isfinite
 
 import torch
 from torch import Tensor
 
 from unmask.checks import real, whole
 from unmask.errors import UnmaskWarning
+from unmask.joints.enclosure import Balance, dense
 from unmask.joints.joint import Joint, not_converged
 from unmask.joints.metrics import JointReading, read_rules
 from unmask.joints.registry import Member, family_construction
 from unmask.joints.rules import Index, Linear, PairForm, at, contexts, sum_at, tiles
-from unmask.joints.solver import FixedPoint, FixedPointCheck, check_fixed_points, solve, solve_carefully
+from unmask.joints.solver import IN_A_ROW, FixedPoint, FixedPointCheck, check_fixed_points, solve, solve_carefully
 from unmask.joints.sweeps import Marginals, Members, flat, imbalance, start, unflat
 from unmask.tables.unary import Tables
 
@@ -181,6 +182,12 @@ def members_of(
             best, worse = (first, other) if first.check.growth <= other.check.growth else (other, first)  # NaN loses
             spent = (worse.solution.steps, worse.solution.reads + READS_AT_THE_END)
             answers[row] = replace(best, before=spent)
+    if blocks[0].sites > 2:
+        asked = product(blocks, members.values())
+        answers = [
+            _ascertained(tables, member, answer, tolerance, max_reads)
+            for (tables, member), answer in zip(asked, answers, strict=True)
+        ]
     joints = [
         _joint(name, tables, {**member._asdict(), **answer.report(tables, member, tolerance)}, answer.rule, answer.reading)
         for (tables, (name, member)), answer in zip(product(blocks, members.items()), answers, strict=True)
@@ -193,17 +200,22 @@ def members_of(
 
 @dataclass(frozen=True)
 class _Answer:
-    """A solution, its rule, one read of the tables with it, and its check; `before`: steps and reads of another try."""
+    """A solution, its rule, one read of the tables with it, and its check.
+
+    before   steps and reads of another try
+    near     False where a block of three blanks or more is not known to be within the tolerance of the fixed point
+    """
 
     solution: FixedPoint
     rule: FamilyRule
     reading: JointReading
     check: FixedPointCheck
     before: tuple[int, float] = (0, 0.0)
+    near: bool = True
 
     def report(self, tables: Tables, member: Member, tolerance: float) -> dict[str, object]:
         end, (steps, reads) = self.solution, self.before
-        converged = end.converged and self.check.within(tolerance, self.rule.log_q[0].dtype)
+        converged = self.near and end.converged and self.check.within(tolerance, self.rule.log_q[0].dtype)
         return {
             "steps": steps + end.steps,
             "reads": reads + end.reads + READS_AT_THE_END,
@@ -219,6 +231,12 @@ class _Answer:
 READS_AT_THE_END = 2  # One for normaliser and objective, which is a plain step too; one sweep for the check
 ROUNDING = {torch.float32: 1e-5, torch.float64: 1e-10}
 """Of sums over a table: those of its own conditionals, and of the probabilities that it leads to."""
+EXACT_AT_LEAST = 1e-9  # A smaller tolerance is asked of the iteration alone
+LOOSE = 1e-12  # Rounding of the same sums over more cells
+EXACT, MARGIN = 1e-13, 4e-13
+"""Of sums of positive terms in float64: their rounding, and the lack of balance that ends are sought with."""
+DOUBLINGS, FARTHEST = 6, 1.0
+"""How often the distance of ends is doubled, and the nats beyond which they bound nothing of use."""
 TRIES, GROWS_BY = 50, 1.25
 """Reads for a bound, and the factor by which the margin that it is sought with grows from one to the next."""
 
@@ -234,23 +252,94 @@ def distance_bound(tables: Tables, member: Member, log_mu: Marginals) -> float |
     variation is at most 1 - Z(l) / Z(U).
 
     f(U) < U says that less flows in than out. The two ends are sought from the marginals: a context that fails moves away by what
-    it lacks and a margin. What is checked is a property of the ends, whatever path led to them.
+    it lacks and a margin, or, of three blanks or more, all move as the derivatives say (`unmask.joints.enclosure`).
+    What is checked is a property of the ends, whatever path led to them.
     """
-    rounding, rows, z = ROUNDING[tables.log_q[0].dtype], Members.of([tables], [member, member]), flat(log_mu)
-    sign = torch.tensor([[1.0], [-1.0]], dtype=z.dtype, device=z.device)
+    rows, z = Members.of([tables], [member, member], lowered=True), flat(log_mu)
+    if tables.sites > 2 and dense(rows):
+        return _bound_by_derivatives(rows, z)
+    return _bound_by_trial(rows, z, ROUNDING[tables.log_q[0].dtype])
+
+
+def _bound_by_trial(rows: Members, z: Tensor, rounding: float) -> float | None:
+    """The bound with ends sought by moving what fails."""
     away, margin = z.new_zeros(2, len(z)), 0.0
     for _ in range(TRIES):
-        excess, log_z = imbalance(rows, z + sign * away)
-        ruled_out = excess[0] == -torch.inf
-        lack = (sign * excess + rounding).masked_fill(ruled_out, -torch.inf)
-        if not member.restart:
-            lack[:, z.argmax()] = -torch.inf
+        lack, bound = _ends(rows, z, away, rounding)
         if bool((lack <= 0).all()):
-            bound = 1 - exp(log_z[1] - log_z[0]) + rounding
-            return bound if bound < 1 else None
+            return bound
         margin = GROWS_BY * margin or max(rounding, float(lack.amax()) / TRIES)
         away = away + (lack + margin).clamp_min(0)
     return None
+
+
+def _bound_by_derivatives(rows: Members, z: Tensor) -> float | None:
+    """The bound of a block of few contexts, with ends in the direction that the derivatives of the balance lead to."""
+    away = Balance(rows.select([0])).away(z, MARGIN)
+    for _ in range(DOUBLINGS):
+        if not bool(away.isfinite().all()) or float(away.amax()) > FARTHEST:
+            return None
+        lack, bound = _ends(rows, z, away.expand(2, -1), EXACT)
+        if bool((lack <= 0).all()):
+            return bound
+        away = 2 * away
+    return None
+
+
+def _ends(rows: Members, z: Tensor, away: Tensor, rounding: float) -> tuple[Tensor, float | None]:
+    """What the ends z + away and z - away lack in every context that counts, and the bound if they lack nothing."""
+    sign = torch.tensor([[1.0], [-1.0]], dtype=z.dtype, device=z.device)
+    excess, log_z = imbalance(rows, z + sign * away)
+    lack = (sign * excess + rounding).masked_fill(excess[0] == -torch.inf, -torch.inf)  # ruled out
+    if rows.dead is not None:
+        lack = lack.masked_fill(rows.dead, -torch.inf)
+    if not float(rows.restart[0]):
+        lack[:, z.argmax()] = -torch.inf
+    if not all(map(isfinite, log_z)):
+        return lack, None
+    bound = 1 - exp(log_z[1] - log_z[0]) + rounding
+    return lack, bound if bound < 1 else None
+
+
+def _ascertained(tables: Tables, member: Member, answer: _Answer, tolerance: float, max_reads: int) -> _Answer:
+    """The answer of one member of a block of three blanks or more if it is near the fixed point, or another one that is.
+
+    The error that an iteration estimates is that of the directions that it has met (`unmask.joints.enclosure`).
+    """
+    within = max(tolerance, EXACT_AT_LEAST)
+    both = Members.of([tables], [member, member], lowered=True)
+    row = both.select([0])
+    converged = answer.solution.converged and answer.check.within(tolerance, tables.log_q[0].dtype)
+    if not converged and member.alpha and row.dead is not None:
+        # Where alpha is 0, contexts without mass count as much as others, and must come to their own conditionals.
+        spent = answer.before[0] + answer.solution.steps, answer.before[1] + answer.solution.reads + READS_AT_THE_END
+        (again,) = _checked(row, solve(row, tolerance, max_reads))
+        converged = again.solution.converged and again.check.within(tolerance, tables.log_q[0].dtype)
+        answer = replace(again, before=spent) if converged else answer
+    if not converged:
+        return answer
+    if not dense(row):
+        bound = _bound_by_trial(both, answer.solution.log_p, LOOSE)
+        return replace(answer, near=bound is not None and bound <= within)
+    bound = _bound_by_derivatives(both, answer.solution.log_p)
+    if bound is not None and bound <= within:
+        return answer
+    exact = Balance(row).newton(answer.solution.log_p)
+    bound = _bound_by_derivatives(both, exact)
+    if bound is None or bound > within:
+        return replace(answer, near=False)
+    solution = replace(answer.solution, log_p=exact, error=bound, reads_below=IN_A_ROW)
+    (other,) = _checked(row, [solution])
+    if _apart(answer, other) + bound <= within:
+        return answer
+    return replace(other, before=answer.before)
+
+
+def _apart(answer: _Answer, other: _Answer) -> float:
+    """The total variation between the joints of two answers over one block."""
+    every = tuple(slice(0, n) for n in answer.rule.log_q[0].shape)
+    mu, nu = ((one.rule(every).double() - one.reading.log_z).exp() for one in (answer, other))
+    return 0.5 * float((mu - nu).abs().sum())
 
 
 def _checked(rows: Members, solutions: Sequence[FixedPoint]) -> list[_Answer]:

@@ -247,7 +247,7 @@ def solve(members: Members, tolerance: float, max_reads: int, initial: Marginals
     """
     begins = [flat(start(tables) if initial is None else initial) for tables in members.blocks]
     points = torch.stack([begins[owner] for owner in members.owner]).clamp_min(LOWEST)
-    runs = Acceleration(points, tolerance, max_reads, GROWS / 2)
+    runs = Acceleration(members.with_dead_lowered(points), tolerance, max_reads, GROWS / 2)
     shares = _run(members, runs, LikelyTokens(members) if members.blocks[0].sites == 2 else None)
     reads = [(shares[owner][0], 1 + shares[owner][1]) for owner in members.owner]
     return [replace(end, reads=first + end.steps * each) for end, (first, each) in zip(runs.ends, reads, strict=True)]
@@ -261,7 +261,8 @@ def solve_carefully(members: Members, tolerance: float, max_reads: int) -> list[
     blocks = tuple(replace(tables, log_q=tuple(q.double() for q in tables.log_q)) for tables in blocks) if few else blocks
     members = replace(members, blocks=blocks, owner=tuple(owners.index(block) for block in members.owner))
     uniform = flat(start(blocks[0], uniform=True))
-    runs = Acceleration(uniform.repeat(len(members.owner), 1), tolerance, max_reads, GROWS / 2, ends_before=True)
+    points = members.with_dead_lowered(uniform.repeat(len(members.owner), 1))
+    runs = Acceleration(points, tolerance, max_reads, GROWS / 2, ends_before=True)
     _run(members, runs, None)
     return runs.ends
 
@@ -314,7 +315,7 @@ def check_fixed_points(
     """
     dtype = members.blocks[0].log_q[0].dtype
     points = torch.stack([flat(log_mu) for log_mu in marginals])
-    near, c = centred_rows(points, dtype)
+    near, c = centred_rows(points, dtype, members.dead)
     at = near + c
     scale = at[:, : members.sizes[0]].logsumexp(1, keepdim=True)
     at = torch.where(members.restart > 0, at, at - scale)
@@ -324,6 +325,7 @@ def check_fixed_points(
     for after in (sweep(members, points), plain):
         parts = (after.exp() - at.exp()).abs().split(members.sizes, 1)
         moved.append(0.5 * torch.stack([part.sum(1) for part in parts]).amax(0))
-        growth.append((after - at).amax(1))
+        rises = after - at
+        growth.append((rises if members.dead is None else rises.masked_fill(members.dead, -torch.inf)).amax(1))
     numbers = torch.stack([torch.stack(moved).amax(0), torch.stack(growth).amax(0)], 1).tolist()
     return [FixedPointCheck(*row) for row in numbers]

@@ -42,7 +42,7 @@ from math import e, log, log2, prod
 from operator import itemgetter, methodcaller
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from unmask.joints.closed_forms import chain_weights
@@ -75,14 +75,17 @@ def unflat(vector: Float[Tensor, " n"], shape: Sequence[int]) -> Marginals:
     return tuple(part.reshape([1 if s == t else n for s, n in enumerate(shape)]) for t, part in enumerate(parts))
 
 
-def centred_rows(points: Float[Tensor, "m n"], dtype: torch.dtype) -> tuple[Float[Tensor, "m n"], Float[Tensor, "m 1"]]:
-    """Log marginals, those of several members in one row each, over e^c, and c, the middle of their range.
+def centred_rows(
+    points: Float[Tensor, "m n"], dtype: torch.dtype, dead: Bool[Tensor, "m n"] | None = None
+) -> tuple[Float[Tensor, "m n"], Float[Tensor, "m 1"]]:
+    """Log marginals, those of several members in one row each, over e^c, and c, the middle of the range of those not `dead`.
 
     Of marginals that are further apart than e^160 in float32 (e^1200 in float64) the smallest are raised.
     """
     most = REACH[dtype]
     high = points.amax(1, keepdim=True)
-    low = torch.maximum(points.amin(1, keepdim=True), high - 2 * most)
+    holding = points if dead is None else points.masked_fill(dead, torch.inf)
+    low = torch.maximum(holding.amin(1, keepdim=True), high - 2 * most)
     c = (high + low) / 2
     return (points - c).clamp_min(-most), c
 
@@ -170,6 +173,7 @@ class Members:
     log_chain   log c_t for all t, in the order of `flat`
     sizes       how many contexts each site has
     restarts    False where no member restarts
+    dead        contexts that hold no mass at the fixed point (`unmask.joints.enclosure`); None if they are not lowered
     """
 
     blocks: tuple[Tables, ...]
@@ -179,10 +183,11 @@ class Members:
     log_chain: Float[Tensor, "m n"]
     sizes: tuple[int, ...]
     restarts: bool
+    dead: Bool[Tensor, "m n"] | None = None
 
     @staticmethod
-    def of(blocks: Sequence[Tables], members: Sequence[Member]) -> Members:
-        """The members over each of these blocks."""
+    def of(blocks: Sequence[Tables], members: Sequence[Member], lowered: bool = False) -> Members:
+        """The members over each of these blocks; `lowered`: contexts that hold no mass are at LOWEST."""
         like = blocks[0].log_q[0]
         rows = [member for _ in blocks for member in members]
         alpha, restart = on_device(rows, like.device, torch.float64).split(1, 1)
@@ -192,13 +197,19 @@ class Members:
             chains = torch.stack([flat(chain_weights(tables)) for tables in blocks])
             log_chain = chains.repeat_interleave(len(members), 0)
         owner = tuple(block for block in range(len(blocks)) for _ in members)
-        return Members(tuple(blocks), owner, alpha, restart, log_chain, sizes, restarts)
+        every = Members(tuple(blocks), owner, alpha, restart, log_chain, sizes, restarts)
+        return replace(every, dead=_without_mass(every)) if lowered and blocks[0].sites > 2 else every
 
     def select(self, chosen: Sequence[int]) -> Members:
         """Some of the rows."""
         which = on_device(chosen, self.alpha.device, torch.long)
         parts = {name: getattr(self, name)[which] for name in ("alpha", "restart", "log_chain")}
-        return replace(self, owner=tuple(self.owner[i] for i in chosen), **parts)
+        dead = None if self.dead is None else self.dead[which]
+        return replace(self, owner=tuple(self.owner[i] for i in chosen), dead=dead, **parts)
+
+    def with_dead_lowered(self, points: Float[Tensor, "m n"]) -> Float[Tensor, "m n"]:
+        """The points with contexts that hold no mass at LOWEST."""
+        return points if self.dead is None else points.masked_fill(self.dead, LOWEST)
 
     @cached_property
     def owners(self) -> Int[Tensor, " m"]:
@@ -221,12 +232,29 @@ class Members:
 
     def sites_at(self, points: Float[Tensor, "m n"], dtype: torch.dtype) -> tuple[list[Site], Float[Tensor, "m 1"]]:
         """The sites at log marginals `points`, for tables of `dtype`, and c."""
-        near, c = centred_rows(points, dtype)
+        near, c = centred_rows(points, dtype, self.dead)
         log_restart = self.restart.log()
         kappa = (log_restart + (1 - self.alpha) * c).exp()
         added = (log_restart + self.log_chain - self.alpha * c).exp() * len(self.sizes)
         parts = zip(near.split(self.sizes, 1), added.split(self.sizes, 1), strict=True)
         return [Site(m, r, self.alpha, 1 - self.restart, kappa, self.restarts) for m, r in parts], c
+
+
+def _without_mass(members: Members) -> Bool[Tensor, "m n"] | None:
+    """For each row the contexts that hold no mass; None where all do."""
+    from unmask.joints.enclosure import without_mass
+
+    found: dict[tuple[int, bool], Tensor | None] = {}
+    rows = []
+    for row, (owner, restart) in enumerate(zip(members.owner, members.restart.flatten().tolist(), strict=True)):
+        kind = owner, restart > 0
+        if kind not in found:
+            found[kind] = without_mass(members.blocks[owner].log_q, members.log_chain[row] if restart else None)
+        rows.append(found[kind])
+    if all(dead is None for dead in rows):
+        return None
+    nothing = torch.zeros_like(members.log_chain[0], dtype=torch.bool)
+    return torch.stack([nothing if dead is None else dead for dead in rows])
 
 
 def sweep(members: Members, points: Float[Tensor, "m n"]) -> Float[Tensor, "m n"]:
@@ -240,24 +268,33 @@ def sweep(members: Members, points: Float[Tensor, "m n"]) -> Float[Tensor, "m n"
     if first.sites == 2:
         swept = sweep_pair(members, *sites)
     else:
-        rows = enumerate(members.owner)
-        swept = torch.stack([sweep_sites(members.blocks[owner], [site.member(i) for site in sites]) for i, owner in rows])
+        rows = []
+        for i, owner in enumerate(members.owner):
+            dead = None if members.dead is None else members.dead[i]
+            rows.append(sweep_sites(members.blocks[owner], [site.member(i) for site in sites], dead))
+        swept = torch.stack(rows)
     near = torch.cat([site.near.reshape(len(points), -1) for site in sites], 1)
     swept = torch.where(swept.isnan(), near, swept)
+    if members.dead is not None:
+        swept = swept.masked_fill(members.dead, -torch.inf)
     log_sum = swept[:, : members.sizes[0]].logsumexp(1, keepdim=True)
     return torch.where(members.restart > 0, swept + c, swept - log_sum).clamp_min(LOWEST)
 
 
-def sweep_sites(tables: Tables, sites: Sequence[Site]) -> Float[Tensor, " n"]:
-    """The sweep of any number of sites for one member, over the sites' e^c."""
-    sites = _shaped(tables, sites)
+def sweep_sites(tables: Tables, sites: Sequence[Site], dead: Bool[Tensor, " n"] | None = None) -> Float[Tensor, " n"]:
+    """The sweep of any number of sites for one member, over the sites' e^c; marginals of `dead` contexts stay where they are."""
+    sites = shaped(tables, sites)
+    stays = None if dead is None else unflat(dead, tables.shape)
     near, above, below = [site.near.clone() for site in sites], contexts(tables, 0), contexts(tables, 0)
     for index in tiles(tables.log_q[0]):
         q = [at(log_q, index).exp() for log_q in tables.log_q]
         here = [replace(site, near=at(m, index), added=at(site.added, index)) for site, m in zip(sites, near, strict=True)]
         for t in range(1, tables.sites):
             up, down = _flows(q, here, t)
-            here[t] = here[t].moved(up.double().log() - down.double().log())
+            new = up.double().log() - down.double().log()
+            if stays is not None:
+                new = torch.where(at(stays[t], index), here[t].near, new)  # a marginal of 0 to the power 0 would be NaN
+            here[t] = here[t].moved(new)
             at(near[t], index).copy_(here[t].near)
         up, down = _flows(q, here, 0)
         above += up
@@ -273,7 +310,7 @@ def imbalance(members: Members, points: Float[Tensor, "m n"]) -> tuple[Float[Ten
     (tables,), (of_members, c) = members.blocks, members.sites_at(points, torch.float64)
     excess, log_z = [], []
     for i, centre in enumerate(c.flatten().tolist()):
-        sites = _shaped(tables, [site.member(i) for site in of_members])
+        sites = shaped(tables, [site.member(i) for site in of_members])
         sums = [(contexts(tables, t), contexts(tables, t)) for t in range(tables.sites)]
         for index in tiles(tables.log_q[0]):
             q = [at(log_q, index).double().exp() for log_q in tables.log_q]
@@ -287,7 +324,7 @@ def imbalance(members: Members, points: Float[Tensor, "m n"]) -> tuple[Float[Ten
     return torch.stack(excess), log_z
 
 
-def _shaped(tables: Tables, sites: Sequence[Site]) -> list[Site]:
+def shaped(tables: Tables, sites: Sequence[Site]) -> list[Site]:
     """The sites of one member, each with the shape of its contexts."""
     return [site.over(methodcaller("reshape", contexts(tables, t).shape)) for t, site in enumerate(sites)]
 
