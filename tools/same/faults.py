@@ -331,7 +331,7 @@ def lost_part(adapter: Any) -> None:
 
 @fault("weights of another model", "bundled/logits/*")
 def other_weights(adapter: Any) -> None:
-    """One weight of every loaded model is another one in its last bit."""
+    """The first weights of every loaded model are larger by a millionth."""
     import torch
 
     original = adapter.mark_model
