@@ -447,7 +447,11 @@ def test_progress_of_several_chunks_counts_texts(pieces, monkeypatch):
     assert [done for done, _, _ in told] == sorted(done for done, _, _ in told) and told[-1][0] == 16
 
 
-@pytest.mark.parametrize("text", [{"text": "a \ud800 dog"}, {"text": "a dog", "n": "\ud800"}, {"text": "a dog", "\ud800": 1}])
+@pytest.mark.parametrize(
+    "text",
+    [{"text": "a \ud800 dog"}, {"text": "a dog", "n": "\ud800"}, {"text": "a dog", "\ud800": 1}],
+    ids=["text", "value", "name"],  # pytest's own ids would hold the surrogate, which its workers cannot send
+)
 def test_half_a_character_has_a_reason_and_cannot_be_kept(pieces, tmp_path, text):
     rows = unmask.score(["a cat", text], model=pieces).rows
     assert rows[0]["pll"] is not None and ("U+D800" in (rows[1]["reason"] or "")) == ("\ud800" in text["text"])
