@@ -1,6 +1,11 @@
 """Errors that the user can correct; every message says what was given, where, and what to do."""
 
 
+def _writable(message: object) -> str:
+    """A message that every stream can write: half of a surrogate pair, which none can, is escaped."""
+    return str(message).encode("utf-8", "backslashreplace").decode()
+
+
 class UnmaskError(Exception):
     """Base of all errors that the user can correct; the command line prints it in one line and exits with 2.
 
@@ -10,6 +15,9 @@ class UnmaskError(Exception):
     ...     print(type(error).__name__)
     InputError
     """
+
+    def __init__(self, message: object) -> None:
+        super().__init__(_writable(message))
 
 
 class InputError(UnmaskError):
@@ -32,6 +40,9 @@ class ModelError(UnmaskError):
 
 class UnmaskWarning(UserWarning):
     """Something that is not an error and may not be what was meant; the command line prints it in one line."""
+
+    def __init__(self, message: object) -> None:
+        super().__init__(_writable(message))
 
 
 class BadTexts(InputError):
