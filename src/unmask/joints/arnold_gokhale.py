@@ -252,13 +252,15 @@ def distance_bound(tables: Tables, member: Member, log_mu: Marginals) -> float |
     variation is at most 1 - Z(l) / Z(U).
 
     f(U) < U says that less flows in than out. The two ends are sought from the marginals: a context that fails moves away by what
-    it lacks and a margin, or, of three blanks or more, all move as the derivatives say (`unmask.joints.enclosure`).
+    it lacks and a margin; where that leads nowhere, of three blanks or more, all move as the derivatives say
+    (`unmask.joints.enclosure`), which find ends where next to nothing moves, but only near the fixed point.
     What is checked is a property of the ends, whatever path led to them.
     """
     rows, z = Members.of([tables], [member, member], lowered=True), flat(log_mu)
-    if tables.sites > 2 and dense(rows):
-        return _bound_by_derivatives(rows, z)
-    return _bound_by_trial(rows, z, ROUNDING[tables.log_q[0].dtype])
+    bound = _bound_by_trial(rows, z, ROUNDING[tables.log_q[0].dtype])
+    if bound is None and tables.sites > 2 and dense(rows):
+        bound = _bound_by_derivatives(rows, z)
+    return bound
 
 
 def _bound_by_trial(rows: Members, z: Tensor, rounding: float) -> float | None:
