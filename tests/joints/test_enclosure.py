@@ -168,3 +168,17 @@ def test_the_bound_by_derivatives_holds_and_says_nothing_far_away(member):
         assert bound is None or distance(mu, exact.dense().exp()) <= bound
         assert bound is not None or moved > 5e-3
     assert bound_by_derivatives(tables, member, near + 5 * torch.sin(near)) is None
+
+
+@pytest.mark.filterwarnings("ignore::unmask.errors.UnmaskWarning")
+@pytest.mark.parametrize("member", [Member(0.0), pytest.param(Member(0.5), marks=pytest.mark.slow)])
+def test_blocks_of_many_contexts_still_say_that_they_have_converged(member):
+    """Trial finds no ends here; another solution, closer, does not contradict the answer."""
+    generator, shape = torch.Generator().manual_seed(0), (12,) * 4
+    shared = 3 * torch.randn(shape, generator=generator)
+    logits = [shared + 0.3 * torch.randn(shape, generator=generator) for _ in shape]
+    tables = tables_from([logit.log_softmax(t) for t, logit in enumerate(logits)])
+    (joint,) = members_of([tables], {"joint": member})[0]
+    assert joint.report["converged"]
+    (closer,) = members_of([tables], {"joint": member}, tolerance=1e-6, max_reads=3000)[0]
+    assert farthest(joint, closer.dense().exp()) < TOLERANCE
