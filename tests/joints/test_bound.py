@@ -7,7 +7,8 @@ import pytest
 import torch
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from joint_cases import distance, random_tables, seeds, sizes
+from joint_cases import distance, random_tables, seeds, sizes, without
+from test_enclosure import ruled_out
 from test_family import in_float64, sharp_tables, stationary_point
 from test_zeros import hard, made
 
@@ -15,7 +16,7 @@ from unmask.errors import UnmaskWarning
 from unmask.joints.arnold_gokhale import distance_bound, family
 from unmask.joints.joint import not_converged
 from unmask.joints.registry import Member
-from unmask.joints.sweeps import start
+from unmask.joints.sweeps import flat, start, unflat
 
 pytestmark = pytest.mark.filterwarnings("ignore::unmask.errors.UnmaskWarning")
 members = st.sampled_from([(0.0, 0.0), (0.5, 0.0), (1.0, 0.0), (0.75, 0.1), (0.0, 0.1), (0.95, 0.01)])
@@ -72,6 +73,27 @@ def test_one_further_step_and_ends_that_are_not_checked_bound_nothing(member):
     assert bound is None or bound >= far
     with mock.patch("unmask.joints.arnold_gokhale.ROUNDING", {torch.float64: -100.0}):
         assert distance_bound(tables, one, log_mu) + 100 < far
+
+
+@pytest.mark.parametrize("member", [(0.0, 0.0), (0.5, 0.0), (0.5, 0.9), (1.0, 0.9)])
+@pytest.mark.parametrize("blanks", [2, 3])
+def test_one_context_is_left_out_if_and_only_if_nothing_restarts(member, blanks):
+    """Without restarts marginals have no scale, and no ends are out of balance to one side in every context. With them the
+    context that was left out would keep the wrong marginal, and the ends would close around what follows from it.
+    """
+    tables = in_float64(sharp_tables(15, 3, 10.0, 12.0)) if blanks == 2 else ruled_out(())
+    mu = family(tables, *member, tolerance=1e-11, max_reads=2000).dense().exp()
+    z = flat(tuple(m.log() for m in without(mu)))
+    z[z.argmax()] += 0.05
+    log_mu = unflat(z, tables.shape)
+    far = distance(mu, family(tables, *member, steps=1, initial=log_mu).dense().exp())
+    assert far < distance_bound(tables, Member(*member), log_mu) < 60 * far
+
+
+@pytest.mark.parametrize("member", [(0.0, 0.0), (0.75, 0.1)])
+def test_three_blanks_far_from_their_limit_have_a_bound(member):
+    joint, far, bound = stopped(ruled_out(()), member, 3)
+    assert not joint.report["converged"] and far < bound < 0.7
 
 
 def test_what_has_no_bound_says_so():

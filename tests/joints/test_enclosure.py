@@ -9,7 +9,7 @@ from joint_cases import distance, random_scan_step, tables_from, without
 from test_zeros import wrong
 
 from unmask.joints import arnold_gokhale
-from unmask.joints.arnold_gokhale import distance_bound, family, members_of
+from unmask.joints.arnold_gokhale import family, members_of
 from unmask.joints.enclosure import Balance, without_mass
 from unmask.joints.registry import Member
 from unmask.joints.sweeps import Members, flat, start, unflat
@@ -131,6 +131,11 @@ def test_without_mass_are_the_contexts_of_what_is_ruled_out():
     assert not with_restarts[0] and with_restarts.sum() >= without_mass(tables.log_q, None).sum() - 1
 
 
+def bound_by_derivatives(tables, member, z):
+    """The bound whose ends follow the derivatives, whether or not a search by trial finds one."""
+    return arnold_gokhale._bound_by_derivatives(Members.of([tables], [member, member], lowered=True), z)
+
+
 @pytest.mark.parametrize("member", [Member(0.0), Member(0.5), Member(1.0), Member(0.75, 0.1), Member(1.0, 0.2)])
 def test_newton_and_its_matrix_are_those_of_the_balance(member):
     """At the fixed point M is minus the derivative of in - out, by differences; and its solutions have no negative entry."""
@@ -147,7 +152,7 @@ def test_newton_and_its_matrix_are_those_of_the_balance(member):
         derivative = (balance.at(z + moved)[0] - balance.at(z - moved)[0]) / (2 * step)
         torch.testing.assert_close(derivative, -matrix[:, column], rtol=1e-4, atol=1e-9)
     assert bool((balance.solve(matrix, into, z) >= 0).all())
-    assert distance_bound(tables, member, unflat(z, tables.shape)) < 1e-9
+    assert bound_by_derivatives(tables, member, z) < 1e-9
 
 
 @pytest.mark.parametrize("member", [Member(0.0), Member(0.75, 0.1)])
@@ -157,9 +162,23 @@ def test_the_bound_by_derivatives_holds_and_says_nothing_far_away(member):
     near = Balance(Members.of([tables], [member])).newton(flat(start(tables)))
     for moved in (1e-4, 1e-2):
         z = near + moved * torch.sin(torch.arange(len(near), dtype=near.dtype))
-        bound = distance_bound(tables, member, unflat(z, tables.shape))
+        bound = bound_by_derivatives(tables, member, z)
         joint = arnold_gokhale.FamilyRule.at(tables, unflat(z, tables.shape), member)
         mu = joint((slice(None),) * 3).flatten().softmax(0).reshape(tables.shape)
         assert bound is None or distance(mu, exact.dense().exp()) <= bound
         assert bound is not None or moved > 5e-3
-    assert distance_bound(tables, member, unflat(near + 5 * torch.sin(near), tables.shape)) is None
+    assert bound_by_derivatives(tables, member, near + 5 * torch.sin(near)) is None
+
+
+@pytest.mark.filterwarnings("ignore::unmask.errors.UnmaskWarning")
+@pytest.mark.parametrize("member", [Member(0.0), pytest.param(Member(0.5), marks=pytest.mark.slow)])
+def test_blocks_of_many_contexts_still_say_that_they_have_converged(member):
+    """Trial finds no ends here; another solution, closer, does not contradict the answer."""
+    generator, shape = torch.Generator().manual_seed(0), (12,) * 4
+    shared = 3 * torch.randn(shape, generator=generator)
+    logits = [shared + 0.3 * torch.randn(shape, generator=generator) for _ in shape]
+    tables = tables_from([logit.log_softmax(t) for t, logit in enumerate(logits)])
+    (joint,) = members_of([tables], {"joint": member})[0]
+    assert joint.report["converged"]
+    (closer,) = members_of([tables], {"joint": member}, tolerance=1e-6, max_reads=3000)[0]
+    assert farthest(joint, closer.dense().exp()) < TOLERANCE

@@ -56,7 +56,8 @@ def joints(tables: Tables) -> list[Joint]:
     return [product(tables), mrf_logit(tables), mrf(tables), hcb(tables), chain(tables), *family]
 
 
-@pytest.mark.parametrize("absurd", [0.0, 30.0, 120.0])
+# At 60 nats the tables are within float32's range, and the products of two of their numbers are not.
+@pytest.mark.parametrize("absurd", [0.0, 30.0, 60.0, 120.0])
 def test_float32_tables_give_the_numbers_of_float64(absurd):
     tables = heavy_tailed(absurd)
     found, exact = (block_metrics(joints(t), (3, 299)) for t in (tables, in_float64(tables)))
@@ -86,3 +87,30 @@ def test_divergences_are_free_of_the_rounding_of_the_tables_normalisation():
     (reading,) = read_joints([Joint("faithful", tables, lambda index: tables.log_q[0][index] + column[:, index[1]])])
     assert float(reading.kl[0].abs().max()) < 2e-5
     assert float(reading.kl[1].mean()) > 0.1
+
+
+class Scaled:
+    """The cells of the first table times e^by, with their exponentials as a rule of the family gives them."""
+
+    def __init__(self, tables: Tables, by: float) -> None:
+        self.log_q, self.by = tables.log_q[0], by
+
+    def __call__(self, index):
+        return self.log_q[index] + self.by
+
+    def probabilities(self, index, q):
+        return self(index).exp()
+
+
+@pytest.mark.parametrize("by", [-80.0, 0.0, 92.0])
+def test_exponentials_that_leave_the_range_of_float32_are_not_used(by):
+    tables = heavy_tailed(absurd=0.0)
+    assert bool((tables.log_q[0] > -80).all()), "the table itself is within the range"
+    exponentials = Scaled(tables, by).probabilities((slice(None), slice(None)), None)
+    lost = bool((exponentials < torch.finfo(torch.float32).tiny).any() or exponentials.isinf().any())
+    assert lost == (by != 0)
+    (found,) = read_joints([Joint("scaled", tables, Scaled(tables, by))])
+    (expected,) = read_joints([Joint("scaled", tables, Scaled(tables, by).__call__)])
+    assert found.log_z == pytest.approx(expected.log_z, rel=1e-6)
+    for mine, theirs in zip((*found.kl, *found.log_marginals), (*expected.kl, *expected.log_marginals), strict=True):
+        torch.testing.assert_close(mine, theirs, rtol=1e-5, atol=1e-4)

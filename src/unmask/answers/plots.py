@@ -33,8 +33,12 @@ FORMATS = {".png": (b"\x89PNG",), ".pdf": (b"%PDF",), ".svg": (b"<?xml", b"<svg"
 TOKENS_SHOWN, LABELLED_CELLS = 12, 8
 WEAK, STRONG = 0.05, 0.5
 """Nats of mutual information below which blanks are called nearly independent, and from which on strongly dependent."""
-NEARLY = 0.5
-"""Root mean square log-ratio, in nats, up to which conditionals are said to nearly agree with one joint."""
+NEARLY = 0.38
+"""Incompatibility in nats up to which conditionals are said to nearly agree with one joint; up to 4 times that, not quite.
+
+Once 0.5 of a number that was larger. Over 40 pairs of blanks in sentences of English Web Treebank 37 verdicts stay with 0.38,
+and 28 would with 0.5.
+"""
 
 
 def figure_path(path: str | PathLike[str] | None, texts: int, reads: Sequence[object]) -> Path | None:

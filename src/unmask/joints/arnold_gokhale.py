@@ -233,6 +233,7 @@ ROUNDING = {torch.float32: 1e-5, torch.float64: 1e-10}
 """Of sums over a table: those of its own conditionals, and of the probabilities that it leads to."""
 EXACT_AT_LEAST = 1e-9  # A smaller tolerance is asked of the iteration alone
 LOOSE = 1e-12  # Rounding of the same sums over more cells
+CLOSER = 1e-2  # Share of the tolerance that another solution is asked for, where no ends are found
 EXACT, MARGIN = 1e-13, 4e-13
 """Of sums of positive terms in float64: their rounding, and the lack of balance that ends are sought with."""
 DOUBLINGS, FARTHEST = 6, 1.0
@@ -252,13 +253,15 @@ def distance_bound(tables: Tables, member: Member, log_mu: Marginals) -> float |
     variation is at most 1 - Z(l) / Z(U).
 
     f(U) < U says that less flows in than out. The two ends are sought from the marginals: a context that fails moves away by what
-    it lacks and a margin, or, of three blanks or more, all move as the derivatives say (`unmask.joints.enclosure`).
+    it lacks and a margin; where that leads nowhere, of three blanks or more, all move as the derivatives say
+    (`unmask.joints.enclosure`), which find ends where next to nothing moves, but only near the fixed point.
     What is checked is a property of the ends, whatever path led to them.
     """
     rows, z = Members.of([tables], [member, member], lowered=True), flat(log_mu)
-    if tables.sites > 2 and dense(rows):
-        return _bound_by_derivatives(rows, z)
-    return _bound_by_trial(rows, z, ROUNDING[tables.log_q[0].dtype])
+    bound = _bound_by_trial(rows, z, ROUNDING[tables.log_q[0].dtype])
+    if bound is None and tables.sites > 2 and dense(rows):
+        bound = _bound_by_derivatives(rows, z)
+    return bound
 
 
 def _bound_by_trial(rows: Members, z: Tensor, rounding: float) -> float | None:
@@ -319,8 +322,7 @@ def _ascertained(tables: Tables, member: Member, answer: _Answer, tolerance: flo
     if not converged:
         return answer
     if not dense(row):
-        bound = _bound_by_trial(both, answer.solution.log_p, LOOSE)
-        return replace(answer, near=bound is not None and bound <= within)
+        return _ascertained_by_trial(both, answer, tolerance, within, max_reads)
     bound = _bound_by_derivatives(both, answer.solution.log_p)
     if bound is not None and bound <= within:
         return answer
@@ -333,6 +335,23 @@ def _ascertained(tables: Tables, member: Member, answer: _Answer, tolerance: flo
     if _apart(answer, other) + bound <= within:
         return answer
     return replace(other, before=answer.before)
+
+
+def _ascertained_by_trial(both: Members, answer: _Answer, tolerance: float, within: float, max_reads: int) -> _Answer:
+    """The same for a block of too many contexts for derivatives.
+
+    Trial finds no ends where next to nothing moves in a step, though the answer be right. Then another solution, asked to be
+    closer, must lie within the tolerance of the answer: no proof, but more than the estimate of one iteration.
+    """
+    bound = _bound_by_trial(both, answer.solution.log_p, LOOSE)
+    if bound is not None and bound <= within:
+        return answer
+    initial = unflat(answer.solution.log_p, both.blocks[0].shape)
+    row = both.select([0])
+    (closer,) = _checked(row, solve(row, CLOSER * tolerance, max_reads, initial))
+    marginals = zip(answer.reading.log_marginals, closer.reading.log_marginals, strict=True)
+    apart = max(0.5 * float((mine.exp() - other.exp()).abs().sum()) for mine, other in marginals)
+    return replace(answer, near=apart <= within)
 
 
 def _apart(answer: _Answer, other: _Answer) -> float:

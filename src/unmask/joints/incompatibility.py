@@ -40,6 +40,9 @@ FITS = 6
 LEAST_GAIN = 0.5  # Another fit follows while the mean square falls below this share of the one before
 KEPT = 1 << 22  # Cells of the largest table whose support is kept in memory, in float64, between reads
 SOLVED = 1e-10  # A fit ends when the norm of what its equations lack has fallen to this share
+ROUNDED = 1e-14
+"""A fit ends too when that norm has fallen to this share of the norm of L: what is left is rounding. The equations are singular,
+and steps that follow rounding along what they leave free are so long that all digits of the gap are lost."""
 
 
 def incompatibility(tables: Tables) -> float:
@@ -135,6 +138,7 @@ class _Support:
         ones = torch.ones((1,) * self.tables.sites, dtype=torch.float64, device=self.f.device)
         self.count_f, self.count_g = self._sum(self.t, ones).clamp_min(1), self._sum(self.s, ones).clamp_min(1)
         cells = float(self.count_f.sum())
+        self.rounding = ROUNDED**2 * self._squares_by_pair()
         left = inf
         for _ in range(FITS):
             self._fit()
@@ -181,6 +185,13 @@ class _Support:
     def _squares(self) -> float:
         return sum(float(self._gap(index).square_().sum()) for index in tiles(self.tables.log_q[0]))
 
+    def _squares_by_pair(self) -> Tensor:
+        """The sum of squares of the gap for each choice of tokens at the other blanks."""
+        over_t = contexts(self.tables, self.t)
+        for index in tiles(self.tables.log_q[0]):
+            at(over_t, index).add_(self._gap(index).square_().sum(self.t, keepdim=True))
+        return over_t.sum(self.s, keepdim=True)
+
     def _fit(self) -> None:
         """Add to f and g what fits the gap best.
 
@@ -200,7 +211,7 @@ class _Support:
         step = torch.zeros_like(lack)
         direction = lack / self.count_g
         size = dot(lack, direction)
-        enough = SOLVED**2 * size
+        enough = (SOLVED**2 * size).maximum(self.rounding)
         for _ in range(2 * lack.shape[self.t]):
             going = size > enough
             if not bool(going.any()):

@@ -8,6 +8,7 @@ import { remember } from "../past.js";
 import { Sentence } from "../sentence.js";
 import { Address } from "../state.js";
 
+// FAR: over 40 pairs of blanks in sentences of English Web Treebank, 39 verdicts are those of the number used before.
 const [LISTED, PATIENCE, FAR] = [10, 220, 1.4];
 
 export function open(root, about, values) {
