@@ -68,8 +68,9 @@ def of_joints() -> Iterator[Call]:
     for seed in range(4):
         tables = block((4, 2), seed, ruled_out=0.2)
         for construction in CONSTRUCTIONS:
+            refused = "refused/" if (seed, construction) == (1, "hcb") else ""
             yield call(
-                f"joint/ruled-out/{seed}/{construction}",
+                f"{refused}joint/ruled-out/{seed}/{construction}",
                 "joint",
                 construction=construction,
                 **tables,

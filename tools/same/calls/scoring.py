@@ -188,20 +188,20 @@ def refused() -> Iterator[Call]:
     yield call("refused/score/both", "score", texts=TEXTS, minimal_pairs=file("pairs.csv"), model=loaded)
     yield call("refused/score/rows", "score", texts=TEXTS, score="pll", rows="letters", model=loaded)
     yield call(
-        "refused/score/unknown",
+        "score/reason/unknown",
         "score",
         texts=["the zebra sat .", "the cat sat ."],
         score="pll,any_order",
         model=loaded,
     )
-    yield call("refused/score/empty", "score", texts=["", "the cat sat ."], score="pll", model=loaded)
-    yield call("refused/score/long", "score", texts=["the cat " * 20], score="pll", model=loaded)
+    yield call("score/reason/empty", "score", texts=["", "the cat sat ."], score="pll", model=loaded)
+    yield call("score/reason/long", "score", texts=["the cat " * 20], score="pll", model=loaded)
     yield call("refused/score/no-file", "score", texts=file("nofile.csv"), score="pll", model=loaded)
     yield call("refused/score/empty-file", "score", texts=file("empty.txt"), score="pll", model=loaded)
     yield call("refused/score/broken", "score", texts=file("broken.jsonl"), score="pll", model=loaded)
     yield call("refused/score/format", "score", texts=TEXTS, score="pll", format="xlsx", model=loaded)
     yield call(
-        "refused/score/profile",
+        "score/reason/profile",
         "score",
         texts=TEXTS,
         score="decoder:least-dependent@2",

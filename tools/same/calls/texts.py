@@ -145,7 +145,7 @@ def of_search() -> Iterator[Call]:
                 search=method("Search", **search),
                 top=8,
             )
-        for passes in (5, 25, 120):
+        for passes in (60, 120):
             search = method("Search", passes=passes)
             where = f"fill/{name}/search/three/{passes}"
             yield call(where, "fill", text=THREE, model=model(name), joint="chain", search=search, top=6)
@@ -391,6 +391,8 @@ def of_measured() -> Iterator[Call]:
 def refused() -> Iterator[Call]:
     """Input that cannot be answered: the kind of error is the result."""
     loaded = model("words")
+    few = method("Search", passes=5)
+    yield call("refused/fill/passes", "fill", text=THREE, model=loaded, joint="chain", search=few)
     yield call("refused/fill/no-blank", "fill", text="the cat sat .", model=loaded)
     yield call("refused/fill/empty", "fill", text="", model=loaded)
     yield call("refused/fill/construction", "fill", text=PAIR, model=loaded, joint="maximum")
@@ -457,4 +459,5 @@ def refused() -> Iterator[Call]:
         sequence=PROTEIN,
         measured=file("measured.csv"),
         ranking=column,
+        model=model("letters"),
     )
