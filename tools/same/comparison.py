@@ -242,7 +242,9 @@ def as_text(report: Report, most: int = 40) -> str:
         lines.append(f"{len(report.allowed):,} intended differences, the largest {worst.size:.3g}, at {worst.name}")
     lines += [f"listed and not seen: {change.value} (issue {change.issue}: {change.why})" for change in report.not_seen]
     if report.proves_nothing:
-        lines.append(f"{len(report.proves_nothing):,} calls prove nothing: mend them, or name them {REFUSED}... if they are to raise")
+        lines.append(
+            f"{len(report.proves_nothing):,} calls prove nothing: mend them, or name them {REFUSED}... if they are to raise"
+        )
         lines += [f"  {one}" for one in report.proves_nothing]
     if report.messages:
         lines.append(f"{len(report.messages):,} messages differ, which is no failure")

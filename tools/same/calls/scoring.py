@@ -95,6 +95,9 @@ def of_options() -> Iterator[Call]:
                 long=choice,
                 model=model("words"),
             )
+    for score in ("pll", "left_to_right", "pll,energy_norm"):
+        two = ["the cat sat .", "the dog sat ."]
+        yield call(f"score/difference/{score}", "difference", texts=two, score=score, rows="nested", model=model("words"))
     parts = [
         {"before": "the cat", "target": "sat", "after": "."},
         {"before": "a dog ran on", "target": "the bed", "after": "."},
@@ -148,6 +151,8 @@ def of_files() -> Iterator[Call]:
         model=model("words"),
     )
     yield call("score/frame", "score", texts={"$rows": "table.jsonl"}, score="pll", model=model("words"))
+    yield call("score/file/items", "score", texts=file("items.csv"), score="pll", model=model("words"))
+    yield call("score/frame/items", "score", texts={"$rows": "items.jsonl"}, score="pll", rows="tokens", model=model("words"))
     for kind in ("jsonl", "csv", "parquet"):
         for rows in ("texts", "tokens"):
             options = {"rows": rows, "format": kind, "out": out("scores"), "model": model("words")}

@@ -149,6 +149,10 @@ def of_search() -> Iterator[Call]:
             search = method("Search", passes=passes)
             where = f"fill/{name}/search/three/{passes}"
             yield call(where, "fill", text=THREE, model=model(name), joint="chain", search=search, top=6)
+        for top in (3, 60):
+            search = method("Search", passes=40)
+            where = f"fill/{name}/search/one/{top}"
+            yield call(where, "fill", text="the [MASK] sat .", model=model(name), search=search, top=top)
     for text in ("[WORD] ab .", "ab [WORD] cd .", "[GAP:1-2] ab .", "[GAP:2-3] ."):
         for passes in (20, 80):
             search = method("Search", passes=passes)
@@ -288,6 +292,7 @@ def of_profiles() -> Iterator[Call]:
                     "sentences": sentences,
                 }
                 yield call(where, "dependence", model=model(name), save=out("profile.json"), **options)
+        yield call(f"profile/{name}/loaded", "loaded_profile", path={"$profile": name})
 
 
 def of_mutants() -> Iterator[Call]:
