@@ -112,6 +112,8 @@ def compare_checkouts(old: str, new: str, calls: Sequence[Call], scratch: Path, 
     after = chosen.since or chosen.after
     changes = [] if after is None else comparison.intended_changes(int(after))
     report = comparison.compare(values["old"], values["new"], changes)
+    if chosen.quick or chosen.only != "*":
+        report.not_seen.clear()  # they may occur in calls that were not made
     print(comparison.as_text(report))
     if chosen.report:
         Path(chosen.report).write_text(json.dumps(comparison.as_json(report), indent=1), encoding="utf-8")

@@ -154,6 +154,22 @@ def test_an_error_that_is_new_is_a_difference():
     assert [one.value for one in compare(OLD, raised).failures] == ["raised"]
 
 
+@pytest.mark.parametrize(
+    ("name", "old", "new", "proves_nothing"),
+    [
+        ("fill/a", True, True, True),
+        ("fill/a", False, False, False),
+        ("refused/fill/a", True, True, False),
+        ("refused/fill/a", False, False, True),
+    ],
+)
+def test_a_call_that_raises_on_both_sides_proves_nothing_unless_it_is_meant_to(name, old, new, proves_nothing):
+    raised, answered = values({"raised": "InputError at call"}), values({"p": 0.5})
+    report = compare({name: raised if old else answered}, {name: raised if new else answered})
+    assert not report.failures
+    assert bool(report.proves_nothing) == proves_nothing and report.passed != proves_nothing
+
+
 def test_the_list_of_intended_changes():
     new = {"fill/a": values({"p": [0.5, 0.375], "word": "cat", "warning": "careful"})}
 

@@ -40,6 +40,8 @@ class Names57:
         "incompatibility": "unmask.joints.incompatibility:incompatibility",
         "TabularMLM": "unmask.models.tabular:TabularMLM",
         "command": "unmask.cli.app:run",
+        "create_app": "unmask.serving.app:create_app",
+        "Jobs": "unmask.serving.jobs:Jobs",
     }
     """Where what is not a public name of `unmask` is."""
     KEYS: Mapping[str, str] = {}
@@ -54,6 +56,7 @@ class Names57:
         "Profile": ("by_distance", "texts"),
         "SampleRun": ("to_dict", "samples", "starts", "rates"),
         "Diagnosis": ("to_dict", "to_frame"),
+        "Diagnoses": ("to_dict", "to_frame"),
         "Scores": ("to_dict", "to_frame"),
         "PairScores": ("to_dict", "to_frame", "rows"),
         "Evaluation": ("to_dict", "to_frame", "summary", "rows", "pairs", "failed", "skipped"),
@@ -186,9 +189,14 @@ class Names57:
         ids: Sequence[int],
         block: Sequence[int],
         candidates: Any = None,
+        dtype: str | None = None,
         **options: Any,
     ) -> Result:
         """The unary tables of a block."""
+        import torch
+
+        if dtype is not None:
+            options["dtype"] = getattr(torch, dtype)
         return self.public("unary_tables")(model, self.public("Cloze")(tuple(ids), tuple(block)), candidates, **options)
 
     def do_text_tables(self, model: Any, text: str, size: int, exact: bool = False) -> Result:
@@ -245,6 +253,37 @@ class Names57:
         run = self.public("sample")(model=model, **options)
         return self.public("diagnose")(run, f"materials/{judge}")
 
+    def do_several_runs(self, model: Any, kernels: Sequence[Any], **options: Any) -> Result:
+        """Samples of several kernels, and their diagnoses side by side."""
+        return self.public("diagnose")([self.public("sample")(model=model, kernel=kernel, **options) for kernel in kernels])
+
+    def do_difference(self, **options: Any) -> Result:
+        """Where the scores of two texts differ, token by token."""
+        return self.public("score")(**options).difference()
+
+    def do_loaded_profile(self, path: str) -> Result:
+        """A dependence profile that is read from its file."""
+        return self.public("Profile").load(path)
+
+    def do_page(self, model: Any, path: str, body: Mapping[str, Any] | None = None) -> Result:
+        """What the server of the page answers: its status, and JSON or events; without a body, to GET."""
+        import json
+
+        from fastapi.testclient import TestClient
+
+        jobs = self.public("Jobs")()
+        try:
+            client = TestClient(self.public("create_app")(model, jobs), base_url="http://127.0.0.1:8000")
+            answer = client.get(f"/api/{path}") if body is None else client.post(f"/api/{path}", json=body)
+        finally:
+            jobs.close()
+        if "event-stream" in answer.headers["content-type"]:
+            data = [line.removeprefix("data: ") for line in answer.text.splitlines() if line.startswith("data: ")]
+            content: Any = [json.loads(line) for line in data[1:]]  # the first is the name of the job, which is drawn
+        else:
+            content = answer.json()
+        return {"status": answer.status_code, "answer": content}
+
     def do_train_weights(self, **options: Any) -> Result:
         """A short training, and the weights that it leaves."""
         from safetensors.torch import load_file
@@ -270,6 +309,10 @@ class Names57:
                 setattr(sys, name, stream)
         outputs = [streams[name].buffer.getvalue().decode() for name in ("stdout", "stderr")]  # type: ignore[attr-defined]
         return printed(code, *outputs)
+
+    def do_commands(self, several: Sequence[Sequence[str]]) -> Result:
+        """Commands one after the other, of which the later ones read what the earlier ones wrote."""
+        return [self.do_command(words) for words in several]
 
     # ---- results ----
 
@@ -355,6 +398,7 @@ def joint_parts(joint: Any) -> dict[str, Any]:
         "report": dict(joint.report),
         "marginals": list(joint.marginals()),
         "topk": list(joint.topk(5)),
+        "log_prob": joint.log_prob(joint.topk(5)[0]),
         "sample": joint.sample(16, seed=7),
         "entropy": joint.entropy(),
         "total_correlation": joint.total_correlation(),

@@ -24,6 +24,8 @@ import numpy as np
 from same.values import ARRAY, MESSAGE, Value
 
 Values = Mapping[str, Value]
+REFUSED = "refused/"
+"""What the names of calls begin with that are meant to raise."""
 INTENDED = Path(__file__).with_name("intended.toml")
 
 
@@ -78,6 +80,7 @@ class Report:
     failures         differences that the list does not have
     allowed          differences that it has
     not_seen         changes of the list that did not occur
+    proves_nothing   calls that raise on both sides and are not meant to, or that never raise and are
     messages         calls whose messages differ, with the old and the new one
     """
 
@@ -87,12 +90,13 @@ class Report:
     failures: list[Difference] = field(default_factory=list)
     allowed: list[Difference] = field(default_factory=list)
     not_seen: list[Change] = field(default_factory=list)
+    proves_nothing: list[str] = field(default_factory=list)
     messages: list[tuple[str, str, str]] = field(default_factory=list)
 
     @property
     def passed(self) -> bool:
         """Whether the checkouts do the same, intended changes aside."""
-        return not self.failures and not self.not_seen
+        return not self.failures and not self.not_seen and not self.proves_nothing
 
 
 def intended_changes(after: int, file: Path = INTENDED) -> list[Change]:
@@ -120,6 +124,8 @@ def compare(old: Mapping[str, Values], new: Mapping[str, Values], changes: Seque
     for call, values in old.items():
         report.values += sum(value.count for value in values.values())
         report.added += len(new.get(call, {}).keys() - values.keys())
+        if (unmeant := unmeant_end(call, values, new.get(call, {}))) is not None:
+            report.proves_nothing.append(unmeant)
         for name, message in values.items():
             other = new.get(call, {}).get(name)
             if message.kind == MESSAGE and other is not None and other.data != message.data:
@@ -133,6 +139,16 @@ def compare(old: Mapping[str, Values], new: Mapping[str, Values], changes: Seque
         if made and change not in seen:
             report.not_seen.append(change)
     return report
+
+
+def unmeant_end(call: str, old: Values, new: Values) -> str | None:
+    """What is wrong if a call ends in an error on both sides and is not named `refused/`, or is and does not."""
+    if "raised" in old and "raised" in new:
+        reason = new.get("raised/message", new["raised"]).data
+        return None if call.startswith(REFUSED) else f"{call} raises on both sides: {shortened(reason)}"
+    if call.startswith(REFUSED) and "raised" not in old and "raised" not in new:
+        return f"{call} raises on neither side"
+    return None
 
 
 def differences(call: str, old: Values, new: Values | None) -> Iterable[Difference]:
@@ -225,6 +241,11 @@ def as_text(report: Report, most: int = 40) -> str:
         worst = max(report.allowed, key=lambda one: one.size)
         lines.append(f"{len(report.allowed):,} intended differences, the largest {worst.size:.3g}, at {worst.name}")
     lines += [f"listed and not seen: {change.value} (issue {change.issue}: {change.why})" for change in report.not_seen]
+    if report.proves_nothing:
+        lines.append(
+            f"{len(report.proves_nothing):,} calls prove nothing: mend them, or name them {REFUSED}... if they are to raise"
+        )
+        lines += [f"  {one}" for one in report.proves_nothing]
     if report.messages:
         lines.append(f"{len(report.messages):,} messages differ, which is no failure")
     for name, before, now in report.messages[:most]:
@@ -242,5 +263,6 @@ def as_json(report: Report) -> dict[str, Any]:
         "failures": [vars(one) for one in report.failures],
         "allowed": [vars(one) for one in report.allowed],
         "not_seen": [vars(change) for change in report.not_seen],
+        "proves_nothing": report.proves_nothing,
         "messages": report.messages,
     }

@@ -322,6 +322,18 @@ def other_digit(adapter: Any) -> None:
     change_command(adapter, changed)
 
 
+@fault("another answer of the page", "page/score/*")
+def other_answer(adapter: Any) -> None:
+    """What the server answers loses its last part."""
+    original = adapter.do_page
+
+    def shorter(**arguments: Any) -> Any:
+        result = original(**arguments)
+        return {**result, "answer": dict([*result["answer"].items()][:-1])}
+
+    adapter.do_page = shorter
+
+
 @fault("rows of a run's folder that are lost", "sample/again/*")
 def lost_part(adapter: Any) -> None:
     """The last row of every part is gone."""

@@ -19,7 +19,7 @@ from typing import Any
 HERE = Path(__file__).parent
 REPOSITORY = HERE.parent.parent
 SETTINGS = tomllib.loads((HERE / "settings.toml").read_text(encoding="utf-8"))
-ALONE = ("train/", "translate/", "command/", "check/", "refused/")
+ALONE = ("train/", "translate/", "command/", "commands/", "check/", "page/", "refused/")
 """Calls that are made with one thread only: what they do with two is what others do with two."""
 
 Call = dict[str, Any]

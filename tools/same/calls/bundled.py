@@ -76,7 +76,7 @@ def of_searches() -> Iterator[Call]:
         BLANKED[0],
     )
     for number, text in enumerate(texts):
-        for passes in (20, 60):
+        for passes in (40, 60):
             search = method("Search", passes=passes)
             yield call(
                 f"bundled/search/{number}/{passes}",

@@ -17,7 +17,7 @@ LETTERS = ("--model", "materials/letters", "--device", "cpu")
 
 def calls() -> list[Call]:
     """All calls of this file."""
-    return [*of_texts(), *of_corpora(), *of_samples(), *of_mistakes(), *in_processes()]
+    return [*of_texts(), *of_corpora(), *of_samples(), *of_sequences(), *of_mistakes(), *in_processes()]
 
 
 def command(words: Sequence[str], standard_input: str = "", process: bool = False) -> Call:
@@ -42,6 +42,7 @@ def of_texts() -> Iterator[Call]:
     yield from both("fill", "the old man sat .", *WORDS, "--positions", "2,3", "--candidates", "4")
     yield from both("fill", PAIR, *WORDS, "--alphabet", "cat,dog,mat")
     yield command(("fill", "--file", "materials/blanks.txt", *WORDS, "--candidates", "4", "--json"))
+    yield command(("fill", "--file", "materials/blanks_and_gaps.txt", *WORDS, "--candidates", "4", "--json"))
     yield command(("fill", "--file", "-", *WORDS, "--candidates", "4", "--json"), "the [MASK] ran .\n")
     yield from both("compare", PAIR, *WORDS, "--candidates", "4", "--top", "3")
     yield from both(
@@ -197,15 +198,38 @@ def of_corpora() -> Iterator[Call]:
 def of_samples() -> Iterator[Call]:
     """sample, diagnose, lab."""
     short = ("--chains", "2", "--sweeps", "3", "--seed", "1")
-    for kernel in ("mh", "block", "ancestral", "mask-predict", "lowest-entropy", "verified"):
-        passes = ("--passes", "2") if kernel in ("mask-predict", "lowest-entropy", "verified") else ()
+    without_passes = ("mh", "gibbs", "block", "sequential-block", "ancestral")
+    with_passes = ("mask-predict", "confidence", "revise", "entropy-bound", "lowest-entropy", "random", "interleaved", "verified")
+    for kernel in (*without_passes, *with_passes):
+        passes = ("--passes", "2") if kernel in with_passes else ()
         yield from both("sample", PAIR, *WORDS, "--kernel", kernel, *passes, *short)
     yield command(("sample", "--length", "5,6", *WORDS, "--kernel", "mh", *short, "--json"))
     yield command(("sample", PAIR, *WORDS, "--kernel", "gibbs", *short, "--out", "out/run", "--json"))
     spins = ("--sites", "3", "--coupling", "0.3", "--fields", "0", "--graph", "complete")
-    for study in ("dictionary", "parallel", "schedule", "decoding"):
+    for study in ("dictionary", "dependence", "parallel", "schedule", "decoding"):
         yield command(("lab", study, *spins, "--out", "out/lab", "--json"))
+    yield command(("lab", "masking", *spins, "--fits", "2", "--json"))
+    yield command(("lab", "stutter", "--json"))
     yield command(("lab", "parallel", *spins, "--out", "out/lab"))
+
+
+def of_sequences() -> Iterator[Call]:
+    """Commands that read what others wrote."""
+    for kernel in ("mh", "ancestral"):
+        sampled = ("sample", PAIR, *WORDS, "--kernel", kernel, "--chains", "2", "--sweeps", "4", "--out", "out/run")
+        again = [*sampled[:-3], "6", "--out", "out/run", "--json"]
+        several = [[*sampled, "--json"], ["diagnose", "out/run"], ["diagnose", "out/run", "--json"], again]
+        yield call(f"commands/sample, diagnose, sample/{kernel}", "commands", several=several)
+    for kernel in ("auto", "mh"):
+        trained = {"$trained": "masked-pairs"}
+        words = ["translate", "materials/few_sources.txt", "--model", trained, "--kernel", kernel, "--lengths", "2"]
+        several = [[*words, "--json"], [*words, "--reference", "materials/few_targets.txt", "--out", "out/run", "--json"]]
+        yield call(f"commands/translate/{kernel}", "commands", several=several)
+    profile = ["dependence", "--profile", "materials/many.txt", *WORDS, "--candidates", "4", "--save", "out/profile.json"]
+    decoded = ["sample", PAIR, *WORDS, "--chains", "2", "--sweeps", "1", "--profile", "out/profile.json", "--json"]
+    for kernel in ("verified", "least-dependent"):
+        several = [profile, [*decoded, "--kernel", kernel, "--passes", "2"]]
+        yield call(f"commands/profile, sample/{kernel}", "commands", several=several)
 
 
 def of_mistakes() -> Iterator[Call]:

@@ -47,6 +47,7 @@ def of_tables() -> Iterator[Call]:
                 "tables",
                 **block((6, 2), seed),
                 candidates=sets,
+                dtype=dtype,
             )
     for seed in range(4):
         in_view = {**block((4, 4), seed), "ids": [4, 1, 4, 2], "block": [0, 2]}
@@ -68,8 +69,9 @@ def of_joints() -> Iterator[Call]:
     for seed in range(4):
         tables = block((4, 2), seed, ruled_out=0.2)
         for construction in CONSTRUCTIONS:
+            refused = "refused/" if (seed, construction) == (1, "hcb") else ""
             yield call(
-                f"joint/ruled-out/{seed}/{construction}",
+                f"{refused}joint/ruled-out/{seed}/{construction}",
                 "joint",
                 construction=construction,
                 **tables,
@@ -130,6 +132,15 @@ def of_own_tables() -> Iterator[Call]:
                     where = f"own-joint/{rows}x{columns}/{seed}/{end}/{construction}"
                     yield call(where, "own_joint", construction=construction, conditionals=numbers)
     pair = {"$conditionals": [2, 3], "seed": 5, "scale": 1.0}
+    for construction in ("product", "arnold_gokhale"):
+        labels = [["no", "yes"], ["low", "middle", "high"]]
+        yield call(
+            f"own-joint/labels/{construction}",
+            "own_joint",
+            construction=construction,
+            conditionals=pair,
+            labels=labels,
+        )
     for construction in ("product", "chain", "restarted"):
         masked = [[0.3, 0.7], [0.2, 0.3, 0.5]]
         yield call(

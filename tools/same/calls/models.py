@@ -57,4 +57,6 @@ def of_checks() -> Iterator[Call]:
     """What is understood of a model, and what looks wrong."""
     for name in TEXTS:
         yield call(f"check/{name}/model", "check", model=f"materials/{name}")
-        yield call(f"check/{name}/texts", "check", model=f"materials/{name}", data=file("sentences.txt"))
+        data = file("letters.fasta" if name == "letters" else "sentences.txt")
+        yield call(f"check/{name}/texts", "check", model=f"materials/{name}", data=data)
+    yield call("refused/check/letters", "check", model="materials/letters", data=file("sentences.txt"))

@@ -47,7 +47,7 @@ SMALL = {"chains": 3, "sweeps": 4}
 
 def calls() -> list[Call]:
     """All calls of this file."""
-    return [*of_kernels(), *of_decoders(), *of_options(), *of_folders(), *of_judges(), *refused()]
+    return [*of_kernels(), *of_decoders(), *of_options(), *of_folders(), *of_judges(), *of_several(), *refused()]
 
 
 def of_kernels() -> Iterator[Call]:
@@ -183,6 +183,14 @@ def of_judges() -> Iterator[Call]:
             **SMALL,
         }
         yield call(f"judged/{kernel}", "judged", model=model("words"), judge="causal", **options)
+
+
+def of_several() -> Iterator[Call]:
+    """Runs side by side."""
+    for kernels in (("mh", "gibbs"), ("ancestral", "block", "interleaved")):
+        chosen = [{**KERNELS, **DECODERS}[kernel] for kernel in kernels]
+        options = {"template": TEMPLATE, "seed": 15, "chains": 2, "sweeps": 30}
+        yield call(f"diagnose/{'+'.join(kernels)}", "several_runs", model=model("words"), kernels=chosen, **options)
 
 
 def refused() -> Iterator[Call]:

@@ -95,6 +95,9 @@ def of_options() -> Iterator[Call]:
                 long=choice,
                 model=model("words"),
             )
+    for score in ("pll", "left_to_right", "pll,energy_norm"):
+        two = ["the cat sat .", "the dog sat ."]
+        yield call(f"score/difference/{score}", "difference", texts=two, score=score, rows="nested", model=model("words"))
     parts = [
         {"before": "the cat", "target": "sat", "after": "."},
         {"before": "a dog ran on", "target": "the bed", "after": "."},
@@ -148,6 +151,8 @@ def of_files() -> Iterator[Call]:
         model=model("words"),
     )
     yield call("score/frame", "score", texts={"$rows": "table.jsonl"}, score="pll", model=model("words"))
+    yield call("score/file/items", "score", texts=file("items.csv"), score="pll", model=model("words"))
+    yield call("score/frame/items", "score", texts={"$rows": "items.jsonl"}, score="pll", rows="tokens", model=model("words"))
     for kind in ("jsonl", "csv", "parquet"):
         for rows in ("texts", "tokens"):
             options = {"rows": rows, "format": kind, "out": out("scores"), "model": model("words")}
@@ -188,20 +193,20 @@ def refused() -> Iterator[Call]:
     yield call("refused/score/both", "score", texts=TEXTS, minimal_pairs=file("pairs.csv"), model=loaded)
     yield call("refused/score/rows", "score", texts=TEXTS, score="pll", rows="letters", model=loaded)
     yield call(
-        "refused/score/unknown",
+        "score/reason/unknown",
         "score",
         texts=["the zebra sat .", "the cat sat ."],
         score="pll,any_order",
         model=loaded,
     )
-    yield call("refused/score/empty", "score", texts=["", "the cat sat ."], score="pll", model=loaded)
-    yield call("refused/score/long", "score", texts=["the cat " * 20], score="pll", model=loaded)
+    yield call("score/reason/empty", "score", texts=["", "the cat sat ."], score="pll", model=loaded)
+    yield call("score/reason/long", "score", texts=["the cat " * 20], score="pll", model=loaded)
     yield call("refused/score/no-file", "score", texts=file("nofile.csv"), score="pll", model=loaded)
     yield call("refused/score/empty-file", "score", texts=file("empty.txt"), score="pll", model=loaded)
     yield call("refused/score/broken", "score", texts=file("broken.jsonl"), score="pll", model=loaded)
     yield call("refused/score/format", "score", texts=TEXTS, score="pll", format="xlsx", model=loaded)
     yield call(
-        "refused/score/profile",
+        "score/reason/profile",
         "score",
         texts=TEXTS,
         score="decoder:least-dependent@2",

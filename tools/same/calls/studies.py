@@ -66,7 +66,7 @@ def of_frontiers() -> Iterator[Call]:
     """Nats per token against passes."""
     texts = list(SENTENCES)
     for name in ("words", "sure"):
-        for decoder in ("entropy-bound", "lowest-entropy", "random", "interleaved"):
+        for decoder in ("entropy-bound", "lowest-entropy", "random", "interleaved", "verified", "least-dependent"):
             options = {
                 "decoders": [decoder],
                 "passes": [2, 3],
@@ -141,6 +141,17 @@ def of_training() -> Iterator[Call]:
         corpus=file("corpus.txt"),
         **{**common, "optimisation": steps},
     )
+    words = {"corpus": file("many.txt"), "held_out": method("HeldOut", valid_share=0.1), "seed": 1, "optimisation": steps}
+    for name in ("words", "sure"):
+        yield call(f"train/init/{name}", "train_weights", init=f"materials/{name}", shape=method("Shape", max_length=16), **words)
+        shape = method("Shape", layers=1, width=16, heads=2, max_length=24, tokenizer=f"materials/{name}")
+        yield call(f"train/tokenizer/{name}", "train_weights", shape=shape, **words)
+    for objective in ("masked", "causal"):
+        whole = method("Optimisation", dropout=0.0, epochs=1, batch_tokens=512, warmup=1, lr=0.01)
+        options = {**common, "objective": objective, "optimisation": whole}
+        yield call(f"train/epochs/{objective}", "train_weights", corpus=texts, **options)
+    shape = method("Shape", layers=1, width=16, heads=2, max_length=32)
+    yield call("train/own-vocabulary", "train_weights", corpus=texts, **{**common, "shape": shape, "optimisation": steps})
     weighted = {
         "corpus": [file("corpus.txt"), file("valid.txt")],
         "weight": [1, 3],
@@ -182,12 +193,15 @@ def of_translation() -> Iterator[Call]:
         "interleaved": method("Interleaved", passes=2),
         "ancestral": method("Ancestral", order="left-to-right"),
         "hot": method("MaskPredict", passes=2, decoding_temperature=1.0),
+        "verified": method("Verified", passes=2),
+        "least-dependent": method("LeastDependent", passes=2),
+        "revise": method("Revise", passes=2),
     }
     for name, kernel in kernels.items():
         for seed in (0, 1):
             options = {"model": masked, "kernel": kernel, "seed": seed, "lengths": 2}
             yield call(f"translate/{name}/{seed}", "translate", data=file("few_sources.txt"), **options)
-    for name in ("mh", "gibbs", "block"):
+    for name in ("mh", "gibbs", "block", "sequential-block"):
         for start in ("mask-predict@2", "random"):
             for energy in ("norm", "raw"):
                 options = {
@@ -252,6 +266,9 @@ def of_lab() -> Iterator[Call]:
                 fits=fits,
             )
     yield call("lab/stutter", "lab.stutter")
+    yield call("lab/stutter/out", "lab.stutter", out=out("lab"))
+    for fits in (2, 3):
+        yield call(f"lab/all/{fits}", "lab.all", fits=fits)
     yield call("lab/out", "lab.parallel", model=method("SpinModel", **models["complete"]), out=out("lab"))
 
 

@@ -145,10 +145,14 @@ def of_search() -> Iterator[Call]:
                 search=method("Search", **search),
                 top=8,
             )
-        for passes in (5, 25, 120):
+        for passes in (60, 120):
             search = method("Search", passes=passes)
             where = f"fill/{name}/search/three/{passes}"
             yield call(where, "fill", text=THREE, model=model(name), joint="chain", search=search, top=6)
+        for top in (3, 60):
+            search = method("Search", passes=40)
+            where = f"fill/{name}/search/one/{top}"
+            yield call(where, "fill", text="the [MASK] sat .", model=model(name), search=search, top=top)
     for text in ("[WORD] ab .", "ab [WORD] cd .", "[GAP:1-2] ab .", "[GAP:2-3] ."):
         for passes in (20, 80):
             search = method("Search", passes=passes)
@@ -288,6 +292,7 @@ def of_profiles() -> Iterator[Call]:
                     "sentences": sentences,
                 }
                 yield call(where, "dependence", model=model(name), save=out("profile.json"), **options)
+        yield call(f"profile/{name}/loaded", "loaded_profile", path={"$profile": name})
 
 
 def of_mutants() -> Iterator[Call]:
@@ -391,6 +396,8 @@ def of_measured() -> Iterator[Call]:
 def refused() -> Iterator[Call]:
     """Input that cannot be answered: the kind of error is the result."""
     loaded = model("words")
+    few = method("Search", passes=5)
+    yield call("refused/fill/passes", "fill", text=THREE, model=loaded, joint="chain", search=few)
     yield call("refused/fill/no-blank", "fill", text="the cat sat .", model=loaded)
     yield call("refused/fill/empty", "fill", text="", model=loaded)
     yield call("refused/fill/construction", "fill", text=PAIR, model=loaded, joint="maximum")
@@ -457,4 +464,5 @@ def refused() -> Iterator[Call]:
         sequence=PROTEIN,
         measured=file("measured.csv"),
         ranking=column,
+        model=model("letters"),
     )
