@@ -6,10 +6,11 @@ from unittest import mock
 import pytest
 import torch
 from joint_cases import accelerated
+from test_enclosure import nearly_deterministic
 
 from unmask.joints import solver
 from unmask.joints.registry import Member
-from unmask.joints.solver import GROWS, Acceleration, solve_carefully
+from unmask.joints.solver import GROWS, Acceleration, solve, solve_carefully
 from unmask.joints.sweeps import Members, sweep
 from unmask.tables.unary import Tables
 
@@ -146,3 +147,22 @@ def test_an_answer_ends_where_nothing_grows_and_the_step_after_it_may_grow_again
     after = partial(Acceleration, ends_before=False)
     with mock.patch.object(solver, "Acceleration", lambda *options, ends_before: after(*options)):
         assert max(largest_growth(*case) for case in cases) > GROWS
+
+
+def test_the_common_solver_ends_where_nothing_grows_too(monkeypatch):
+    """The first table's marginals converge; on the second, one still grows after 500 reads."""
+    tables = [nearly_deterministic((3, 3, 3), 24), nearly_deterministic((2, 2, 2, 2), 25)]
+    members = [Members.of([one], [Member(0.0)]) for one in tables]
+
+    def growths():
+        grown = []
+        for each in members:
+            (end,) = solve(each, 1e-4, 500)
+            if end.converged:
+                grown.append(float((sweep(each, end.log_p[None]) - end.log_p).amax()))
+        return grown
+
+    found = growths()
+    assert len(found) == 1 and max(found) < GROWS / 2
+    monkeypatch.setattr(solver, "GROWS", 4 * GROWS)
+    assert max(growths()) > GROWS, "control: four times the limit"

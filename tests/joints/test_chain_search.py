@@ -1,6 +1,6 @@
 """The best-first search against brute force over all fillings."""
 
-from math import exp
+from math import exp, log
 
 import pytest
 import torch
@@ -156,6 +156,22 @@ def test_many_blanks_are_sampled_with_an_error_that_holds(tiny):
     off = [(f.log_prob - float(e)) / f.standard_error for f, e in zip(found.fillings, exact, strict=True)]
     assert max(map(abs, off)) < 4.5
     assert all(f.standard_error > 0 for f in found.fillings)
+
+
+def test_sampled_orders_keep_to_their_passes_and_to_the_weights_of_readings():
+    """With weights of 0.99 and 0.01, a weight with the wrong sign is off by nine nats."""
+    sites, budget = EXACT_SITES + 1, 400
+    model = TabularMLM.random(2, sites, seed=4, scale=0.5)
+    variants = [Variant(blank(2, sites), 0.99), Variant(blank(2, sites), 0.01)]
+    wanted = [(1, *[0] * sites)]
+    conditionals = Conditionals(model)
+    found = search_fillings(conditionals, variants, top=4, passes=budget, wanted=wanted, seed=1)
+    truth = every_filling(model, variants)
+    assert not found.exact and {filling.variant for filling in found.fillings} == {0, 1}
+    for filling in found.fillings:
+        off = filling.log_prob - log(truth[filling.variant, *filling.tokens])
+        assert abs(off) < 4.5 * filling.standard_error < 2
+    assert budget / 2 < found.passes <= budget
 
 
 def test_tokens_that_are_ruled_out_have_no_mass_found():

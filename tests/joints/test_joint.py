@@ -78,6 +78,15 @@ def test_samples_follow_the_joint_and_are_repeatable():
         assert p_value(wrong, drawn) < 1e-6
 
 
+def test_a_seed_is_any_whole_number_of_63_bits():
+    joint = derive(random_tables((2, 5), 13), "balanced")
+    largest = 2**63 - 1
+    assert joint.sample(3, seed=largest).shape == joint.sample(3, seed=0).shape == (3, 2)
+    for seed in (largest + 1, -1):
+        with pytest.raises(InputError, match=f"^seed {seed} is out of range"):
+            joint.sample(3, seed=seed)
+
+
 def test_tokens_outside_the_candidates_have_no_probability():
     candidates = [torch.tensor([4, 1]), torch.tensor([0, 2, 3])]
     joint = mrf(random_tables((2, 5), 9, candidates=candidates))

@@ -82,6 +82,20 @@ def test_block_dynamics_is_reversible_invariant_and_positive(model, data):
         assert np.linalg.eigvalsh(flow / np.sqrt(np.outer(model.p, model.p)))[0] > -1e-12
 
 
+def test_surprise_is_as_sharp_as_the_tokens_are_improbable_unless_said_otherwise():
+    """p(K | x) is in proportion to prod_{i in K} 1 / p(x_i | x_{-i}), text by text."""
+    model = table_model([[0.4, 0.1, 0.1], [0.05, 0.2, 0.15]])
+    table = model.p.reshape(2, 3)
+    first, second = table / table.sum(0), table / table.sum(1, keepdims=True)
+    weights = np.stack([1 / first.ravel(), 1 / second.ravel()])
+    law = surprise_masks(model, 1)
+    assert tuple(law.masks) == ((0,), (1,))
+    np.testing.assert_allclose(law.probability, weights / weights.sum(0), rtol=1e-12)
+    sharper, raised = surprise_masks(model, 1, 1.6), weights**1.6
+    np.testing.assert_allclose(sharper.probability, raised / raised.sum(0), rtol=1e-12)
+    assert np.abs(sharper.probability - law.probability).max() > 0.05
+
+
 def test_adaptive_chain_with_the_naive_conditional_is_off():
     model = curie_weiss(6, 0.25)
     law = surprise_masks(model, 2, 1.0)

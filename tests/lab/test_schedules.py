@@ -10,7 +10,7 @@ from random_models import random_tables
 from scipy.special import entr
 
 from unmask.lab.dynamics import product_conditional, total_variation
-from unmask.lab.model import ising
+from unmask.lab.model import ising, table_model
 from unmask.lab.schedules import (
     Entropies,
     agreement,
@@ -175,6 +175,20 @@ def test_known_cases():
     independent = ising(0.0, np.array([0.3, -0.2, 0.1, 0.4]), "path")
     free = decoded(independent, least_dependent(0.0))
     assert free.passes == pytest.approx(1) and abs(free.cost) < 1e-12 < 0.1 < free.bound
+
+
+def test_every_mth_site_is_drawn_in_the_order_of_reversed_bits():
+    """Each group of sites lies half way between those drawn before it, not beside the last."""
+    model = table_model(np.random.default_rng(0).dirichlet(np.ones(256)).reshape((2,) * 8))
+    of_four = ((0, 4), (2, 6), (1, 5), (3, 7))
+    of_eight = tuple((site,) for site in (0, 4, 2, 6, 1, 5, 3, 7))
+    for m, expected in ((4, of_four), (8, of_eight)):
+        walk = decoded(model, every(m))
+        assert total_variation(walk.law, unmasking_law(model, expected)) < 1e-13
+        assert walk.passes == pytest.approx(m)
+        assert walk.cost == pytest.approx(sum(schedule_cost(Entropies(model), expected)), abs=1e-12)
+    in_turn = ((0, 4), (1, 5), (2, 6), (3, 7))
+    assert total_variation(decoded(model, every(4)).law, unmasking_law(model, in_turn)) > 1e-2
 
 
 def test_pairs_that_are_independent_with_total_correlation():

@@ -148,6 +148,13 @@ def test_the_bundled_model_has_512_candidates_for_a_pair_of_a_sentence(english):
     assert plan.size == 512 and plan.neighbours == 64
 
 
+def test_a_default_answer_about_a_long_text_keeps_its_number_of_candidates(english):
+    """The estimated speed of a machine decides it, and with it the numbers of the answer."""
+    text = "A young man plays [MASK] [MASK] in the park." + " He is happy." * 10
+    plan = plan_candidates(english, english.cloze(text))
+    assert (len(plan.cloze.ids), plan.size, plan.neighbours) == (52, 187, 16)
+
+
 def test_too_many_passes_or_cells_are_refused_with_what_would_fit():
     check_feasible([28_996] * 2, 28_996)
     check_feasible([20] * 4, 20)

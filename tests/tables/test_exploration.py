@@ -76,3 +76,21 @@ def test_tokens_that_are_not_allowed_leave_the_bound_and_keep_their_probability(
     free.reveal([(0, HIDDEN, HIDDEN)])
     free.reveal([s for s in free.states if HIDDEN in s])
     assert free.bound(np.array([free.number(filling) for filling in inside])) > 0
+
+
+@pytest.mark.parametrize("most", [1, 3, 6, 9])
+def test_the_moves_of_a_state_are_its_likeliest_allowed_tokens(most):
+    model = TabularMLM.random(6, 2, seed=5, scale=2.0)
+    allowed = torch.tensor([True, True, False, True, True, False])
+    variant = Variant(Cloze((6, 6), (0, 1)), allowed=(None, allowed))
+    states = Exploration(Conditionals(model), [variant])
+    root = (0, HIDDEN, HIDDEN)
+    states.reveal([root])
+    log_q = model.logits(torch.tensor([[6, 6]]), torch.tensor([[0, 1]]))[0].double().log_softmax(-1)
+    for site, tokens in ((0, range(6)), (1, [0, 1, 3, 4])):
+        best = sorted(tokens, key=lambda token: -float(log_q[site, token]))[:most]
+        moves = states.moves(root, site, most)
+        assert [after[site + 1] for _, after in moves] == best
+        assert all(after[2 - site] == HIDDEN for _, after in moves)
+        values = [float(log_q[site, token]) for token in best]
+        assert [value for value, _ in moves] == pytest.approx(values, abs=1e-6)
